@@ -1,1 +1,6 @@
-//! The host.
+//! strata-host: runs teams of agents whose every action is a sandboxed WebAssembly component.
+
+pub mod gateway;
+pub mod plugin;
+pub mod sandbox;
+pub mod services;

@@ -1,1 +1,15 @@
-//! The pure core.
+//! The pure core of strata-host: what a team is, what its environment holds, and what happens next.
+//!
+//! No I/O, no clock, no randomness, no threads. `Stepper::next` decides, `Stepper::apply` evolves; both are total.
+//! Everything that touches the machine (guests, disk, time) is elsewhere, in the `strata-host` package.
+#![no_std]
+
+extern crate alloc;
+
+pub mod environment;
+pub mod fault;
+pub mod id;
+pub mod json;
+pub mod message;
+pub mod money;
+pub mod team;

@@ -1,0 +1,2 @@
+//! The environment (in the making).
+pub mod scope;

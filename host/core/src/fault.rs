@@ -1,0 +1,138 @@
+//! Faults: what a guest did wrong, as a value. The operator's and the machine's errors are elsewhere.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// How an action failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum FaultKind {
+    /// It executed an instruction that ends it: `unreachable`, an access out of bounds.
+    Trap,
+    /// It returned a failure of its own.
+    Error,
+    /// It used up its instruction budget.
+    Fuel,
+    /// It computed for too long.
+    Cpu,
+    /// It took too long in all, waiting included.
+    Timeout,
+    /// It asked for more memory than it may have.
+    Memory,
+    /// It called too deep.
+    Stack,
+    /// Its output is too large or breaks its schema.
+    OutputInvalid,
+    /// It needed what it was not granted.
+    Denied,
+    /// A call to the host failed, or it made too many.
+    Host,
+    /// It wrote a key that another role wrote in the same step, in a scope without a reducer.
+    StateConflict,
+    /// Choosing the next action failed.
+    Think,
+    /// The operator stopped it.
+    Interrupted,
+}
+
+impl FaultKind {
+    /// The name used in events and in `team.json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trap => "trap",
+            Self::Error => "error",
+            Self::Fuel => "fuel",
+            Self::Cpu => "cpu",
+            Self::Timeout => "timeout",
+            Self::Memory => "memory",
+            Self::Stack => "stack",
+            Self::OutputInvalid => "output-invalid",
+            Self::Denied => "denied",
+            Self::Host => "host",
+            Self::StateConflict => "state-conflict",
+            Self::Think => "think",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// The kind with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// All kinds.
+    pub const ALL: [Self; 13] = [
+        Self::Trap,
+        Self::Error,
+        Self::Fuel,
+        Self::Cpu,
+        Self::Timeout,
+        Self::Memory,
+        Self::Stack,
+        Self::OutputInvalid,
+        Self::Denied,
+        Self::Host,
+        Self::StateConflict,
+        Self::Think,
+        Self::Interrupted,
+    ];
+
+    /// Whether the next attempt, with an unchanged component, is served the recorded host calls first.
+    ///
+    /// After a failure of the component's own making, the same answers would only repeat it.
+    pub fn keeps_calls(self) -> bool {
+        !matches!(
+            self,
+            Self::Trap | Self::Error | Self::OutputInvalid | Self::Think | Self::StateConflict
+        )
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Whether the guest itself says that trying again may help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Hope {
+    /// It does, or the kind of failure suggests it (a timeout, a failing host call).
+    Retryable,
+    /// It does not.
+    Final,
+}
+
+/// One failed attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// How it failed.
+    pub kind: FaultKind,
+    /// Whether another try may help.
+    pub hope: Hope,
+    /// What was attempted and why it failed; the first line is the summary.
+    pub message: String,
+    /// Frames of the guest's stack, innermost first; empty when there was none.
+    pub backtrace: Vec<String>,
+    /// The last lines the guest logged or wrote to its standard streams.
+    pub log: Vec<String>,
+}
+
+impl Fault {
+    /// A fault with nothing to show beside its message.
+    pub fn new(kind: FaultKind, message: impl Into<String>) -> Self {
+        let hope = match kind {
+            FaultKind::Timeout | FaultKind::Host => Hope::Retryable,
+            _ => Hope::Final,
+        };
+        Self {
+            kind,
+            hope,
+            message: message.into(),
+            backtrace: Vec::new(),
+            log: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Messages and their drafts. Who receives one is decided in `environment::routing`.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::MessageId;
+use crate::json::Json;
+
+/// The label of the idea a run starts from.
+pub const IDEA_LABEL: &str = "UserRequirement";
+/// The recipient that stands for everyone who watches the message's label.
+pub const TO_ALL: &str = "<all>";
+/// The recipient that stands for the sender.
+pub const TO_SELF: &str = "<self>";
+
+/// A published message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Unique within the run.
+    pub id: MessageId,
+    /// The text.
+    pub content: String,
+    /// Structured content.
+    pub instruct: Option<Instruct>,
+    /// Who speaks, for people: `Name(Profile)`, or `user`.
+    pub role: String,
+    /// The label: the producing action, or what the sender named as the cause.
+    pub cause_by: String,
+    /// The sending role's name; empty for what comes from outside.
+    pub sent_from: String,
+    /// The recipients the sender named; `<all>` for a broadcast.
+    pub send_to: Vec<String>,
+    /// What else travels with it, by name.
+    pub meta: BTreeMap<String, Json>,
+    /// The legs still to go.
+    pub route: Vec<Hop>,
+}
+
+/// Structured content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instruct {
+    /// The name of its type; empty when unknown. Never resolved to anything.
+    pub class: String,
+    /// The document.
+    pub value: Json,
+}
+
+/// One leg of an itinerary: the output of `from` goes to `to`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hop {
+    /// A role, by name or alias.
+    pub from: String,
+    /// The recipients of its output.
+    pub to: Vec<String>,
+}
+
+/// What an action returned, before it is a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Draft {
+    /// The text.
+    pub content: String,
+    /// Structured content.
+    pub data: Option<Json>,
+    /// Explicit recipients; empty leaves the choice to the environment.
+    pub to: Vec<String>,
+    /// The label, where it is not the action's name.
+    pub cause_by: Option<String>,
+    /// An itinerary.
+    pub route: Vec<Hop>,
+}

@@ -1,0 +1,262 @@
+//! A team as it is written down: static, complete, valid. How it is parsed and checked is the host's `manifest`.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{ActionId, RoleId};
+use crate::message::Message;
+use crate::money::Usd;
+
+/// A team.
+#[derive(Clone, Debug)]
+pub struct Team {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub desc: String,
+    /// Its roles, in the order in which they are declared. At most 65,535.
+    pub roles: Vec<Role>,
+    /// Named sets of roles.
+    pub groups: BTreeMap<String, Vec<RoleId>>,
+    /// Edges that replace watching for their senders.
+    pub routes: Vec<Route>,
+    /// Shared scopes of state by name, with what unites concurrent writes.
+    pub scopes: BTreeMap<String, Option<Reducer>>,
+    /// How it is run.
+    pub policy: Policy,
+}
+
+/// How a team is run. Unlike the rest it may change from one resume to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// What a fault does to the others.
+    pub on_fault: OnFault,
+    /// How many steps may be made in all; none for no limit.
+    pub max_steps: Option<u64>,
+    /// How many calls may run at once; at least 1.
+    pub max_parallel: usize,
+    /// What may be spent in all; none for no limit.
+    pub budget: Option<Usd>,
+}
+
+/// What a fault does to the rest of the team.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFault {
+    /// The others of its step finish, then the run stops.
+    Stop,
+    /// The others go on until nothing is left to do.
+    Park,
+}
+
+/// A role.
+#[derive(Clone, Debug)]
+pub struct Role {
+    /// Unique in the team.
+    pub name: String,
+    /// Its job.
+    pub profile: String,
+    /// What it is to achieve.
+    pub goal: String,
+    /// What it has to respect.
+    pub constraints: String,
+    /// A free description.
+    pub desc: String,
+    /// The labels it hears of.
+    pub watch: BTreeSet<String>,
+    /// Other names it answers to.
+    pub addresses: Vec<String>,
+    /// How it goes from one action to the next.
+    pub react: React,
+    /// Its actions; at most 65,535.
+    pub actions: Vec<Action>,
+}
+
+/// How a role goes from one action to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum React {
+    /// All actions, in order.
+    ByOrder,
+    /// Something chooses the next action each time.
+    Choose {
+        /// How many actions one activation may run.
+        max_loop: u32,
+        /// What chooses.
+        thinker: Thinker,
+    },
+    /// The first action plans tasks, the others carry them out.
+    PlanAndAct,
+}
+
+/// What chooses the next action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thinker {
+    /// A component.
+    Component,
+    /// The team's language model.
+    Model,
+}
+
+/// An action.
+#[derive(Clone, Debug)]
+pub struct Action {
+    /// Unique in its role; the label of what it publishes.
+    pub name: String,
+    /// When it is tried again by itself.
+    pub retry: Retry,
+}
+
+/// When a failed call is tried again by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// How many more tries it gets.
+    pub retries: u32,
+    /// How long to wait before the first of them; doubled each time.
+    pub backoff_ms: u32,
+}
+
+/// An edge of the graph.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// The sending role.
+    pub from: RoleId,
+    /// Text for people.
+    pub label: String,
+    /// The first arm whose condition holds is taken; the last may have none.
+    pub arms: Vec<Arm>,
+}
+
+/// One possible way of a route.
+#[derive(Clone, Debug)]
+pub struct Arm {
+    /// Holds always when there is none.
+    pub when: Option<Condition>,
+    /// Names of roles, aliases, groups, or `<self>`, `<all>`.
+    pub to: Vec<String>,
+}
+
+/// A judgement of a message: true, false, or why it cannot be told.
+pub type Judge = dyn Fn(&Message) -> Result<bool, String> + Send + Sync;
+
+/// A condition on messages, compiled outside the core.
+#[derive(Clone)]
+pub struct Condition {
+    source: String,
+    judge: Arc<Judge>,
+}
+
+impl Condition {
+    /// A condition with its source text. `judge` must be a pure function of the message.
+    pub fn new(source: String, judge: Box<Judge>) -> Self {
+        Self {
+            source,
+            judge: Arc::from(judge),
+        }
+    }
+
+    /// The source text.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Judges a message.
+    pub fn holds(&self, message: &Message) -> Result<bool, String> {
+        (self.judge)(message)
+    }
+}
+
+impl fmt::Debug for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Condition({:?})", self.source)
+    }
+}
+
+/// What unites the values that several roles write to one key in one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reducer {
+    /// A list, in the order of the roles.
+    Append,
+    /// The sum.
+    Add,
+    /// The greatest.
+    Max,
+    /// One object with the keys of all.
+    Merge,
+    /// The last, in the order of the roles.
+    Last,
+}
+
+impl Team {
+    /// A role by its id. Panics on an id of another team: ids are checked where they enter.
+    pub fn role(&self, id: RoleId) -> &Role {
+        &self.roles[id.index()]
+    }
+
+    /// The ids of all roles, in order.
+    pub fn role_ids(&self) -> impl DoubleEndedIterator<Item = RoleId> + use<> {
+        (0..self.roles.len()).map(|i| RoleId(i as u16))
+    }
+
+    /// The role with this name or, failing that, this alias.
+    pub fn find(&self, name: &str) -> Option<RoleId> {
+        let by_name = self.role_ids().find(|id| self.role(*id).name == name);
+        by_name.or_else(|| {
+            self.role_ids()
+                .find(|id| self.role(*id).addresses.iter().any(|a| a == name))
+        })
+    }
+}
+
+impl Role {
+    /// An action by its id. Panics on an id of another role.
+    pub fn action(&self, id: ActionId) -> &Action {
+        &self.actions[id.index()]
+    }
+
+    /// What messages say of who speaks.
+    pub fn speaker(&self) -> String {
+        if self.profile.is_empty() {
+            self.name.clone()
+        } else {
+            alloc::format!("{}({})", self.name, self.profile)
+        }
+    }
+}
+
+/// Who is acting, as a component is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// The role's name.
+    pub name: String,
+    /// Its job.
+    pub profile: String,
+    /// What it is to achieve.
+    pub goal: String,
+    /// What it has to respect.
+    pub constraints: String,
+    /// A free description.
+    pub desc: String,
+}
+
+/// An action as something to choose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its name.
+    pub name: String,
+    /// What it says of itself; empty when nothing.
+    pub description: String,
+}
+
+/// One piece of planned work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// What is to be done.
+    pub text: String,
+    /// The name of the action that shall do it.
+    pub action: Option<String>,
+}

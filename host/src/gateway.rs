@@ -1,0 +1,145 @@
+//! The one way from a guest to everything that is not its own instance.
+//!
+//! A gateway belongs to one attempt. It carries each question to the driver, which owns the environment and the
+//! journal, and brings the answer back. What a guest does to its own attempt only (its emissions, its pending
+//! writes, its log) never comes here: the sandbox keeps it and hands it over when the call ends.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use strata_core::environment::scope::Write;
+use strata_core::id::RoleId;
+use strata_core::json::Json;
+use strata_core::message::Message;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::services::llm;
+
+/// How many questions may wait for the driver at once. A guest waits for its answer before it asks again, so this
+/// is the number of guests that can ask without being held up, not a bound on what is accepted.
+pub const QUEUE: usize = 64;
+
+/// Why the host did not do what a guest asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostError {
+    /// What kind of refusal it is.
+    pub kind: HostErrorKind,
+    /// What was attempted, and a hint.
+    pub message: String,
+}
+
+/// The kinds of refusal, as in the WIT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HostErrorKind {
+    /// Not granted.
+    Denied,
+    /// The request makes no sense.
+    Invalid,
+    /// There is no such thing.
+    NotFound,
+    /// The service failed.
+    Upstream,
+    /// The budget does not cover it.
+    OutOfBudget,
+}
+
+impl HostError {
+    /// An error of this kind.
+    pub fn new(kind: HostErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+        }
+    }
+}
+
+/// What a guest asks the driver for.
+#[derive(Clone, Debug)]
+pub enum Ask {
+    /// A value of a scope, with this attempt's own writes to that key applied.
+    Get {
+        /// `role` or a shared scope.
+        scope: String,
+        /// The key.
+        key: String,
+        /// All writes of this attempt so far.
+        pending: Vec<Write>,
+    },
+    /// The keys of a scope, sorted, with this attempt's own writes applied.
+    Keys {
+        /// `role` or a shared scope.
+        scope: String,
+        /// All writes of this attempt so far.
+        pending: Vec<Write>,
+    },
+    /// The role's newest messages, oldest of them first.
+    Recent {
+        /// How many.
+        limit: u32,
+        /// Only those with this label.
+        label: Option<String>,
+    },
+    /// Milliseconds since the epoch.
+    Now,
+    /// Random bytes.
+    Random {
+        /// How many.
+        length: u32,
+    },
+    /// Replies of language models, all at once.
+    Complete(Vec<llm::Request>),
+}
+
+/// What the driver answers. Each question has its own kind of answer.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// To `Get`.
+    Value(Result<Option<Json>, HostError>),
+    /// To `Keys`.
+    Keys(Result<Vec<String>, HostError>),
+    /// To `Recent`.
+    Messages(Vec<Arc<Message>>),
+    /// To `Now`.
+    Time(f64),
+    /// To `Random`.
+    Bytes(Result<Vec<u8>, HostError>),
+    /// To `Complete`, in the order of the requests.
+    Replies(Vec<Result<llm::Reply, HostError>>),
+}
+
+/// A question on its way.
+#[derive(Debug)]
+pub struct Question {
+    /// Whose attempt asks.
+    pub role: RoleId,
+    /// What it asks.
+    pub ask: Ask,
+    /// Where the answer goes. A guest that is gone no longer listens.
+    pub reply: oneshot::Sender<Answer>,
+}
+
+/// A guest's end of the way.
+#[derive(Clone, Debug)]
+pub struct Gateway {
+    role: RoleId,
+    questions: mpsc::Sender<Question>,
+}
+
+impl Gateway {
+    /// The gateway of an attempt of `role`.
+    pub fn new(role: RoleId, questions: mpsc::Sender<Question>) -> Self {
+        Self { role, questions }
+    }
+
+    /// Asks, and waits for the answer. None when the driver is gone: the attempt is about to be dropped.
+    pub async fn ask(&self, ask: Ask) -> Option<Answer> {
+        let (reply, answer) = oneshot::channel();
+        let question = Question {
+            role: self.role,
+            ask,
+            reply,
+        };
+        self.questions.send(question).await.ok()?;
+        answer.await.ok()
+    }
+}

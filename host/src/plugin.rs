@@ -1,0 +1,120 @@
+//! A plugin: a component in its place in a team, with its configuration and with what it may do.
+//!
+//! Plain data. It is written in `manifest`, enforced in `sandbox`, printed by `check`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use strata_core::json::Json;
+
+/// A component's place in a team, filled.
+#[derive(Clone, Debug)]
+pub struct Plugin {
+    /// A `.wasm` file, or a directory of source that is built first. Absolute.
+    pub component: PathBuf,
+    /// The SHA-256 that the component must have, in lower-case hex.
+    pub pin: Option<String>,
+    /// Handed to the component with each call.
+    pub config: Json,
+    /// What the output's data must look like.
+    pub output_schema: Option<Schema>,
+    /// What it may use up.
+    pub limits: Limits,
+    /// What it may touch.
+    pub grants: Grants,
+}
+
+/// What one call may use up. Every field is enforced; see `sandbox::limits` and `sandbox::ctx`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of all linear memories and tables together.
+    pub memory_bytes: u64,
+    /// Time inside the guest.
+    pub cpu: Duration,
+    /// Wall time, host calls included.
+    pub timeout: Duration,
+    /// Instructions, counted deterministically; none for no limit.
+    pub fuel: Option<u64>,
+    /// Bytes of output and emissions together.
+    pub output_bytes: u64,
+    /// Bytes of log lines and standard streams; what goes beyond is cut.
+    pub log_bytes: u64,
+    /// Calls of host functions.
+    pub host_calls: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 64 << 20,
+            cpu: Duration::from_secs(10),
+            timeout: Duration::from_secs(120),
+            fuel: None,
+            output_bytes: 4 << 20,
+            log_bytes: 256 << 10,
+            host_calls: 1024,
+        }
+    }
+}
+
+/// What a plugin may touch. Empty by default: nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// Language models.
+    pub llm: Option<LlmGrant>,
+    /// Directories of the host.
+    pub dirs: Vec<DirGrant>,
+    /// Environment variables, by name.
+    pub env: Vec<String>,
+}
+
+/// The use of language models.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LlmGrant {
+    /// Names of models; `*` stands for any run of characters.
+    pub models: Vec<String>,
+    /// How many calls one attempt may make; none for no limit of its own.
+    pub calls: Option<u32>,
+}
+
+/// The use of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirGrant {
+    /// Where it is on the host. Absolute.
+    pub host: PathBuf,
+    /// What the guest calls it; begins with `/`.
+    pub guest: String,
+    /// Whether the guest may write there. A writable directory is created when it is missing.
+    pub access: Access,
+}
+
+/// What may be done in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Only reading.
+    Read,
+    /// Reading, writing, creating.
+    Write,
+}
+
+/// A compiled JSON Schema.
+#[derive(Clone, Debug)]
+pub struct Schema(Arc<jsonschema::Validator>);
+
+impl Schema {
+    /// Compiles a schema. References to other documents are not followed.
+    pub fn compile(schema: &serde_json::Value) -> Result<Self, String> {
+        jsonschema::validator_for(schema)
+            .map(|v| Self(Arc::new(v)))
+            .map_err(|e| e.to_string())
+    }
+
+    /// Says where and why a document breaks the schema.
+    pub fn check(&self, document: &serde_json::Value) -> Result<(), String> {
+        match self.0.iter_errors(document).next() {
+            None => Ok(()),
+            Some(error) => Err(format!("{error} (at `{}`)", error.instance_path())),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The sandbox: calls components, each attempt in a fresh store, and turns whatever happens into a value.
+//!
+//! Nothing outside this module sees wasmtime. What an attempt asks of the world goes through its `Gateway`.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use strata_core::environment::scope::Write;
+use strata_core::fault::Fault;
+use strata_core::id::Digest;
+use strata_core::message::{Draft, Message};
+use strata_core::team::{Candidate, Profile, Task};
+
+use std::sync::Arc;
+
+use crate::gateway::Gateway;
+use crate::plugin::Plugin;
+
+/// Calls plugins. One implementation runs components, one plays scripts for tests.
+pub trait Sandbox: Send + Sync {
+    /// Runs one attempt to its end. Dropping the future ends the attempt at once.
+    fn call(&self, call: Call, gateway: Gateway) -> Pin<Box<dyn Future<Output = Ended> + Send>>;
+}
+
+/// One attempt of one call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The component, by the digest under which it was loaded.
+    pub digest: Digest,
+    /// Its configuration, limits and grants.
+    pub plugin: Arc<Plugin>,
+    /// Counts attempts from 1.
+    pub attempt: u32,
+    /// Stable over all attempts.
+    pub idempotency_key: String,
+    /// Which of the component's functions is called, and with what.
+    pub entry: Entry,
+    /// The acting role.
+    pub role: Profile,
+    /// The messages the activation handles.
+    pub news: Vec<Arc<Message>>,
+    /// What earlier calls of the activation returned.
+    pub outputs: Vec<Arc<Message>>,
+}
+
+/// A function of a component.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// `handler.run`.
+    Run {
+        /// The action's name.
+        action: String,
+        /// Its index.
+        index: u32,
+        /// The planned task it carries out.
+        task: Option<Task>,
+    },
+    /// `planner.plan`.
+    Plan {
+        /// The action's name.
+        action: String,
+        /// Its index.
+        index: u32,
+    },
+    /// `thinker.choose`.
+    Choose {
+        /// How many choices were made before.
+        round: u32,
+        /// What there is to choose from.
+        candidates: Vec<Candidate>,
+    },
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// What it returned, or how it failed.
+    pub result: Result<Returned, Fault>,
+    /// What it used up.
+    pub usage: Usage,
+}
+
+/// What a successful attempt leaves behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Returned {
+    /// The value of the function that was called.
+    pub value: Value,
+    /// What it published beside, in order.
+    pub emissions: Vec<Draft>,
+    /// What it wrote, in order.
+    pub writes: Vec<Write>,
+}
+
+/// The value of one of a component's functions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Of `handler.run`.
+    Output(Draft),
+    /// Of `planner.plan`.
+    Tasks(Vec<Task>),
+    /// Of `thinker.choose`: an index, or -1.
+    Choice(i32),
+}
+
+/// What an attempt used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Time inside the guest, in microseconds.
+    pub cpu_us: u64,
+    /// The most memory it had, in bytes.
+    pub peak_memory_bytes: u64,
+    /// Calls of host functions.
+    pub host_calls: u32,
+}

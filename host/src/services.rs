@@ -1,0 +1,3 @@
+//! What a guest may call beyond its own environment. Each service is reached through the journaled gateway.
+
+pub mod llm;

@@ -1,0 +1,90 @@
+//! Language models: the vocabulary, and the providers behind it.
+
+use serde::{Deserialize, Serialize};
+
+/// What is asked of a model. The order of fields is part of how recorded calls are matched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// The model; none takes the team's.
+    pub model: Option<String>,
+    /// The conversation, oldest turn first.
+    pub messages: Vec<Turn>,
+    /// Tools the model may ask for.
+    pub tools: Vec<Tool>,
+    /// JSON Schema text that the reply shall follow.
+    pub output_schema: Option<String>,
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// Upper bound of output tokens.
+    pub max_tokens: Option<u32>,
+    /// Texts that end the reply.
+    pub stop: Vec<String>,
+    /// A seed.
+    pub seed: Option<u32>,
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Speaker {
+    /// Instructions above the conversation.
+    System,
+    /// The one who asks.
+    User,
+    /// The model.
+    Assistant,
+    /// The result of a tool call.
+    Tool,
+}
+
+/// One turn of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// Who speaks.
+    pub speaker: Speaker,
+    /// The text.
+    pub content: String,
+    /// For the assistant: the tool calls it made.
+    pub tool_calls: Vec<ToolCall>,
+    /// For a tool: the call this is the result of.
+    pub tool_call_id: Option<String>,
+}
+
+/// A call of a tool that a model asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Ties the call to its result.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// JSON text.
+    pub arguments: String,
+}
+
+/// A tool that a model may ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// The name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema text of its arguments.
+    pub parameters: String,
+}
+
+/// What a model answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reply {
+    /// The text.
+    pub text: String,
+    /// JSON text of the structured reply.
+    pub data: Option<String>,
+    /// Tools it wants called.
+    pub tool_calls: Vec<ToolCall>,
+    /// The model that answered.
+    pub model: String,
+    /// Tokens of the request.
+    pub input_tokens: u32,
+    /// Tokens of the reply.
+    pub output_tokens: u32,
+}
