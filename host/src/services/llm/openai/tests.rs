@@ -160,12 +160,12 @@ async fn a_reply_that_does_not_end_is_cut_by_the_timeout_and_not_paid_twice() {
     let server = Server::new([Play::Drip]);
     let endpoint = Endpoint {
         retries: 3,
-        timeout: Duration::from_millis(100),
+        timeout: Duration::from_millis(300),
         ..server.endpoint()
     };
     let error = ask(&endpoint).await.expect_err("no end of the reply");
     assert!(
-        error.message.contains("no whole answer within 100ms"),
+        error.message.contains("no whole answer within 300ms"),
         "{}",
         error.message
     );
