@@ -95,8 +95,9 @@ impl Definition {
         }
         let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
         let text = String::from_utf8(bytes).map_err(|error| {
-            let place = error.utf8_error().valid_up_to();
-            fail(format!("it is not UTF-8 (byte {place})"))
+            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
+            fail(format!("it is not UTF-8 in line {line}"))
         })?;
         let file = std::path::absolute(path).map_err(|e| fail(e.to_string()))?;
         let base = file.parent().unwrap_or(Path::new("/"));
@@ -147,7 +148,9 @@ impl Definition {
             let error = std::fs::metadata(&plugin.component).err()?;
             let path = plugin.component.display();
             let message = format!("cannot find the component `{path}`: {error}");
-            Some(self.at_component(*slot, message))
+            let problem = self.at(*slot, message, |place| place.component.clone());
+            let hint = "give a component, or a directory with the source of one";
+            Some(Diagnostics::from(problem.hint(hint)))
         });
         let undecided = self.team.role_ids().filter_map(|id| {
             let Choose { thinker, .. } = self.team.role(id).react else {

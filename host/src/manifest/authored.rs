@@ -60,7 +60,7 @@ pub(super) struct Run {
 pub(super) fn read(root: Table<'_>) -> Authored {
     read_schema(&root);
     let team = root
-        .required("team")
+        .required_as("team", "[team]")
         .and_then(|item| item.table("`[team]`"));
     let mut authored = Authored {
         name: None,
@@ -132,6 +132,10 @@ fn read_env(root: &Table<'_>) -> Env {
     };
     if let Some(groups) = section(&table, "groups", "`[env.groups]`") {
         for group in groups.entries() {
+            if group.is_empty_list() {
+                let message = format!("the group `{}` is empty", group.key);
+                group.refuse(message, "list the roles that belong to it");
+            }
             env.groups.push((group.name(), group.texts()));
         }
     }

@@ -9,7 +9,7 @@ use strata_core::team::{self, Policy, React, Route, Team, Thinker};
 
 use super::authored::edge::{self, Join};
 use super::authored::limits::Patch;
-use super::authored::role::{self, Kind, Role};
+use super::authored::role::{Mode, Role};
 use super::authored::{Authored, slot};
 use super::condition;
 use super::diagnostic::Problems;
@@ -128,9 +128,9 @@ fn check_role(role: &Role, problems: &Problems) {
             problems.add(problem.also(first.clone(), "first used here"));
         }
     }
-    match &role.kind {
-        Kind::Human(_) => check_human(role, problems),
-        Kind::Agent => check_agent(role, problems),
+    match role.human {
+        Some(_) => check_human(role, problems),
+        None => check_agent(role, problems),
     }
 }
 
@@ -160,7 +160,7 @@ fn check_agent(role: &Role, problems: &Problems) {
         let problem = problems.at(&role.span, "the role has no actions");
         problems.add(problem.hint("add a `[[role.action]]`, or `kind = \"human\"`"));
     }
-    if react != role::React::React {
+    if react != Mode::Choose {
         let max = role.max_react_loop.as_ref().map(|max| &max.span);
         let think = role.think.as_ref().map(|think| &think.span);
         for (span, key) in [(max, "max_react_loop"), (think, "think")] {
@@ -171,17 +171,15 @@ fn check_agent(role: &Role, problems: &Problems) {
             }
         }
     }
-    if react == role::React::PlanAndAct && role.actions.len() == 1 {
+    if react == Mode::PlanAndAct && role.actions.len() == 1 {
         let span = role.react.as_ref().map_or(&role.span, |react| &react.span);
         let problem = problems.at(span, "`plan_and_act` needs two actions or more");
         problems.add(problem.hint("the first plans, the others carry the plan out"));
     }
 }
 
-fn mode(role: &Role) -> role::React {
-    role.react
-        .as_ref()
-        .map_or(role::React::ByOrder, |r| r.value)
+fn mode(role: &Role) -> Mode {
+    role.react.as_ref().map_or(Mode::ByOrder, |r| r.value)
 }
 
 fn build_role(role: &Role, defaults: &Patch) -> team::Role {
@@ -189,9 +187,9 @@ fn build_role(role: &Role, defaults: &Patch) -> team::Role {
         texts.iter().map(|text| text.value.clone()).collect()
     };
     let react = match mode(role) {
-        role::React::ByOrder => React::ByOrder,
-        role::React::PlanAndAct => React::PlanAndAct,
-        role::React::React => React::Choose {
+        Mode::ByOrder => React::ByOrder,
+        Mode::PlanAndAct => React::PlanAndAct,
+        Mode::Choose => React::Choose {
             max_loop: role.max_react_loop.as_ref().map_or(1, |max| max.value),
             thinker: match role.think {
                 Some(_) => Thinker::Component,
@@ -227,10 +225,6 @@ fn groups(
 ) -> BTreeMap<String, Vec<RoleId>> {
     let mut groups = BTreeMap::new();
     for (name, members) in &authored.env.groups {
-        if members.is_empty() {
-            let problem = problems.at(&name.span, format!("the group `{}` is empty", name.value));
-            problems.add(problem.hint("list the roles that belong to it"));
-        }
         let mut seen = BTreeSet::new();
         let mut ids = Vec::new();
         for member in members {
@@ -279,16 +273,18 @@ fn compile(when: &At<String>, problems: &Problems) -> Option<team::Condition> {
         Err(refusal) => refusal,
     };
     let mut span = when.span.clone();
-    let text = problems.source.text.get(span.clone()).unwrap_or_default();
-    // Where the string is written as it is, with one quote before it, the fault itself can be underlined.
+    let text = problems.text(&span);
+    // Where the string is written as it is, with one quote around it, the fault itself can be underlined.
     let verbatim = text.get(1..text.len().saturating_sub(1)) == Some(when.value.as_str());
     if let Some(at) = refusal.at.filter(|_| verbatim) {
         let skipped: usize = when.value.chars().take(at).map(char::len_utf8).sum();
         span.start += 1 + skipped;
+        span.end = (span.end - 1).max(span.start + 1);
     }
+    let condition = when.value.replace('\n', " ");
     let message = format!(
-        "the condition `{}` cannot be used: {}",
-        when.value, refusal.reason
+        "the condition `{condition}` cannot be used: {}",
+        refusal.reason
     );
     problems.add(problems.at(&span, message).hint(refusal.hint));
     None

@@ -52,11 +52,11 @@ pub(super) fn compile(source: &str) -> Result<Condition, Refusal> {
         .map_err(|errors| check::explain(&errors, source))?;
     check::check(program.expression())?;
     // A condition on nothing shows what can be told without a message.
-    if let Ok(value) = evaluate(&program, &Subject::default()) {
-        if !matches!(value, Value::Bool(_)) {
-            let reason = format!("it gives a {}, not true or false", value.type_of());
-            return Err(Refusal::new(reason, "compare it with something: `== …`"));
-        }
+    if let Ok(value) = evaluate(&program, &Subject::default())
+        && !matches!(value, Value::Bool(_))
+    {
+        let reason = format!("it gives a {}, not true or false", value.type_of());
+        return Err(Refusal::new(reason, "compare it with something: `== …`"));
     }
     let judge = move |message: &Message| judge(&program, message);
     Ok(Condition::new(source.to_owned(), Box::new(judge)))
@@ -158,4 +158,5 @@ fn to_cel(json: &serde_json::Value) -> Value {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 mod tests;

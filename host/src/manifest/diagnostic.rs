@@ -12,7 +12,7 @@ use annotate_snippets::{
 };
 
 /// Problems shown at once; a file with more is better mended from the top.
-const MAX_SHOWN: usize = 50;
+const MAX_SHOWN: usize = 20;
 
 /// A text and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,6 +207,11 @@ impl Problems {
     /// A problem at a place of the text, yet to be added.
     pub(super) fn at(&self, span: &Range<usize>, message: impl Into<String>) -> Diagnostic {
         Diagnostic::at(&self.source, span.clone(), message)
+    }
+
+    /// What is written at a place.
+    pub(super) fn text(&self, span: &Range<usize>) -> &str {
+        self.source.text.get(span.clone()).unwrap_or_default()
     }
 
     pub(super) fn add(&self, problem: Diagnostic) {

@@ -10,7 +10,8 @@ use super::diagnostic::Problems;
 ///
 /// The TOML parser bounds the nesting (80 levels), which is less than what readers of JSON accept.
 pub(super) fn from_toml(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Value {
-    let refuse = |text: &str| {
+    let refuse = || {
+        let text = problems.text(&value.span());
         let message = format!("the number `{text}` cannot be handed to a component");
         let problem = problems.at(&value.span(), message);
         problems.add(
@@ -24,11 +25,11 @@ pub(super) fn from_toml(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Va
         DeValue::Datetime(date) => Value::String(date.to_string()),
         DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
             Ok(number) => Value::from(number),
-            Err(_) => refuse(integer.as_str()),
+            Err(_) => refuse(),
         },
         DeValue::Float(float) => {
             let number = float.as_str().parse().ok().and_then(Number::from_f64);
-            number.map_or_else(|| refuse(float.as_str()), Value::Number)
+            number.map_or_else(refuse, Value::Number)
         }
         DeValue::Array(items) => {
             Value::Array(items.iter().map(|item| from_toml(item, problems)).collect())

@@ -30,7 +30,7 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let Some((_, factor)) = SIZES.iter().find(|(name, _)| *name == unit) else {
         return Err("a size is a number with B, KB, MB, GB, KiB, MiB or GiB: `64MiB`".into());
     };
-    scale(number, *factor).ok_or_else(|| "a size needs a number: `64MiB`".into())
+    scale(number, *factor).ok_or_else(|| "expected a number that fits 64 bits: `64MiB`".into())
 }
 
 /// A duration, from `500ms`, `1.5s`, `2m`, `1h`.
@@ -39,12 +39,12 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let Some((_, factor)) = DURATIONS.iter().find(|(name, _)| *name == unit) else {
         return Err("a duration is a number with ms, s, m or h: `1.5s`".into());
     };
-    let nanos = scale(number, *factor).ok_or("a duration needs a number: `1.5s`")?;
+    let nanos = scale(number, *factor).ok_or("expected a number: `1.5s`")?;
     let duration = Duration::from_nanos(nanos);
     if duration > MAX_DURATION {
         return Err("the longest duration is `720h`".into());
     }
-    if duration.subsec_nanos() % 1_000_000 != 0 {
+    if !duration.subsec_nanos().is_multiple_of(1_000_000) {
         return Err("the shortest unit is one millisecond: `1ms`".into());
     }
     Ok(duration)
@@ -73,7 +73,7 @@ fn scale(number: &str, factor: u64) -> Option<u64> {
 pub fn show_size(bytes: u64) -> String {
     let unit = SIZES
         .iter()
-        .find(|(_, factor)| bytes >= *factor && bytes % factor == 0);
+        .find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
     match unit {
         Some((name, factor)) => format!("{} {name}", bytes / factor),
         None => "0 B".into(),
@@ -84,7 +84,10 @@ pub fn show_size(bytes: u64) -> String {
 pub fn show_duration(duration: Duration) -> String {
     let ms = duration.as_millis();
     let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
-    match units.iter().find(|(_, f)| ms >= *f && ms % f == 0) {
+    match units
+        .iter()
+        .find(|(_, f)| ms >= *f && ms.is_multiple_of(*f))
+    {
         Some((name, factor)) => format!("{} {name}", ms / factor),
         None => format!("{ms} ms"),
     }

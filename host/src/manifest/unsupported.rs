@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::authored::Authored;
-use super::authored::role::Kind;
 use super::diagnostic::Problems;
 
 /// Reports what cannot be done yet.
@@ -19,7 +18,7 @@ pub(super) fn check(authored: &Authored, problems: &Problems) {
         refuse(span, "`[env.external]` is");
     }
     for role in &authored.roles {
-        if let Kind::Human(span) = &role.kind {
+        if let Some(span) = &role.human {
             refuse(span, "human roles are");
         }
         let actions = role.actions.iter().map(|action| &action.slot);

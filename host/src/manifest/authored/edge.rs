@@ -152,7 +152,10 @@ pub(super) fn read_external(env: &Table<'_>) -> Option<Range<usize>> {
             }
         }
         // What is wrong is said already; which keys belong cannot be told.
-        None => drop((table.item("command"), table.item("url"))),
+        None => {
+            table.item("command");
+            table.item("url");
+        }
     }
     Some(table.span.clone())
 }

@@ -13,32 +13,25 @@ const MAX_NUMBERED: usize = u16::MAX as usize;
 pub(in crate::manifest) struct Role {
     pub(in crate::manifest) span: Range<usize>,
     pub(in crate::manifest) name: Option<At<String>>,
-    pub(in crate::manifest) kind: Kind,
+    /// Where it says that a person plays it.
+    pub(in crate::manifest) human: Option<Range<usize>>,
     pub(in crate::manifest) profile: String,
     pub(in crate::manifest) goal: String,
     pub(in crate::manifest) constraints: String,
     pub(in crate::manifest) desc: String,
     pub(in crate::manifest) watch: Vec<At<String>>,
     pub(in crate::manifest) addresses: Vec<At<String>>,
-    pub(in crate::manifest) react: Option<At<React>>,
+    pub(in crate::manifest) react: Option<At<Mode>>,
     pub(in crate::manifest) max_react_loop: Option<At<u32>>,
     pub(in crate::manifest) think: Option<At<Slot>>,
     pub(in crate::manifest) actions: Vec<Action>,
 }
 
-/// Who a role is played by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::manifest) enum Kind {
-    Agent,
-    /// With the place where it says so.
-    Human(Range<usize>),
-}
-
 /// The word for how a role goes from one action to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::manifest) enum React {
+pub(in crate::manifest) enum Mode {
     ByOrder,
-    React,
+    Choose,
     PlanAndAct,
 }
 
@@ -50,7 +43,7 @@ pub(in crate::manifest) struct Action {
 
 /// Reads all roles.
 pub(super) fn read_all(root: &Table<'_>) -> Vec<Role> {
-    let Some(item) = root.required("role") else {
+    let Some(item) = root.required_as("role", "[[role]]") else {
         return Vec::new();
     };
     let roles = item.tables("`[[role]]`");
@@ -75,7 +68,7 @@ fn read(table: &Table<'_>) -> Role {
     Role {
         span: table.span.clone(),
         name: table.required("name").and_then(|item| item.text()),
-        kind: read_kind(table),
+        human: read_human(table),
         profile: text("profile"),
         goal: text("goal"),
         constraints: text("constraints"),
@@ -89,22 +82,22 @@ fn read(table: &Table<'_>) -> Role {
     }
 }
 
-fn read_kind(table: &Table<'_>) -> Kind {
-    let words = [("agent", false), ("human", true)];
-    let Some(item) = table.item("kind") else {
-        return Kind::Agent;
-    };
-    match item.choice(&words) {
-        Some(true) => Kind::Human(item.span()),
-        _ => Kind::Agent,
+fn read_human(table: &Table<'_>) -> Option<Range<usize>> {
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Kind {
+        Agent,
+        Human,
     }
+    let words = [("agent", Kind::Agent), ("human", Kind::Human)];
+    let item = table.item("kind")?;
+    (item.choice(&words) == Some(Kind::Human)).then(|| item.span())
 }
 
-fn read_react(table: &Table<'_>) -> Option<At<React>> {
+fn read_react(table: &Table<'_>) -> Option<At<Mode>> {
     let words = [
-        ("by_order", React::ByOrder),
-        ("react", React::React),
-        ("plan_and_act", React::PlanAndAct),
+        ("by_order", Mode::ByOrder),
+        ("react", Mode::Choose),
+        ("plan_and_act", Mode::PlanAndAct),
     ];
     let item = table.item("react")?;
     let span = item.span();

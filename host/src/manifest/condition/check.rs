@@ -133,10 +133,11 @@ pub(super) fn explain(errors: &ParseErrors, source: &str) -> Refusal {
     if error.msg.contains("ecursion limit") {
         return Refusal::new("it is nested too deeply", "decide in an action instead");
     }
-    let text = error.msg.trim_start_matches("Syntax error: ");
-    // The parser goes on with all it would have taken, by the names of its own tokens.
-    let text = text.split(" expecting ").next().unwrap_or(text);
-    let text = text.replace("'<EOF>'", "the end");
+    let text = match unexpected(&error.msg) {
+        Some("<EOF>") => "it ends too early".to_owned(),
+        Some(token) => format!("`{token}` is unexpected"),
+        None => "it does not parse".to_owned(),
+    };
     // Lines and columns count from 1.
     let (line, column) = error.pos;
     let lines = source.lines().take(usize::try_from(line - 1).unwrap_or(0));
@@ -146,4 +147,11 @@ pub(super) fn explain(errors: &ParseErrors, source: &str) -> Refusal {
         at: Some(before + column),
         ..Refusal::new(text, hint)
     }
+}
+
+/// What the parser stumbled over: it is quoted in its message, before what would have been right.
+fn unexpected(message: &str) -> Option<&str> {
+    let message = message.split(" expecting ").next()?;
+    let (_, rest) = message.split_once('\'')?;
+    rest.strip_suffix('\'')
 }

@@ -94,9 +94,9 @@ fn a_bad_condition_is_refused_with_its_reason() {
         let refusal = compile(source).unwrap_err();
         assert!(refusal.reason.contains(reason), "{source}: {refusal:?}");
     };
-    check("", "the end");
-    check("data.x ===", "'='");
-    check("content == 'x", "token recognition");
+    check("", "ends too early");
+    check("data.x ===", "`=` is unexpected");
+    check("content == 'x", "is unexpected");
     check("contents == 'x'", "there is no `contents`");
     check("lower(content) == 'x'", "there is no function `lower`");
     check("content", "a string");
