@@ -1,6 +1,7 @@
 //! strata-host: runs teams of agents whose every action is a sandboxed WebAssembly component.
 
 pub mod gateway;
+pub mod manifest;
 pub mod plugin;
 pub mod sandbox;
 pub mod services;
