@@ -55,10 +55,10 @@ impl Stepper {
         let roles = self.due();
         if roles.is_empty() {
             let failed = self.env.failed().next().is_some();
-            return Effect::Record(self.end(if failed { Status::Failed } else { Status::Done }));
+            return Effect::Record(self.ended(if failed { Status::Failed } else { Status::Done }));
         }
         if self.team.policy.max_steps.is_some_and(|max| self.env.step >= max) {
-            return Effect::Record(self.end(Status::StepLimit));
+            return Effect::Record(self.ended(Status::StepLimit));
         }
         Effect::Record(Event::StepStarted { step: self.env.step, roles })
     }
@@ -90,11 +90,11 @@ impl Stepper {
             return Effect::Wait;
         }
         if self.env.activations().any(|(_, a)| a.phase == Phase::Ready) {
-            return Effect::Record(self.end(Status::OutOfBudget));
+            return Effect::Record(self.ended(Status::OutOfBudget));
         }
         let failed = self.env.failed().next().is_some();
         if failed && self.team.policy.on_fault == OnFault::Stop {
-            return Effect::Record(self.end(Status::Failed));
+            return Effect::Record(self.ended(Status::Failed));
         }
         Effect::Record(self.conflict().unwrap_or_else(|| self.commit()))
     }
@@ -127,7 +127,8 @@ impl Stepper {
         }
     }
 
-    fn end(&self, status: Status) -> Event {
+    /// The end of the run with this status.
+    pub fn ended(&self, status: Status) -> Event {
         // Between steps the state is that of the last checkpoint.
         let checkpoint = self.env.open.then(|| self.env.next_checkpoint());
         let parent = self.env.checkpoint.clone();
