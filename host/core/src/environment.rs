@@ -16,6 +16,7 @@ use crate::id::{CheckpointId, Digest, RoleId, RunId, Slot};
 use crate::json::Json;
 use crate::message::Message;
 use crate::money::Usd;
+use crate::rules::Rules;
 use crate::shape::Shape;
 use crate::team::Team;
 
@@ -68,6 +69,8 @@ pub struct Environment {
     pub calls: CallPolicy,
     /// What a file that was read held beside what is understood, by JSON pointer.
     pub foreign: BTreeMap<String, Json>,
+    /// The rules the run is under.
+    pub rules: Rules,
 }
 
 /// Everything about a role that changes. Nobody else sees it.
@@ -118,6 +121,7 @@ impl Environment {
             sent: 0,
             calls: CallPolicy::Auto,
             foreign: BTreeMap::new(),
+            rules: Rules::of(team),
         }
     }
 

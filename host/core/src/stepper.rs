@@ -22,6 +22,9 @@ pub use apply::Illegal;
 /// A team in motion.
 #[derive(Clone, Debug)]
 pub struct Stepper {
+    /// The team as its file has it now.
+    given: Arc<Team>,
+    /// The team under the rules of the environment: the same, but while the past is read back.
     team: Arc<Team>,
     env: Environment,
 }
@@ -30,10 +33,11 @@ impl Stepper {
     /// Puts a team and its environment together. The environment must fit: compare `Environment::shape` with
     /// `Shape::of(team)` before.
     pub fn new(team: Arc<Team>, env: Environment) -> Self {
-        Self { team, env }
+        let under = env.rules.over(&team);
+        Self { given: team, team: under, env }
     }
 
-    /// The team.
+    /// The team, under the rules that the run was last started or resumed with.
     pub fn team(&self) -> &Arc<Team> {
         &self.team
     }

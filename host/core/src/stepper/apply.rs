@@ -12,6 +12,7 @@ use crate::event::{Event, Finished, Journal, Routed, Source, Status, Work};
 use crate::fault::{Fault, FaultKind};
 use crate::id::RoleId;
 use crate::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
+use crate::rules::Rules;
 
 /// An event that cannot have happened in this state: a damaged journal, or a bug.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,9 +84,12 @@ impl Stepper {
     }
 
     fn run_started(&mut self, event: &Event) -> Applied {
-        let Event::RunStarted { run, idea, budget, components, routed, checkpoint } = event else { return Ok(()) };
+        let Event::RunStarted { run, idea, budget, components, routed, checkpoint, rules } = event else {
+            return Ok(());
+        };
         ensure(self.env.run.0.is_empty() && self.env.messages.is_empty(), "a start of a run that has started")?;
         self.known(&routed.to)?;
+        self.rule(rules)?;
         self.env.run = run.clone();
         self.env.idea = idea.clone();
         self.env.budget = *budget;
@@ -97,12 +101,14 @@ impl Stepper {
     }
 
     fn run_resumed(&mut self, event: &Event) -> Applied {
-        let Event::RunResumed { budget, calls, .. } = event else { return Ok(()) };
+        let Event::RunResumed { budget, calls, rules, .. } = event else { return Ok(()) };
         ensure(!self.env.run.0.is_empty(), "a resume of a run that never started")?;
+        self.rule(rules)?;
         self.env.status = Status::Running;
         self.env.budget = *budget;
         self.env.calls = *calls;
-        for activation in self.env.roles.iter_mut().filter_map(|role| role.activation.as_mut()) {
+        for (role, state) in self.team.roles.iter().zip(&mut self.env.roles) {
+            let Some(activation) = &mut state.activation else { continue };
             activation.current.failures = 0;
             match &activation.phase {
                 // It was killed: it ends like one that was interrupted.
@@ -110,8 +116,17 @@ impl Stepper {
                 Phase::Resting | Phase::Failed(_) | Phase::Ready => {}
                 Phase::Complete => continue,
             }
-            activation.phase = Phase::Ready;
+            // A lower limit may leave it with nothing more to do.
+            activation.phase = if activation.work(role).is_some() { Phase::Ready } else { Phase::Complete };
         }
+        Ok(())
+    }
+
+    /// From now on these rules hold.
+    fn rule(&mut self, rules: &Rules) -> Applied {
+        ensure(rules.roles.len() == self.env.roles.len(), "rules for another team")?;
+        self.team = rules.over(&self.given);
+        self.env.rules = rules.clone();
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use crate::fault::{Fault, FaultKind, Hope};
 use crate::id::{Digest, RoleId, RunId, Slot};
 use crate::message::{IDEA_LABEL, Message, TO_ALL};
 use crate::money::Usd;
+use crate::rules::Rules;
 use crate::team::{Retry, Role};
 
 /// The longest pause before another try.
@@ -40,6 +41,7 @@ impl Stepper {
             components,
             routed: self.from_outside(&message),
             checkpoint: self.env.next_checkpoint(),
+            rules: Rules::of(&self.given),
         }
     }
 
@@ -54,6 +56,7 @@ impl Stepper {
             budget,
             calls,
             kept: self.env.activations().flat_map(done).collect(),
+            rules: Rules::of(&self.given),
         }
     }
 
