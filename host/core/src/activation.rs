@@ -47,6 +47,8 @@ pub struct Done {
     pub emissions: Vec<Outgoing>,
     /// What it wrote.
     pub writes: Vec<Write>,
+    /// The tries it took, for the case that it has to be made again.
+    pub tried: Current,
 }
 
 /// A message that waits for the commit.
@@ -142,11 +144,15 @@ impl Activation {
         self.phase = if self.work(role).is_some() { Phase::Ready } else { Phase::Complete };
     }
 
-    /// Goes back to before a finished call, which will be made again.
+    /// Goes back to before a finished call, which will be made again: as the next attempt, with what it recorded.
     pub fn rewind(&mut self, done: usize, fault: Fault) {
-        self.done.truncate(done);
+        let undone = self.done.drain(done..).next();
         self.choices.truncate(done + 1);
-        self.current = Current::default();
+        if done == 0 {
+            self.tasks.clear();
+        }
+        let tried = undone.map(|call| call.tried).unwrap_or_default();
+        self.current = Current { keep: fault.kind.keeps_calls(), ..tried };
         self.phase = Phase::Failed(fault);
     }
 

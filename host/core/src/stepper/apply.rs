@@ -218,7 +218,9 @@ impl Stepper {
     ) -> Applied {
         let emissions = emissions.iter().map(|draft| self.make(id, work, draft)).collect::<Result<_, _>>()?;
         let output = self.make(id, work, output)?;
-        self.activation(id)?.done.push(Done { work, output, emissions, writes: writes.to_vec() });
+        let activation = self.activation(id)?;
+        let tried = core::mem::take(&mut activation.current);
+        activation.done.push(Done { work, output, emissions, writes: writes.to_vec(), tried });
         Ok(())
     }
 

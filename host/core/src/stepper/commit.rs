@@ -136,8 +136,10 @@ impl Stepper {
         for id in writers {
             if let Some(activation) = &mut self.env.roles[id.index()].activation {
                 let wrote = |write: &Write| write.scope == scope && write.key == key;
-                let first = activation.done.iter().position(|done| done.writes.iter().any(wrote));
-                activation.rewind(first.unwrap_or(0), Fault::new(FaultKind::StateConflict, message.clone()));
+                let Some(first) = activation.done.iter().position(|done| done.writes.iter().any(wrote)) else {
+                    continue;
+                };
+                activation.rewind(first, Fault::new(FaultKind::StateConflict, message.clone()));
             }
         }
     }
