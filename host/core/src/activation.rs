@@ -130,9 +130,10 @@ impl Activation {
                 (self.done.len() < max_loop as usize).then_some(Work::Think { round: self.choices.len() as u32 })
             }
             React::PlanAndAct => {
-                let Some(next) = self.done.len().checked_sub(1) else { return Some(Work::Plan) };
-                let task = self.tasks.get(next)?;
-                let action = worker(role, task, next);
+                let Some(next) = self.done.len().checked_sub(1) else {
+                    return (!role.actions.is_empty()).then_some(Work::Plan);
+                };
+                let action = worker(role, self.tasks.get(next)?, next)?;
                 Some(Work::Act { action, task: Some(next as u32) })
             }
         }
@@ -175,10 +176,10 @@ impl Activation {
     }
 }
 
-/// Who carries out a task: the action it names, else the workers in turn. A name that is no worker's is refused
-/// when the plan is made.
-fn worker(role: &Role, task: &Task, turn: usize) -> ActionId {
-    let named = task.action.as_deref().and_then(|name| role.actions.iter().skip(1).position(|a| a.name == name));
-    let workers = role.actions.len().saturating_sub(1).max(1);
-    ActionId((1 + named.unwrap_or(turn % workers)) as u16)
+/// Who carries out a task: the action it names, else the workers in turn; none where there are no workers. A name
+/// that is no worker's is refused when the plan is made.
+fn worker(role: &Role, task: &Task, turn: usize) -> Option<ActionId> {
+    let workers = role.actions.get(1..).filter(|workers| !workers.is_empty())?;
+    let named = task.action.as_deref().and_then(|name| workers.iter().position(|action| action.name == name));
+    Some(ActionId((1 + named.unwrap_or(turn % workers.len())) as u16))
 }

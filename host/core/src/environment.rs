@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::activation::{Activation, Phase};
 use crate::event::{CallPolicy, Status};
-use crate::id::{CheckpointId, Digest, RoleId, RunId, Slot};
+use crate::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::json::Json;
 use crate::message::Message;
 use crate::money::Usd;
@@ -160,6 +160,11 @@ impl Environment {
     /// The name of the next checkpoint. `main` is the only lineage there is yet.
     pub fn next_checkpoint(&self) -> CheckpointId {
         CheckpointId(alloc::format!("main-{}", self.checkpoints))
+    }
+
+    /// The id of the next message from outside.
+    pub fn next_sent(&self) -> MessageId {
+        MessageId(alloc::format!("sent-{}", self.sent))
     }
 
     /// The newest `limit` messages that a role remembers, oldest of them first; those with one label only, where

@@ -1,13 +1,16 @@
 //! Single lives, told by hand: one for each thing that is easily got wrong.
 
+use strata_core::activation::Phase;
 use strata_core::effect::Effect;
-use strata_core::event::{CallPolicy, Finished, Status};
-use strata_core::id::RoleId;
+use strata_core::event::{CallPolicy, Event, Finished, Status};
+use strata_core::fault::{Fault, FaultKind, Hope};
+use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
 use strata_core::json::Json;
-use strata_core::message::IDEA_LABEL;
-use strata_core::team::{React, Reducer, Team, Thinker};
+use strata_core::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
+use strata_core::stepper::Stepper;
+use strata_core::team::{React, Reducer, Task, Team, Thinker};
 
-use crate::hand::{Hand, says, writes};
+use crate::hand::{Hand, draft, mail, says, writes};
 use crate::teams::{role, team};
 
 fn chooser(max_loop: u32) -> Team {
@@ -104,4 +107,87 @@ fn nothing_of_a_conflict_is_seen_anywhere() {
         let value = life.env().read(life.stepper.team(), RoleId(role), (scope, "k"), &[]);
         assert_eq!(value, Some(None));
     }
+}
+
+#[test]
+fn a_plan_that_nobody_can_carry_out_is_a_fault() {
+    let check = |actions: &[&str], action: Option<&str>, fails: bool| {
+        let mut planner = role("P", &[IDEA_LABEL], actions);
+        planner.react = React::PlanAndAct;
+        let mut life = Hand::start(team(vec![planner]));
+        let tasks = vec![Task { text: "t".into(), action: action.map(String::from) }];
+        life.act(Ok(Finished::Planned { tasks, emissions: Vec::new(), writes: Vec::new() }));
+        assert_eq!(life.env().failed().next().is_some(), fails, "{actions:?} {action:?}");
+    };
+    check(&["plan"], None, true);
+    check(&["plan"], Some("plan"), true);
+    check(&["plan", "work"], Some("plan"), true);
+    check(&["plan", "work"], Some("rest"), true);
+    check(&["plan", "work"], Some("work"), false);
+    check(&["plan", "work"], None, false);
+}
+
+#[test]
+fn a_team_whose_roles_have_no_actions_ends_done() {
+    for react in [React::ByOrder, React::PlanAndAct, React::Choose { max_loop: 0, thinker: Thinker::Model }] {
+        let mut idle = role("I", &[IDEA_LABEL], &[]);
+        idle.react = react;
+        let mut life = Hand::start(team(vec![idle]));
+        assert_eq!(life.halt(), Status::Done);
+        assert_eq!(life.env().roles[0].memory.len(), 1, "it heard the idea");
+    }
+}
+
+#[test]
+fn a_run_that_has_ended_takes_in_nothing_more_of_its_steps() {
+    let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["a"]), role("B", &[IDEA_LABEL], &["b"])]));
+    let call = life.call();
+    let late = [
+        life.stepper.call_ended(call.role, Ok(says("late"))).expect("an end"),
+        life.stepper.call_ended(call.role, Err(Fault::new(FaultKind::Trap, "late"))).expect("an end"),
+        Event::RetryDue { role: call.role },
+        life.stepper.ended(Status::Done),
+    ];
+    life.record(life.stepper.ended(Status::Interrupted));
+    for event in late {
+        let before = life.env().clone();
+        assert!(life.stepper.apply(&event).is_err(), "{event:?}");
+        assert_eq!(*life.env(), before);
+    }
+}
+
+#[test]
+fn a_component_is_changed_only_where_it_stands() {
+    let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["a"])]));
+    let mut check = |slot, old: &str, fits: bool| {
+        let event = Event::ComponentChanged { slot, old: Some(Digest::from(old)), new: Digest::from("build 1") };
+        assert_eq!(life.stepper.apply(&event).is_ok(), fits, "{event:?}");
+    };
+    check(Slot { role: RoleId(0), part: Part::Action(ActionId(1)) }, "build 0", false);
+    check(Slot { role: RoleId(1), part: Part::Think }, "build 0", false);
+    check(Slot { role: RoleId(0), part: Part::Action(ActionId(0)) }, "another", false);
+    check(Slot { role: RoleId(0), part: Part::Action(ActionId(0)) }, "build 0", true);
+}
+
+#[test]
+fn a_message_from_outside_without_recipients_is_a_broadcast_and_is_taken_once() {
+    let mut life = Hand::start(team(vec![role("A", &["x"], &["a"])]));
+    let sent = life.stepper.sent(mail("hi", "x", &[]));
+    life.record(sent.clone());
+    assert!(life.stepper.apply(&sent).is_err());
+    let id = life.env().roles[0].mailbox[0];
+    assert_eq!(life.env().message(id).send_to, [TO_ALL]);
+}
+
+#[test]
+fn a_failed_choice_is_a_fault_of_the_choice_and_keeps_its_reason() {
+    let check = |result, message: &str| {
+        let mut life = Hand::start(chooser(1));
+        life.act(result);
+        let (_, failed) = life.env().failed().next().expect("the choice failed");
+        let Phase::Failed(fault) = &failed.phase else { panic!("it failed") };
+        assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Think, message));
+    };
+    check(Ok(Finished::Chosen(2)), "chose action 2 of 2; indices count from 0, and -1 stops");
+    check(Err(Fault::new(FaultKind::Trap, "unreachable")), "choosing failed: trap: unreachable");
 }
