@@ -80,27 +80,41 @@ impl Stepper {
     }
 
     fn within_step(&self) -> Effect {
-        let busy = |a: &Activation| matches!(a.phase, Phase::Running | Phase::Resting);
-        let running = self.env.activations().filter(|(_, a)| busy(a)).count();
-        if let Some((id, activation)) = self.env.activations().find(|(_, a)| a.phase == Phase::Ready) {
-            if running >= self.team.policy.max_parallel {
+        let Standing { running, resting, ready, failed } = self.standing();
+        if let Some((id, activation)) = ready {
+            // Who rests before another try holds nobody up.
+            if running >= self.team.policy.max_parallel.max(1) {
                 return Effect::Wait;
             }
             if !self.env.is_broke() {
                 return Effect::Call(self.invocation(id, activation));
             }
         }
-        if running > 0 {
+        if running + resting > 0 {
             return Effect::Wait;
         }
-        if self.env.activations().any(|(_, a)| a.phase == Phase::Ready) {
+        if ready.is_some() {
             return Effect::Record(self.ended(Status::OutOfBudget));
         }
-        let failed = self.env.failed().next().is_some();
         if failed && self.team.policy.on_fault == OnFault::Stop {
             return Effect::Record(self.ended(Status::Failed));
         }
         Effect::Record(self.conflict().unwrap_or_else(|| self.commit()))
+    }
+
+    /// How the open activations stand.
+    fn standing(&self) -> Standing<'_> {
+        let mut standing = Standing { running: 0, resting: 0, ready: None, failed: false };
+        for (id, activation) in self.env.activations() {
+            match activation.phase {
+                Phase::Running => standing.running += 1,
+                Phase::Resting => standing.resting += 1,
+                Phase::Ready => standing.ready = standing.ready.or(Some((id, activation))),
+                Phase::Failed(_) => standing.failed = true,
+                Phase::Complete => {}
+            }
+        }
+        standing
     }
 
     fn invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
@@ -138,6 +152,15 @@ impl Stepper {
         let parent = self.env.checkpoint.clone();
         Event::RunEnded { status, checkpoint, parent }
     }
+}
+
+/// How the open activations stand.
+struct Standing<'a> {
+    running: usize,
+    resting: usize,
+    /// The first that can go on.
+    ready: Option<(RoleId, &'a Activation)>,
+    failed: bool,
 }
 
 /// Where the component of some work stands; none when the host itself thinks.

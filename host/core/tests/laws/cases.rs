@@ -191,3 +191,37 @@ fn a_failed_choice_is_a_fault_of_the_choice_and_keeps_its_reason() {
     check(Ok(Finished::Chosen(2)), "chose action 2 of 2; indices count from 0, and -1 stops");
     check(Err(Fault::new(FaultKind::Trap, "unreachable")), "choosing failed: trap: unreachable");
 }
+
+#[test]
+fn legs_that_nobody_travels_do_not_multiply_where_copies_meet() {
+    // A sends to B and C, both send to A, and so on; the leg of Z travels with every message.
+    let mut team =
+        team(vec![role("A", &[IDEA_LABEL, "b", "c"], &["a"]), role("B", &["a"], &["b"]), role("C", &["a"], &["c"])]);
+    team.policy.max_steps = Some(20);
+    let mut life = Hand::start(team);
+    let route = vec![Hop { from: "Z".into(), to: vec!["A".into()] }];
+    let output = Draft { route: route.clone(), ..draft("first", &[]) };
+    life.act(Ok(Finished::Returned { output, emissions: Vec::new(), writes: Vec::new() }));
+    while let Effect::Call(_) = life.go() {
+        life.act(Ok(says("on")));
+    }
+    let last = life.env().history.last().expect("a message");
+    assert_eq!(life.env().message(*last).route, route);
+}
+
+#[test]
+fn a_role_that_rests_before_another_try_holds_nobody_up() {
+    let mut resting = role("A", &[IDEA_LABEL], &["a"]);
+    resting.actions[0].retry.retries = 1;
+    let mut team = team(vec![resting, role("B", &[IDEA_LABEL], &["b"])]);
+    team.policy.max_parallel = 1;
+    let mut life = Hand::start(team);
+    let retryable = Fault { hope: Hope::Retryable, ..Fault::new(FaultKind::Error, "try again") };
+    life.act(Err(retryable));
+    assert_eq!(life.act(Ok(says("b ok"))).role, RoleId(1));
+    assert_eq!(life.go(), Effect::Wait);
+    life.record(Event::RetryDue { role: RoleId(0) });
+    assert_eq!(life.act(Ok(says("a ok"))).attempt, 2);
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(life.history(), ["idea", "a ok", "b ok"]);
+}
