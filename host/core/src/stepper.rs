@@ -47,8 +47,11 @@ impl Stepper {
         &self.env
     }
 
-    /// What is to be done next.
+    /// What is to be done next. Before the run is started, that is to wait for its start.
     pub fn next(&self) -> Effect {
+        if self.env.run.0.is_empty() {
+            return Effect::Wait;
+        }
         if self.env.status != Status::Running {
             return Effect::Halt(self.env.status);
         }

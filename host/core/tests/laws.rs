@@ -21,3 +21,12 @@ mod view;
 mod cases;
 #[path = "laws/replay.rs"]
 mod replay;
+#[path = "laws/shapes.rs"]
+mod shapes;
+
+#[path = "laws/illegal.rs"]
+mod illegal;
+#[path = "laws/order.rs"]
+mod order;
+#[path = "laws/routing.rs"]
+mod routing;

@@ -102,13 +102,24 @@ impl Life {
     pub fn run(&mut self) {
         loop {
             while self.moment() {}
-            let again = self.env().status != Status::Done && self.weather.resumes > 0;
-            if !again {
+            let hopeless = match self.env().status {
+                Status::Done => true,
+                Status::StepLimit | Status::OutOfBudget => self.weather.change != Change::Everything,
+                _ => false,
+            };
+            if hopeless || self.weather.resumes == 0 {
                 return;
             }
             self.weather.resumes -= 1;
             self.resume();
         }
+    }
+
+    /// Goes on with a mended team.
+    pub fn resume_as(&mut self, team: Team) {
+        self.team = Arc::new(team);
+        self.weather.change = Change::Nothing;
+        self.resume();
     }
 
     /// Records an event and lets it happen.

@@ -5,7 +5,6 @@ use strata_core::effect::Invocation;
 use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
 use strata_core::event::{Finished, HostCall, HostCallKind, Work};
 use strata_core::fault::{Fault, FaultKind, Hope};
-use strata_core::id::RoleId;
 use strata_core::json::Json;
 use strata_core::message::{Draft, Hop, Message};
 use strata_core::money::Usd;
@@ -199,9 +198,4 @@ pub fn drafts(result: &Finished) -> Vec<&Draft> {
         Finished::Planned { emissions, .. } => emissions.iter().collect(),
         Finished::Returned { output, emissions, .. } => emissions.iter().chain([output]).collect(),
     }
-}
-
-/// An id, short.
-pub fn id(role: u16) -> RoleId {
-    RoleId(role)
 }
