@@ -34,6 +34,19 @@ pub struct Activation {
     pub current: Current,
     /// How that call stands.
     pub phase: Phase,
+    /// What was taken back because of a conflict and has to be made again.
+    pub undone: Vec<Undone>,
+}
+
+/// A finished call that was taken back. Its tries count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undone {
+    /// What it was.
+    pub work: Work,
+    /// How many calls were finished before it.
+    pub place: u32,
+    /// The tries it took.
+    pub tried: Current,
 }
 
 /// A finished call.
@@ -110,6 +123,7 @@ impl Activation {
             made: 0,
             current: Current::default(),
             phase: Phase::Ready,
+            undone: Vec::new(),
         };
         activation.proceed(role);
         activation
@@ -120,7 +134,7 @@ impl Activation {
         match role.react {
             React::ByOrder => {
                 let next = usize::from(self.skipped) + self.done.len();
-                (next < role.actions.len()).then(|| Work::Act { action: ActionId(next as u16), task: None })
+                (next < role.actions.len()).then_some(Work::Act { action: ActionId(next as u16), task: None })
             }
             React::Choose { max_loop, .. } => {
                 if let Some(choice) = self.choices.get(self.done.len()) {
@@ -141,20 +155,32 @@ impl Activation {
 
     /// Goes on to the next call, or to the end.
     pub fn proceed(&mut self, role: &Role) {
-        self.current = Current::default();
-        self.phase = if self.work(role).is_some() { Phase::Ready } else { Phase::Complete };
+        let work = self.work(role);
+        self.current = work.map(|work| self.tried(work)).unwrap_or_default();
+        self.phase = if work.is_some() { Phase::Ready } else { Phase::Complete };
     }
 
     /// Goes back to before a finished call, which will be made again: as the next attempt, with what it recorded.
     pub fn rewind(&mut self, done: usize, fault: Fault) {
-        let undone = self.done.drain(done..).next();
+        let undone = self.done.drain(done..).zip(done as u32..);
+        let undone = undone.map(|(call, place)| Undone { work: call.work, place, tried: call.tried });
+        // Later takings back come first.
+        self.undone.splice(0..0, undone);
         self.choices.truncate(done + 1);
         if done == 0 {
             self.tasks.clear();
         }
-        let tried = undone.map(|call| call.tried).unwrap_or_default();
+        let first = self.undone.first().map(|undone| undone.work);
+        let tried = first.map(|work| self.tried(work)).unwrap_or_default();
         self.current = Current { keep: fault.kind.keeps_calls(), ..tried };
         self.phase = Phase::Failed(fault);
+    }
+
+    /// The tries of a call that comes next: none, where it was not made before and taken back.
+    fn tried(&self, work: Work) -> Current {
+        let place = self.done.len() as u32;
+        let before = self.undone.iter().find(|undone| undone.work == work && undone.place == place);
+        before.map(|undone| undone.tried.clone()).unwrap_or_default()
     }
 
     /// The idempotency key of the call it is at: `run/step/role/index`, with what tells repeated calls of one

@@ -75,7 +75,8 @@ impl Stepper {
         let due = |id: &RoleId| {
             let role = self.env.role(*id);
             match &role.activation {
-                Some(activation) => activation.phase == Phase::Ready,
+                // One that is complete here was ended by a lower limit: what it did is still to be committed.
+                Some(activation) => matches!(activation.phase, Phase::Ready | Phase::Complete),
                 None => !role.mailbox.is_empty(),
             }
         };

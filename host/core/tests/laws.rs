@@ -24,9 +24,17 @@ mod replay;
 #[path = "laws/shapes.rs"]
 mod shapes;
 
+#[path = "laws/halting.rs"]
+mod halting;
 #[path = "laws/illegal.rs"]
 mod illegal;
 #[path = "laws/order.rs"]
 mod order;
+#[path = "laws/recovery.rs"]
+mod recovery;
 #[path = "laws/routing.rs"]
 mod routing;
+#[path = "laws/scopes.rs"]
+mod scopes;
+#[path = "laws/simulation.rs"]
+mod simulation;

@@ -39,7 +39,7 @@ impl Stepper {
             idea,
             budget: self.team.policy.budget,
             components,
-            routed: self.from_outside(&message),
+            routed: self.route_in(&message),
             checkpoint: self.env.next_checkpoint(),
             rules: Rules::of(&self.given),
         }
@@ -66,11 +66,11 @@ impl Stepper {
         if message.send_to.is_empty() {
             message.send_to.push(TO_ALL.into());
         }
-        let routed = self.from_outside(&message);
+        let routed = self.route_in(&message);
         Event::MessageSent { message, routed }
     }
 
-    fn from_outside(&self, message: &Message) -> crate::event::Routed {
+    fn route_in(&self, message: &Message) -> crate::event::Routed {
         let addressed = if message.send_to == [TO_ALL] { Addressed::Open } else { Addressed::Named };
         route(&self.team, Parcel { message, from: None, addressed, itinerary: message.route.clone() })
     }

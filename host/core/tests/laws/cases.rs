@@ -7,8 +7,7 @@ use strata_core::fault::{Fault, FaultKind, Hope};
 use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
 use strata_core::json::Json;
 use strata_core::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
-use strata_core::stepper::Stepper;
-use strata_core::team::{React, Reducer, Task, Team, Thinker};
+use strata_core::team::{OnFault, React, Reducer, Task, Team, Thinker};
 
 use crate::hand::{Hand, draft, mail, says, writes};
 use crate::teams::{role, team};
@@ -36,6 +35,24 @@ fn a_lowered_loop_limit_ends_an_activation_that_has_reached_it() {
     life.act(Ok(Finished::Chosen(0)));
     life.act(Ok(says("x ok")));
     life.resume(chooser(1), CallPolicy::Auto);
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(life.history(), ["idea", "x ok"]);
+}
+
+#[test]
+fn what_a_parked_role_had_done_is_published_when_a_lowered_limit_ends_its_activation() {
+    let parking = |max_loop| {
+        let mut team = chooser(max_loop);
+        team.policy.on_fault = OnFault::Park;
+        team
+    };
+    let mut life = Hand::start(parking(5));
+    life.act(Ok(Finished::Chosen(0)));
+    life.act(Ok(says("x ok")));
+    life.act(Err(Fault::new(FaultKind::Trap, "in the second choice")));
+    assert_eq!(life.halt(), Status::Failed);
+    assert_eq!((life.env().open, life.history().len()), (false, 1));
+    life.resume(parking(1), CallPolicy::Auto);
     assert_eq!(life.halt(), Status::Done);
     assert_eq!(life.history(), ["idea", "x ok"]);
 }
@@ -89,6 +106,36 @@ fn a_call_that_is_undone_by_a_conflict_is_made_again_as_the_next_attempt() {
     assert_eq!(life.halt(), Status::Done);
     assert_eq!(life.env().shared["s0"]["k"], Json::from(serde_json::json!(3)));
     assert_eq!(life.history(), ["idea", "a again", "b again"]);
+}
+
+#[test]
+fn calls_after_an_undone_one_are_made_again_as_next_attempts_too() {
+    let team = |reducer| {
+        let mut team = two_writers(reducer);
+        team.roles.swap(0, 1);
+        team
+    };
+    let mut life = Hand::start(team(None));
+    life.act(Ok(writes("b ok", &[("k", 1)])));
+    life.act(Ok(writes("p ok", &[("k", 2)])));
+    life.act(Ok(says("a ok")));
+    assert_eq!(life.halt(), Status::Failed);
+    life.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
+    let attempts: Vec<u32> = ["b", "p", "a"].map(|text| life.act(Ok(says(text))).attempt).into();
+    assert_eq!(attempts, [2, 2, 2]);
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn a_scope_that_the_team_no_longer_declares_unites_nothing() {
+    let mut life = Hand::start(two_writers(Some(Reducer::Add)));
+    life.act(Ok(writes("p ok", &[("k", 1)])));
+    life.act(Ok(says("a ok")));
+    life.act(Ok(writes("b ok", &[("k", 2)])));
+    let mut without = two_writers(None);
+    without.scopes.clear();
+    life.resume(without, CallPolicy::Auto);
+    assert_eq!(life.halt(), Status::Failed);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::script::Script;
 use crate::teams::{LABELS, NAMES};
 
 /// No life takes longer: beyond it the stepper goes round in circles.
-const MAX_EVENTS: usize = 50_000;
+const MAX_EVENTS: usize = 20_000;
 
 /// What befalls a life.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +33,7 @@ pub struct Weather {
     pub mail: u32,
     /// How often it is resumed after it ended otherwise than done.
     pub resumes: u32,
-    /// Whether resumes bring other components, budgets and policies.
+    /// What resumes bring.
     pub change: Change,
 }
 
@@ -43,9 +43,9 @@ pub enum Change {
     /// Nothing.
     #[default]
     Nothing,
-    /// Components, the call policy, how many run at once.
+    /// Components and the call policy.
     Circumstances,
-    /// That, and the budget, the step limit, loop limits and reducers.
+    /// That, and limits, the budget, profiles and reducers.
     Everything,
 }
 

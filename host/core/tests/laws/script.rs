@@ -90,18 +90,20 @@ impl Script {
     fn success(&self, stepper: &Stepper, call: &Invocation) -> Finished {
         let mut dice = Dice::new(self.seed, &call.idempotency_key);
         let role = stepper.team().role(call.role);
+        // The host refuses scopes that are not declared.
+        let scopes: Vec<&str> = stepper.team().scopes.keys().map(String::as_str).collect();
         let seen = Dice::new(self.seed, &self.sight(stepper, call)).roll();
         match call.work {
             Work::Think { .. } => Finished::Chosen(dice.below(role.actions.len() + 1) as i32 - 1),
             Work::Plan => Finished::Planned {
                 tasks: self.tasks(&mut dice, role),
                 emissions: self.emissions(&mut dice, call, seen),
-                writes: writes(&mut dice, call, seen),
+                writes: writes(&mut dice, &scopes, (call, seen)),
             },
             Work::Act { .. } => Finished::Returned {
                 output: self.draft(&mut dice, format!("{} saw {seen:x}", call.idempotency_key)),
                 emissions: self.emissions(&mut dice, call, seen),
-                writes: writes(&mut dice, call, seen),
+                writes: writes(&mut dice, &scopes, (call, seen)),
             },
         }
     }
@@ -167,9 +169,9 @@ impl Script {
     }
 }
 
-fn writes(dice: &mut Dice, call: &Invocation, seen: u64) -> Vec<Write> {
+fn writes(dice: &mut Dice, scopes: &[&str], (call, seen): (&Invocation, u64)) -> Vec<Write> {
     let write = |dice: &mut Dice| {
-        let scope = if dice.chance(40) { ROLE_SCOPE } else { *dice.pick(&SCOPES) };
+        let scope = if scopes.is_empty() || dice.chance(40) { ROLE_SCOPE } else { *dice.pick(scopes) };
         let value = match dice.below(4) {
             0 => serde_json::json!(seen % 100),
             1 => serde_json::json!([seen % 100]),
@@ -181,14 +183,6 @@ fn writes(dice: &mut Dice, call: &Invocation, seen: u64) -> Vec<Write> {
     };
     let count = if dice.chance(50) { 1 + dice.below(3) } else { 0 };
     (0..count).map(|_| write(dice)).collect()
-}
-
-/// The writes of a finished call.
-pub fn written(result: &Finished) -> &[Write] {
-    match result {
-        Finished::Chosen(_) => &[],
-        Finished::Planned { writes, .. } | Finished::Returned { writes, .. } => writes,
-    }
 }
 
 /// All drafts of a finished call.

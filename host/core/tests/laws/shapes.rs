@@ -39,7 +39,7 @@ fn a_team_that_differs_is_told_how() {
         ],
     );
     check(|team| team.roles[0].actions.swap(0, 1), &["actions of `A` are [`q`, `p`], saved [`p`, `q`]"]);
-    check(|team| drop(team.roles[1].watch.insert("p".into())), &["watch of `B` is [`p`, `q`], saved [`q`]"]);
+    check(|team| team.roles[1].watch.extend(["p".into()]), &["watch of `B` is [`p`, `q`], saved [`q`]"]);
     check(|team| team.roles[0].react = React::PlanAndAct, &["react of `A` is plan_and_act, saved by_order"]);
     check(|team| drop(team.groups.remove("g")), &["group `g` is missing"]);
     check(|team| drop(team.groups.insert("h".into(), Vec::new())), &["group `h` is new"]);
@@ -69,7 +69,7 @@ fn what_may_change_is_no_difference() {
     check(|team| team.roles[0].profile = "another job".into(), &[]);
     check(|team| team.roles[0].goal = "another goal".into(), &[]);
     check(|team| team.roles[0].actions[0].retry = Retry { retries: 9, backoff_ms: 9 }, &[]);
-    check(|team| drop(team.scopes.insert("s".into(), Some(Reducer::Add))), &[]);
+    check(|team| team.scopes.extend([("s".into(), Some(Reducer::Add))]), &[]);
     check(|team| team.policy.on_fault = OnFault::Park, &[]);
     check(|team| team.policy.budget = Some(Usd(1)), &[]);
     let chooser = |max_loop| {

@@ -176,7 +176,7 @@ fn any_condition() -> impl Strategy<Value = Condition> {
     let by_length = Just(()).prop_map(|()| {
         Condition::new(
             "size(content) % 2 == 0".into(),
-            Box::new(|message: &Message| Ok(message.content.len() % 2 == 0)),
+            Box::new(|message: &Message| Ok(message.content.len().is_multiple_of(2))),
         )
     });
     let never_told = Just(()).prop_map(|()| Condition::new("data.x == 1".into(), Box::new(|_| Err("no data".into()))));
