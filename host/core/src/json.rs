@@ -50,3 +50,45 @@ impl fmt::Display for Json {
         f.write_str(&self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(Json::parse(text).expect("a document").as_str(), expected);
+    }
+
+    #[test]
+    fn equal_documents_have_equal_text() {
+        check(" { \"b\" : [ 1 , 2 ] , \"a\" : null } ", r#"{"a":null,"b":[1,2]}"#);
+        check(r#"{"a":1,"a":2}"#, r#"{"a":2}"#);
+        check(r#""\u0041\/""#, r#""A/""#);
+        check("18446744073709551615", "18446744073709551615");
+        check("1.50", "1.5");
+    }
+
+    #[test]
+    fn what_is_no_document_is_refused() {
+        for text in ["", " ", "{", "{]", "nul", "1 2", "'a'", "NaN", "[1,]", "\u{feff}1", r#""\ud800""#] {
+            assert!(Json::parse(text).is_err(), "{text:?}");
+        }
+        assert!(Json::parse(&"[".repeat(100_000)).is_err());
+    }
+
+    #[test]
+    fn damaged_text_is_shown_as_a_string() {
+        assert_eq!(Json("{".into()).value(), Value::String("{".into()));
+    }
+
+    proptest! {
+        #[test]
+        fn a_number_is_read_back_as_it_was(number in any::<f64>().prop_filter("finite", |n| n.is_finite())) {
+            let once = Json::from(Value::from(number));
+            prop_assert_eq!(once.value().as_f64(), Some(number));
+            prop_assert_eq!(Json::parse(once.as_str()), Ok(once));
+        }
+    }
+}
