@@ -159,12 +159,14 @@ edition = "2024"
 panic = "abort"
 codegen-units = 1
 END
-  # With bitcode in it, so that guests can be optimised together with their std.
-  (cd "$home/std" && quietly env -u CARGO_ENCODED_RUSTFLAGS -u CARGO_BUILD_TARGET -u RUSTC_WRAPPER \
-    RUSTC="$rustc" RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Cembed-bitcode=yes CARGO_HOME="$home/std/home" \
+  # With bitcode in it, so that guests can be optimised together with their std; without paths of this machine, so
+  # that the same guest becomes the same component everywhere.
+  (cd "$home/std" && quietly env -u CARGO_BUILD_TARGET -u RUSTC_WRAPPER \
+    RUSTC="$rustc" RUSTC_BOOTSTRAP=1 CARGO_HOME="$home/std/home" \
+    CARGO_ENCODED_RUSTFLAGS="$(printf '%s\037%s' -Cembed-bitcode=yes "--remap-path-prefix=$sysroot/src/rust=/rustc/std")" \
     CARGO_TARGET_DIR="$home/std/target" cargo build --release --offline --target $target \
     -Zbuild-std=std,panic_abort --config 'source.crates-io.replace-with="beside"' \
-    --config "source.beside.directory=\"$library/vendor\"") || return 1
+    --config "source.beside.directory=\"$sysroot/src/rust/library/vendor\"") || return 1
   cp "$home/std/target/$target/release/deps"/lib*.rlib "$sysroot/$target/lib/" &&
     rm "$sysroot/$target/lib"/libnothing-*.rlib
 }
