@@ -66,6 +66,27 @@ impl<C> Context<C> {
     pub fn persona(&self) -> String {
         persona(&self.role)
     }
+
+    /// Everything there is to work upon, as Markdown for a prompt: the planned task, the news and the outputs of
+    /// earlier actions, each below a heading that says where it comes from.
+    pub fn briefing(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(task) = &self.task {
+            parts.push(format!("# Task\n\n{}", task.text.trim()));
+        }
+        for message in self.news.iter().chain(&self.outputs) {
+            let sender = match message.sent_from.as_str() {
+                "" => String::new(),
+                name => format!(", by {name}"),
+            };
+            parts.push(format!(
+                "# {}{sender}\n\n{}",
+                message.cause_by,
+                message.content.trim()
+            ));
+        }
+        parts.join("\n\n")
+    }
 }
 
 /// An action to choose from.
@@ -120,4 +141,120 @@ fn persona(role: &Profile) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Call;
+
+    fn message(cause_by: &str, sent_from: &str, content: &str) -> Message {
+        Message {
+            sent_from: sent_from.to_owned(),
+            ..Message::new(cause_by, content)
+        }
+    }
+
+    fn context(call: Call) -> Context<()> {
+        call.context().expect("a call without config")
+    }
+
+    #[test]
+    fn a_briefing_says_where_everything_comes_from() {
+        let call = Call::new()
+            .news("a game\n")
+            .message(message("Design", "Bob", "one file"))
+            .output(message("Code", "Eve", "<p>"));
+        let expected =
+            "# UserRequirement\n\na game\n\n# Design, by Bob\n\none file\n\n# Code, by Eve\n\n<p>";
+        assert_eq!(context(call).briefing(), expected);
+        let call = Call::new().task("paint").news("a house");
+        assert_eq!(
+            context(call).briefing(),
+            "# Task\n\npaint\n\n# UserRequirement\n\na house"
+        );
+    }
+
+    #[test]
+    fn what_came_last_is_worked_upon() {
+        let two_news = Call::new().news("a").message(message("Design", "Bob", "b"));
+        let cx = context(two_news.clone());
+        assert_eq!(
+            (cx.text(), cx.newest().map(|m| m.content.as_str())),
+            ("a\n\nb".into(), Some("b"))
+        );
+        let cx = context(two_news.output(message("Design", "Eve", "c")));
+        assert_eq!(
+            (
+                cx.text().as_str(),
+                cx.labelled("Design").map(|m| m.sent_from.as_str())
+            ),
+            ("c", Some("Eve"))
+        );
+        assert_eq!(cx.labelled("Poem"), None);
+    }
+
+    #[test]
+    fn data_is_read_from_the_newest_message() {
+        let with = |data: &str| Message {
+            data: Some(data.to_owned()),
+            ..message("Count", "Bob", "")
+        };
+        let cx = context(
+            Call::new()
+                .message(with("{\"n\":1}"))
+                .output(with("{\"n\":2}")),
+        );
+        let data: std::collections::BTreeMap<String, u32> = cx.data().expect("it fits");
+        assert_eq!(data["n"], 2);
+        let cases = [
+            (
+                Call::new(),
+                "reading data: the activation handles no message",
+            ),
+            (
+                Call::new().news("x"),
+                "reading the data of message `UserRequirement`: it carries none",
+            ),
+            (
+                Call::new().message(with("1")),
+                "reading the data of message `Count`: invalid type",
+            ),
+        ];
+        for (call, expected) in cases {
+            let failure = context(call).data::<Vec<u8>>().expect_err(expected);
+            assert!(failure.message.starts_with(expected), "{}", failure.message);
+        }
+    }
+
+    #[test]
+    fn a_persona_is_what_the_team_file_says_of_the_role() {
+        let profile = |parts: [&str; 5]| {
+            let [name, profile, goal, constraints, desc] = parts.map(str::to_owned);
+            Profile {
+                name,
+                profile,
+                goal,
+                constraints,
+                desc,
+            }
+        };
+        let cases = [
+            (["Ann", "", "", "", ""], "You are Ann."),
+            (
+                ["Ann", "Architect", "", "", "Old."],
+                "You are Ann, Architect. Old.",
+            ),
+            (
+                ["Ann", "Ann", "win", "be fair.", ""],
+                "You are Ann. Your goal: win. Your constraints: be fair.",
+            ),
+        ];
+        for (parts, expected) in cases {
+            assert_eq!(
+                context(Call::new().role(profile(parts))).persona(),
+                expected
+            );
+        }
+    }
 }

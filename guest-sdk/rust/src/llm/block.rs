@@ -7,23 +7,29 @@ pub struct CodeBlock {
     pub language: String,
     /// The lines between the fences.
     pub code: String,
+    /// Whether there is a closing fence. Where there is none the reply was probably cut off.
+    pub closed: bool,
 }
 
 impl CodeBlock {
-    /// The first block of a text. One that is never closed reaches to the end, as Markdown has it: a reply that
-    /// was cut off is thereby seen whole.
+    /// The first block of a text. One without a closing fence reaches to the end.
     pub fn first(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let (fence, language) = lines.by_ref().find_map(opening)?;
-        let mut code = String::new();
-        for line in lines.take_while(|line| !closes(line, fence)) {
-            code.push_str(line);
-            code.push('\n');
-        }
-        Some(Self {
+        let mut block = Self {
             language: language.to_owned(),
-            code,
-        })
+            code: String::new(),
+            closed: false,
+        };
+        for line in lines {
+            if closes(line, fence) {
+                block.closed = true;
+                break;
+            }
+            block.code.push_str(line);
+            block.code.push('\n');
+        }
+        Some(block)
     }
 }
 
@@ -51,23 +57,26 @@ mod tests {
 
     #[test]
     fn the_first_block_is_found() {
-        let cases: [(&str, Option<(&str, &str)>); 7] = [
+        let cases: [(&str, Option<(&str, &str, bool)>); 7] = [
             ("no code", None),
             ("a `b` c", None),
             ("```inline```", None),
             (
                 "so:\n```html\n<p>\n```\nand\n```js\n1\n```",
-                Some(("html", "<p>\n")),
+                Some(("html", "<p>\n", true)),
             ),
-            ("~~~\n```\n~~~", Some(("", "```\n"))),
-            ("````md\n```\nx\n```\n````", Some(("md", "```\nx\n```\n"))),
-            ("```c\ncut off", Some(("c", "cut off\n"))),
+            ("~~~\n```\n~~~", Some(("", "```\n", true))),
+            (
+                "````md\n```\nx\n```\n````",
+                Some(("md", "```\nx\n```\n", true)),
+            ),
+            ("```c\ncut off", Some(("c", "cut off\n", false))),
         ];
         for (text, expected) in cases {
             let found = CodeBlock::first(text);
             let found = found
                 .as_ref()
-                .map(|b| (b.language.as_str(), b.code.as_str()));
+                .map(|b| (b.language.as_str(), b.code.as_str(), b.closed));
             assert_eq!(found, expected, "in {text:?}");
         }
     }

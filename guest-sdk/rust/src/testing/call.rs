@@ -116,7 +116,7 @@ impl Call {
         self
     }
 
-    pub(super) fn context<C: DeserializeOwned>(self) -> Result<Context<C>, Failure> {
+    pub(crate) fn context<C: DeserializeOwned>(self) -> Result<Context<C>, Failure> {
         Ok(Context {
             attempt: attempt(self.attempt),
             role: self.role,
