@@ -245,7 +245,7 @@ impl Meter {
     }
 }
 
-/// A size for people: `64 MiB`, `33.1 MiB`.
+/// A size for people: `64 MiB`, `33.1 MiB`. Rounded up, so that what is over a limit also looks it.
 pub(super) fn bytes(count: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     for (name, size) in UNITS {
@@ -253,7 +253,8 @@ pub(super) fn bytes(count: u64) -> String {
             return format!("{} {name}", count / size);
         }
         if count >= size {
-            return format!("{:.1} {name}", count as f64 / size as f64);
+            let tenths = count.saturating_mul(10).div_ceil(size);
+            return format!("{}.{} {name}", tenths / 10, tenths % 10);
         }
     }
     format!("{count} bytes")
@@ -275,6 +276,7 @@ mod tests {
         check(1023, "1023 bytes");
         check(1 << 10, "1 KiB");
         check(64 << 20, "64 MiB");
+        check((1 << 20) + 1, "1.1 MiB");
         check(34_707_866, "33.1 MiB");
         check(3 << 29, "1.5 GiB");
     }

@@ -177,7 +177,7 @@ impl Place {
             let _ = dir.remove_file(&beside);
         }
         written?;
-        dir.into_std_file().sync_all()
+        dir.open(".")?.sync_all()
     }
 
     fn list(&self) -> Result<Vec<String>, HostError> {
