@@ -17,7 +17,7 @@ use crate::plugin::Plugin;
 
 pub use component::{Exports, LoadError, Loaded, Manifest, WasmSandbox};
 pub use engine::Metering;
-pub use scripted::{Script, ScriptedSandbox};
+pub use scripted::{Script, ScriptedSandbox, THINK, ended, returned};
 
 mod attempt;
 mod bindings;

@@ -57,7 +57,9 @@ pub(super) fn store(ready: &Ready, ctx: Ctx) -> Store<Ctx> {
     store.epoch_deadline_callback(|context| Ok(context.data().meter.tick()?));
     if let Some(fuel) = fuel {
         // Fails only where fuel is not counted; then the component was loaded without it.
-        store.set_fuel(fuel).expect("a call with a fuel limit uses a component loaded for it");
+        store
+            .set_fuel(fuel)
+            .expect("a call with a fuel limit uses a component loaded for it");
     }
     store
 }
@@ -70,11 +72,19 @@ enum Given {
 }
 
 /// Instantiates and calls. The inner error is the guest's own failure.
-async fn execute(store: &mut Store<Ctx>, ready: &Ready, call: &Call) -> wasmtime::Result<Result<Given, Fault>> {
+async fn execute(
+    store: &mut Store<Ctx>,
+    ready: &Ready,
+    call: &Call,
+) -> wasmtime::Result<Result<Given, Fault>> {
     let instance = ready.instantiate(&mut *store).await?;
     let attempt = convert::attempt(call);
     let given = match &call.entry {
-        Entry::Run { action, index, task } => {
+        Entry::Run {
+            action,
+            index,
+            task,
+        } => {
             let input = convert::input(call, action, *index, task.as_ref());
             let run = instance.get_typed_func::<Acting<'_>, Run>(&mut *store, ready.run())?;
             let (result,) = run.call_async(&mut *store, (&attempt, &input)).await?;
@@ -95,7 +105,9 @@ async fn execute(store: &mut Store<Ctx>, ready: &Ready, call: &Call) -> wasmtime
             };
             let situation = convert::situation(call, *round, candidates);
             let choose = instance.get_typed_func::<Choosing<'_>, Choose>(&mut *store, choose)?;
-            let (result,) = choose.call_async(&mut *store, (&attempt, &situation)).await?;
+            let (result,) = choose
+                .call_async(&mut *store, (&attempt, &situation))
+                .await?;
             result.map(Given::Choice)
         }
     };
@@ -103,7 +115,10 @@ async fn execute(store: &mut Store<Ctx>, ready: &Ready, call: &Call) -> wasmtime
 }
 
 fn lacks(interface: &str) -> Fault {
-    Fault::new(FaultKind::Error, format!("the component does not export `{interface}`"))
+    Fault::new(
+        FaultKind::Error,
+        format!("the component does not export `{interface}`"),
+    )
 }
 
 /// Looks at what the guest returned and puts it together with what it did on the way.
@@ -117,8 +132,9 @@ fn returned(given: Given, call: &Call, ctx: &mut Ctx) -> Result<Returned, Fault>
             Value::Tasks(tasks)
         }
         Given::Output(output) => {
-            let draft = convert::output(output)
-                .map_err(|error| fault::of_output(format!("the output's `data` is {error}"), ctx))?;
+            let draft = convert::output(output).map_err(|error| {
+                fault::of_output(format!("the output's `data` is {error}"), ctx)
+            })?;
             let counted = ctx.count_output("the output", convert::draft_bytes(&draft));
             counted.map_err(|stop| fault::of_error(&stop.into(), ctx))?;
             fits_schema(&draft, call).map_err(|message| fault::of_output(message, ctx))?;

@@ -3,6 +3,7 @@
 //! What is wrong with a component is told by `problem`, linking is `ready`'s, running `attempt`'s.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
@@ -85,6 +86,12 @@ impl WasmSandbox {
         Self::with_cache(Cache::of_user())
     }
 
+    /// Sets up the engine, with compiled code kept in this directory. It is made if it is missing; one that others can
+    /// enter is not used.
+    pub fn caching_in(dir: &Path) -> Result<Self, SandboxError> {
+        Self::with_cache(Cache::at(dir))
+    }
+
     /// Sets up the engine without a cache: each component is compiled anew.
     pub fn uncached() -> Result<Self, SandboxError> {
         Self::with_cache(Cache::none())
@@ -121,14 +128,20 @@ impl WasmSandbox {
         shelf.get(&(digest.clone(), metering)).cloned()
     }
 
-    fn make_ready(&self, bytes: &[u8], digest: &Digest, metering: Metering) -> Result<Shelved, LoadError> {
+    fn make_ready(
+        &self,
+        bytes: &[u8],
+        digest: &Digest,
+        metering: Metering,
+    ) -> Result<Shelved, LoadError> {
         let engine = self.0.engines.get(metering)?;
         let key = self.0.cache.key(digest, engine);
         if let Some((component, manifest)) = self.from_cache(engine, &key) {
             let ready = Ready::new(&component, metering)?;
             return Ok(shelve(ready, digest, manifest));
         }
-        let component = Component::from_binary(engine, bytes).map_err(|e| problem::of_compiling(&e))?;
+        let component =
+            Component::from_binary(engine, bytes).map_err(|e| problem::of_compiling(&e))?;
         let ready = Ready::new(&component, metering)?;
         let manifest = describe::ask(&ready)?;
         if let (Ok(code), Ok(manifest)) = (component.serialize(), serde_json::to_vec(&manifest)) {

@@ -66,7 +66,10 @@ pub(super) fn messages(messages: &[Arc<Message>]) -> Vec<types::Message> {
     let message = |message: &Arc<Message>| types::Message {
         id: message.id.0.clone(),
         content: message.content.clone(),
-        data: message.instruct.as_ref().map(|i| i.value.as_str().to_owned()),
+        data: message
+            .instruct
+            .as_ref()
+            .map(|i| i.value.as_str().to_owned()),
         cause_by: message.cause_by.clone(),
         sent_from: message.sent_from.clone(),
         send_to: message.send_to.clone(),
@@ -126,7 +129,10 @@ pub(super) fn draft_bytes(draft: &Draft) -> u64 {
 /// What planned tasks count toward the output limit.
 pub(super) fn tasks_bytes(tasks: &[Task]) -> u64 {
     let name = |task: &Task| task.action.as_deref().map_or(0, item_bytes);
-    tasks.iter().map(|task| item_bytes(&task.text) + name(task)).sum()
+    tasks
+        .iter()
+        .map(|task| item_bytes(&task.text) + name(task))
+        .sum()
 }
 
 /// What one text of a list counts toward the output limit.

@@ -56,7 +56,11 @@ impl Engines {
         thread::Builder::new()
             .name("guest ticker".into())
             .spawn(move || tick(&engines))
-            .map_err(|e| SandboxError(format!("cannot start the thread that interrupts guests: {e}")))?;
+            .map_err(|e| {
+                SandboxError(format!(
+                    "cannot start the thread that interrupts guests: {e}"
+                ))
+            })?;
         Ok(Self {
             plain,
             fuel: OnceLock::new(),

@@ -23,7 +23,7 @@ pub(super) fn of_error(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
         },
     };
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
-        fault.backtrace = backtrace.frames().iter().flat_map(frame).take(FRAMES).collect();
+        fault.backtrace = lines(backtrace.frames());
     }
     fault.log = ctx.log().tail();
     fault
@@ -83,7 +83,9 @@ fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
         // How a guest's allocator gives up after its memory could not grow.
         Trap::UnreachableCodeReached | Trap::MemoryOutOfBounds | Trap::TableOutOfBounds => {
             match ctx.memory.refusal() {
-                Some(refusal) => Fault::new(FaultKind::Memory, format!("{refusal}\n{}", told(trap))),
+                Some(refusal) => {
+                    Fault::new(FaultKind::Memory, format!("{refusal}\n{}", told(trap)))
+                }
                 None => Fault::new(FaultKind::Trap, told(trap)),
             }
         }
@@ -107,12 +109,17 @@ fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
         return Fault::new(FaultKind::Memory, refusal);
     }
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
-        return Fault::new(FaultKind::Trap, format!("the action ended itself with exit code {}", exit.0));
+        return Fault::new(
+            FaultKind::Trap,
+            format!("the action ended itself with exit code {}", exit.0),
+        );
     }
     let cause = error.root_cause().to_string();
     if cause.contains("fuel allocated for hostcalls") {
         let limit = bytes(transfer_bytes(ctx.limits.memory_bytes) as u64);
-        let message = format!("handed over more than {limit} at once, more than fits into its memory; raise `limits.memory`");
+        let message = format!(
+            "handed over more than {limit} at once, more than fits into its memory; raise `limits.memory`"
+        );
         return Fault::new(FaultKind::OutputInvalid, message);
     }
     Fault::new(FaultKind::Trap, cause)
@@ -124,13 +131,27 @@ pub(super) fn transfer_bytes(memory_bytes: u64) -> usize {
     usize::try_from(memory_bytes.saturating_mul(3)).unwrap_or(usize::MAX)
 }
 
+/// The frames that mean something to a reader. Those of the adapters that toolchains put around a guest have no names;
+/// where nothing has one, they are better than nothing.
+fn lines(frames: &[FrameInfo]) -> Vec<String> {
+    let named = |info: &&FrameInfo| info.func_name().is_some() || !info.symbols().is_empty();
+    let mut shown: Vec<&FrameInfo> = frames.iter().filter(named).collect();
+    if shown.is_empty() {
+        shown = frames.iter().collect();
+    }
+    shown.into_iter().flat_map(frame).take(FRAMES).collect()
+}
+
 /// One line for each function, inlined ones too: `name (file:line)` or `name (module+0xoffset)`.
 fn frame(frame: &FrameInfo) -> Vec<String> {
     let module = frame.module().name().unwrap_or("module");
-    let place = frame
-        .module_offset()
-        .map_or_else(|| module.to_owned(), |offset| format!("{module}+{offset:#x}"));
-    let own = frame.func_name().map_or_else(|| format!("function {}", frame.func_index()), demangled);
+    let place = frame.module_offset().map_or_else(
+        || module.to_owned(),
+        |offset| format!("{module}+{offset:#x}"),
+    );
+    let own = frame
+        .func_name()
+        .map_or_else(|| format!("function {}", frame.func_index()), demangled);
     if frame.symbols().is_empty() {
         return vec![format!("{own} ({place})")];
     }

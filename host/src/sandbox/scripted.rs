@@ -30,9 +30,16 @@ impl ScriptedSandbox {
     }
 
     /// The n-th attempt ends with the n-th outcome, later ones with the last. `action` is `think` for choices.
-    pub fn attempts(self, role: &str, action: &str, outcomes: Vec<Result<Returned, Fault>>) -> Self {
+    pub fn attempts(
+        self,
+        role: &str,
+        action: &str,
+        outcomes: Vec<Result<Returned, Fault>>,
+    ) -> Self {
         self.with(role, action, move |call, _| {
-            let nth = usize::try_from(call.attempt).unwrap_or(usize::MAX).saturating_sub(1);
+            let nth = usize::try_from(call.attempt)
+                .unwrap_or(usize::MAX)
+                .saturating_sub(1);
             let outcome = outcomes.get(nth).or(outcomes.last()).cloned();
             let result = outcome.unwrap_or_else(|| Ok(fallback(&call.entry)));
             Box::pin(ready(ended(result)))
@@ -53,13 +60,19 @@ impl ScriptedSandbox {
 
     /// All calls so far, in the order in which they began.
     pub fn calls(&self) -> Vec<Call> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
 impl Sandbox for ScriptedSandbox {
     fn call(&self, call: Call, gateway: Gateway) -> Calling {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call.clone());
+        self.calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(call.clone());
         let action = match &call.entry {
             Entry::Run { action, .. } | Entry::Plan { action, .. } => action.as_str(),
             Entry::Choose { .. } => THINK,
@@ -96,4 +109,73 @@ fn fallback(entry: &Entry) -> Returned {
         Entry::Plan { .. } => Value::Tasks(Vec::new()),
         Entry::Choose { .. } => Value::Choice(-1),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use strata_core::fault::FaultKind;
+    use strata_core::id::{Digest, RoleId};
+    use strata_core::json::Json;
+    use strata_core::team::Profile;
+
+    use super::*;
+    use crate::plugin::{Grants, Limits, Plugin};
+
+    fn call(role: &str, action: &str, attempt: u32) -> Call {
+        let plugin = Plugin {
+            component: "a.wasm".into(),
+            pin: None,
+            config: Json::null(),
+            output_schema: None,
+            limits: Limits::default(),
+            grants: Grants::default(),
+        };
+        Call {
+            digest: Digest::from("d"),
+            plugin: Arc::new(plugin),
+            attempt,
+            idempotency_key: String::new(),
+            entry: Entry::Run {
+                action: action.into(),
+                index: 0,
+                task: None,
+            },
+            role: Profile {
+                name: role.into(),
+                ..Profile::default()
+            },
+            news: Vec::new(),
+            outputs: Vec::new(),
+        }
+    }
+
+    fn play(sandbox: &ScriptedSandbox, call: Call) -> Result<Returned, Fault> {
+        let (questions, _) = tokio::sync::mpsc::channel(1);
+        let calling = pin!(sandbox.call(call, Gateway::new(RoleId(0), questions)));
+        match calling.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(ended) => ended.result,
+            Poll::Pending => panic!("these scripts do not wait"),
+        }
+    }
+
+    #[test]
+    fn each_attempt_has_its_outcome_and_what_is_not_scripted_succeeds() {
+        let fault = Fault::new(FaultKind::Trap, "boom");
+        let done = returned(Value::Choice(1));
+        let outcomes = vec![Err(fault.clone()), Ok(done.clone())];
+        let sandbox = ScriptedSandbox::new().attempts("R", "A", outcomes);
+        assert_eq!(play(&sandbox, call("R", "A", 1)), Err(fault));
+        assert_eq!(play(&sandbox, call("R", "A", 2)), Ok(done.clone()));
+        assert_eq!(play(&sandbox, call("R", "A", 9)), Ok(done));
+        let Value::Output(draft) = play(&sandbox, call("R", "B", 1)).unwrap().value else {
+            panic!("not an output");
+        };
+        assert_eq!(draft.content, "B ok");
+        let attempts: Vec<u32> = sandbox.calls().iter().map(|call| call.attempt).collect();
+        assert_eq!(attempts, [1, 2, 9, 1]);
+    }
 }

@@ -14,7 +14,8 @@ use strata_host::services::llm;
 use tokio::sync::mpsc;
 
 /// One for all tests: its pool of instances is large.
-pub static SANDBOX: LazyLock<WasmSandbox> = LazyLock::new(|| WasmSandbox::uncached().expect("the sandbox starts"));
+pub static SANDBOX: LazyLock<WasmSandbox> =
+    LazyLock::new(|| WasmSandbox::uncached().expect("the sandbox starts"));
 
 /// A plugin with these limits and nothing granted.
 pub fn plugin(limits: Limits) -> Plugin {
@@ -78,7 +79,9 @@ pub fn run_within(limits: Limits, guest: &[u8]) -> Ended {
 
 /// Runs a future to its end.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     runtime.expect("a runtime starts").block_on(future)
 }
 
@@ -96,14 +99,20 @@ pub fn gateway() -> Gateway {
 
 fn answer(ask: Ask) -> Answer {
     match ask {
-        Ask::Get { scope, key, pending } => Answer::Value(known(&scope).map(|()| value(&key, &pending))),
-        Ask::Keys { scope, pending } => {
-            Answer::Keys(known(&scope).map(|()| pending.into_iter().map(|write| write.key).collect()))
-        }
+        Ask::Get {
+            scope,
+            key,
+            pending,
+        } => Answer::Value(known(&scope).map(|()| value(&key, &pending))),
+        Ask::Keys { scope, pending } => Answer::Keys(
+            known(&scope).map(|()| pending.into_iter().map(|write| write.key).collect()),
+        ),
         Ask::Recent { .. } => Answer::Messages(Vec::new()),
         Ask::Now => Answer::Time(1234.0),
         Ask::Random { length } => Answer::Bytes(Ok(vec![b'r'; length as usize])),
-        Ask::Complete(requests) => Answer::Replies(requests.into_iter().map(|_| Ok(reply())).collect()),
+        Ask::Complete(requests) => {
+            Answer::Replies(requests.into_iter().map(|_| Ok(reply())).collect())
+        }
     }
 }
 
@@ -111,7 +120,10 @@ fn known(scope: &str) -> Result<(), HostError> {
     if scope == ROLE_SCOPE || scope == "shared" {
         return Ok(());
     }
-    Err(HostError::new(HostErrorKind::Invalid, format!("there is no scope `{scope}`")))
+    Err(HostError::new(
+        HostErrorKind::Invalid,
+        format!("there is no scope `{scope}`"),
+    ))
 }
 
 fn value(key: &str, pending: &[Write]) -> Option<Json> {

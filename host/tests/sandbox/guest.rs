@@ -74,6 +74,8 @@ const PRELUDE: &str = r#"
 
 /// What is in a guest.
 pub struct Guest<'a> {
+    /// What it imports beside the host's functions.
+    pub imports: &'a str,
     /// Beside `run`: functions, data, tables.
     pub items: &'a str,
     /// The body of `run`; the parameters lie in memory at local 0, a pointer to the result is returned.
@@ -91,6 +93,7 @@ pub struct Guest<'a> {
 impl Default for Guest<'_> {
     fn default() -> Self {
         Self {
+            imports: "",
             items: "",
             run: "(call $ok (i32.const 640) (i32.const 5))",
             describe: "(i32.const 512)",
@@ -104,9 +107,17 @@ impl Default for Guest<'_> {
 impl Guest<'_> {
     /// The component.
     pub fn build(&self) -> Vec<u8> {
-        let Self { items, run, describe, memory, exports, world } = self;
+        let Self {
+            imports,
+            items,
+            run,
+            describe,
+            memory,
+            exports,
+            world,
+        } = self;
         let module = format!(
-            r#"(module $guest {PRELUDE}
+            r#"(module $guest {imports} {PRELUDE}
                 (memory (export "memory") {memory})
                 {items}
                 (func $describe (export "strata:action/handler@0.1.0#describe") (result i32) {describe})
@@ -119,13 +130,79 @@ impl Guest<'_> {
 
 /// A guest with this body of `run`.
 pub fn running(run: &str) -> Vec<u8> {
-    let guest = Guest { run, ..Guest::default() };
+    let guest = Guest {
+        run,
+        ..Guest::default()
+    };
     guest.build()
 }
 
 /// A guest with these items and this body of `run`.
 pub fn with(items: &str, run: &str) -> Vec<u8> {
-    let guest = Guest { items, run, ..Guest::default() };
+    let guest = Guest {
+        items,
+        run,
+        ..Guest::default()
+    };
+    guest.build()
+}
+
+/// The parts of WASI 0.2 that these guests import, and a world with them.
+const WASI: &str = r#"
+    package test:guest;
+    world wasi-action {
+        include strata:action/action@0.1.0;
+        import wasi:random/random@0.2.0;
+        import wasi:cli/environment@0.2.0;
+        import wasi:cli/stdout@0.2.0;
+        import wasi:cli/exit@0.2.0;
+        import wasi:filesystem/preopens@0.2.0;
+    }
+    package wasi:io@0.2.0 {
+        interface error { resource error; }
+        interface streams {
+            use error.{error};
+            variant stream-error { last-operation-failed(error), closed }
+            resource output-stream {
+                blocking-write-and-flush: func(contents: list<u8>) -> result<_, stream-error>;
+            }
+        }
+    }
+    package wasi:random@0.2.0 {
+        interface random { get-random-u64: func() -> u64; }
+    }
+    package wasi:cli@0.2.0 {
+        interface environment { get-environment: func() -> list<tuple<string, string>>; }
+        interface exit { exit: func(status: result); }
+        interface stdout {
+            use wasi:io/streams@0.2.0.{output-stream};
+            get-stdout: func() -> output-stream;
+        }
+    }
+    package wasi:filesystem@0.2.0 {
+        interface types { resource descriptor; }
+        interface preopens {
+            use types.{descriptor};
+            get-directories: func() -> list<tuple<descriptor, string>>;
+        }
+    }
+"#;
+
+/// A guest that imports WASI, as those of larger languages do.
+pub fn wasi(run: &str) -> Vec<u8> {
+    let guest = Guest {
+        imports: r#"
+            (import "wasi:random/random@0.2.0" "get-random-u64" (func $wasi_random (result i64)))
+            (import "wasi:cli/environment@0.2.0" "get-environment" (func $wasi_environment (param i32)))
+            (import "wasi:cli/exit@0.2.0" "exit" (func $wasi_exit (param i32)))
+            (import "wasi:cli/stdout@0.2.0" "get-stdout" (func $wasi_stdout (result i32)))
+            (import "wasi:io/streams@0.2.0" "[method]output-stream.blocking-write-and-flush"
+                (func $wasi_write (param i32 i32 i32 i32)))
+            (import "wasi:filesystem/preopens@0.2.0" "get-directories" (func $wasi_directories (param i32)))"#,
+        run,
+        world: "test:guest/wasi-action",
+        ..Guest::default()
+    };
     guest.build()
 }
 
@@ -134,8 +211,22 @@ fn encode(module: &str, world: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let wit = concat!(env!("CARGO_MANIFEST_DIR"), "/../wit");
     let (package, _) = resolve.push_path(wit).expect("the WIT package is right");
-    let world = resolve.select_world(&[package], Some(world)).expect("the world exists");
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("the types are embedded");
-    let mut encoder = ComponentEncoder::default().validate(true).module(&module).expect("the guest is a module");
+    let wasi = resolve
+        .push_str("wasi.wit", WASI)
+        .expect("the excerpt of WASI is right");
+    let package = if world.starts_with("test:") {
+        wasi
+    } else {
+        package
+    };
+    let world = resolve
+        .select_world(&[package], Some(world))
+        .expect("the world exists");
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
+        .expect("the types are embedded");
+    let mut encoder = ComponentEncoder::default()
+        .validate(true)
+        .module(&module)
+        .expect("the guest is a module");
     encoder.encode().expect("the guest becomes a component")
 }

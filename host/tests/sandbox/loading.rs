@@ -1,12 +1,16 @@
 //! What cannot be loaded says why and what to do.
 
-use strata_host::sandbox::{Exports, Metering, WasmSandbox};
+use std::fs;
 
-use crate::driver::SANDBOX;
+use strata_host::sandbox::{Exports, Metering, Sandbox, WasmSandbox};
+
+use crate::driver::{SANDBOX, block_on, call, gateway, limits, plugin};
 use crate::guest::Guest;
 
 fn refusal(bytes: &[u8]) -> String {
-    let error = SANDBOX.load(bytes, Metering::Plain).expect_err("it does not load");
+    let error = SANDBOX
+        .load(bytes, Metering::Plain)
+        .expect_err("it does not load");
     error.to_string()
 }
 
@@ -16,11 +20,25 @@ fn component(text: &str) -> Vec<u8> {
 
 #[test]
 fn a_guest_is_loaded_with_what_it_says_about_itself() {
-    let loaded = SANDBOX.load(&Guest::default().build(), Metering::Plain).unwrap();
+    let loaded = SANDBOX
+        .load(&Guest::default().build(), Metering::Plain)
+        .unwrap();
     let manifest = loaded.manifest;
-    assert_eq!((manifest.name.as_str(), manifest.version.as_str()), ("guest", "0.1.0"));
-    assert_eq!((manifest.description.as_str(), manifest.needs.len()), ("tests.", 0));
-    assert_eq!(loaded.exports, Exports { thinker: false, planner: false });
+    assert_eq!(
+        (manifest.name.as_str(), manifest.version.as_str()),
+        ("guest", "0.1.0")
+    );
+    assert_eq!(
+        (manifest.description.as_str(), manifest.needs.len()),
+        ("tests.", 0)
+    );
+    assert_eq!(
+        loaded.exports,
+        Exports {
+            thinker: false,
+            planner: false
+        }
+    );
     assert_eq!(loaded.digest.0.len(), 64);
 }
 
@@ -31,20 +49,35 @@ fn what_is_no_action_says_what_it_is() {
         assert!(message.contains(expected), "{message}");
     };
     check(b"", "not WebAssembly");
-    check(b"(module)", "not WebAssembly: a component begins with the bytes `\\0asm`, this with `(module)`");
-    check(&component("(module)"), "a core WebAssembly module, not a component; `strata-host build`");
+    check(
+        b"(module)",
+        "not WebAssembly: a component begins with the bytes `\\0asm`, this with `(module)`",
+    );
+    check(
+        &component("(module)"),
+        "a core WebAssembly module, not a component; `strata-host build`",
+    );
     check(b"\0asm", "has the version ``");
     check(b"\0asm\x0a\0\x01\0", "has the version `0a000100`");
     check(b"\0asm\x0d\0\x01\0\xff\xff", "the component is not valid");
-    check(&component("(component)"), "does not export `strata:action/handler@0.1.0`, so it is not an action (it exports nothing)");
+    check(
+        &component("(component)"),
+        "does not export `strata:action/handler@0.1.0`, so it is not an action (it exports nothing)",
+    );
     let cli = r#"(component (core module $m (func (export "f"))) (core instance $i (instantiate $m))
         (func $f (canon lift (core func $i "f"))) (instance $x (export "run" (func $f)))
         (export "wasi:cli/run@0.2.0" (instance $x)))"#;
     check(&component(cli), "(it exports `wasi:cli/run@0.2.0`)");
     let newer = cli.replace("wasi:cli/run@0.2.0", "strata:action/handler@0.2.0");
-    check(&component(&newer), "exports `strata:action/handler@0.2.0`, this host calls `strata:action/handler@0.1.0`");
+    check(
+        &component(&newer),
+        "exports `strata:action/handler@0.2.0`, this host calls `strata:action/handler@0.1.0`",
+    );
     let empty = cli.replace("wasi:cli/run@0.2.0", "strata:action/handler@0.1.0");
-    check(&component(&empty), "`strata:action/handler@0.1.0` lacks `describe` or `run`");
+    check(
+        &component(&empty),
+        "`strata:action/handler@0.1.0` lacks `describe` or `run`",
+    );
 }
 
 #[test]
@@ -60,7 +93,10 @@ fn functions_of_other_types_do_not_load() {
         ))
     };
     let message = refusal(&guest(""));
-    assert!(message.starts_with("the component's functions do not have the types of"), "{message}");
+    assert!(
+        message.starts_with("the component's functions do not have the types of"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -77,11 +113,26 @@ fn imports_that_the_host_does_not_have_are_named() {
         let message = refusal(&component(&text));
         assert!(message.contains(expected), "{message}");
     };
-    check("foo:bar/baz@1.0.0", "imports `foo:bar/baz@1.0.0`, which this host does not have");
-    check("strata:action/state@0.2.0", "imports `strata:action/state@0.2.0`, which this host does not have");
-    check("strata:action/telepathy@0.1.0", "imports `strata:action/telepathy@0.1.0`, which");
-    check("wasi:http/types@0.2.0", "imports `wasi:http/types@0.2.0`, which this host does not have");
-    check("strata:action/state@0.1.0", "do not have the types of `strata:action/*@0.1.0`: ");
+    check(
+        "foo:bar/baz@1.0.0",
+        "imports `foo:bar/baz@1.0.0`, which this host does not have",
+    );
+    check(
+        "strata:action/state@0.2.0",
+        "imports `strata:action/state@0.2.0`, which this host does not have",
+    );
+    check(
+        "strata:action/telepathy@0.1.0",
+        "imports `strata:action/telepathy@0.1.0`, which",
+    );
+    check(
+        "wasi:http/types@0.2.0",
+        "imports `wasi:http/types@0.2.0`, which this host does not have",
+    );
+    check(
+        "strata:action/state@0.1.0",
+        "do not have the types of `strata:action/*@0.1.0`: ",
+    );
 }
 
 #[test]
@@ -92,7 +143,10 @@ fn a_component_of_too_many_parts_is_refused() {
         ..Guest::default()
     };
     let message = refusal(&guest.build());
-    assert!(message.contains("memories") && message.contains('9') && message.contains('8'), "{message}");
+    assert!(
+        message.contains("memories") && message.contains('9') && message.contains('8'),
+        "{message}"
+    );
 }
 
 #[test]
@@ -103,7 +157,10 @@ fn a_component_that_cannot_describe_itself_is_refused_with_what_it_left() {
         ..Guest::default()
     };
     let message = refusal(&guest.build());
-    assert!(message.starts_with("the component fails to describe itself (trap): wasm `unreachable`"), "{message}");
+    assert!(
+        message.starts_with("the component fails to describe itself (trap): wasm `unreachable`"),
+        "{message}"
+    );
     assert!(message.contains("\n  at describe (guest+0x"), "{message}");
     assert!(message.ends_with("\n  log: no!"), "{message}");
 }
@@ -126,10 +183,41 @@ fn while_it_describes_itself_a_component_is_denied_everything() {
 fn loading_works_inside_a_runtime_and_for_each_way_of_counting() {
     let guest = Guest::default().build();
     let sandbox = WasmSandbox::uncached().unwrap();
-    crate::driver::block_on(async {
+    block_on(async {
         let plain = sandbox.load(&guest, Metering::Plain).unwrap();
         let fuel = sandbox.load(&guest, Metering::Fuel).unwrap();
         assert_eq!(plain.digest, fuel.digest);
         assert_eq!(plain.manifest, fuel.manifest);
     });
+}
+
+#[test]
+fn compiled_code_is_kept_and_damage_to_it_goes_unnoticed() {
+    let home = tempfile::tempdir().unwrap();
+    let guest = Guest::default().build();
+    let load = || {
+        let sandbox = WasmSandbox::caching_in(&home.path().join("compiled")).unwrap();
+        let loaded = sandbox.load(&guest, Metering::Plain).unwrap();
+        let call = call(&guest, plugin(limits()));
+        assert!(block_on(sandbox.call(call, gateway())).result.is_ok());
+        loaded.manifest
+    };
+    let kept = || {
+        let files = fs::read_dir(home.path().join("compiled")).unwrap();
+        let files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        assert_eq!(files.len(), 1, "{files:?}");
+        files[0].clone()
+    };
+    let compiled = load();
+    let code = fs::read(kept()).unwrap();
+    assert_eq!(load(), compiled);
+    for damaged in [&code[..code.len() / 2], b"", b"something else"] {
+        fs::write(kept(), damaged).unwrap();
+        assert_eq!(load(), compiled);
+        assert_eq!(
+            fs::read(kept()).unwrap().len(),
+            code.len(),
+            "it is kept anew"
+        );
+    }
 }

@@ -74,13 +74,20 @@ impl Files {
         if path.len() > NAME_BYTES || path.contains('\0') || !path.starts_with('/') {
             let shown: String = path.chars().take(64).collect();
             let hint = "paths are absolute, e.g. `/out/a.txt`";
-            return Err(HostError::new(HostErrorKind::Invalid, format!("`{shown}` is not a path; {hint}")));
+            return Err(HostError::new(
+                HostErrorKind::Invalid,
+                format!("`{shown}` is not a path; {hint}"),
+            ));
         }
         let inside = |root: &Arc<Root>| {
             let rest = Path::new(&path).strip_prefix(&root.grant.guest).ok()?;
             Some((root.grant.guest.len(), Arc::clone(root), rest.to_owned()))
         };
-        let found = self.roots.iter().filter_map(inside).max_by_key(|(length, ..)| *length);
+        let found = self
+            .roots
+            .iter()
+            .filter_map(inside)
+            .max_by_key(|(length, ..)| *length);
         let Some((_, root, inside)) = found else {
             let hint = "add the directory to the action's `allow.dirs`";
             let message = format!("`{path}` lies in no granted directory; {hint}");
@@ -98,7 +105,10 @@ async fn aside<T: Send + 'static>(
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(HostError::new(HostErrorKind::Upstream, "the run is being stopped")),
+            Err(_) => Err(HostError::new(
+                HostErrorKind::Upstream,
+                "the run is being stopped",
+            )),
         },
     }
 }
@@ -138,21 +148,28 @@ impl Place {
         let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(nonblocking);
-        let file = self.root.open()?.open_with(&self.inside_or_dot(), &options)?;
+        let file = self
+            .root
+            .open()?
+            .open_with(&self.inside_or_dot(), &options)?;
         Ok(file.metadata()?.is_file().then_some(file))
     }
 
     fn write(&self, content: &[u8]) -> Result<(), HostError> {
         if self.root.grant.access == Access::Read {
             let guest = &self.root.grant.guest;
-            let message = format!("cannot write `{}`: `{guest}` is granted for reading; add `write = true`", self.path);
+            let message = format!(
+                "cannot write `{}`: `{guest}` is granted for reading; add `write = true`",
+                self.path
+            );
             return Err(HostError::new(HostErrorKind::Denied, message));
         }
         let Some(Component::Normal(name)) = self.inside.components().next_back() else {
             return Err(self.invalid("does not name a file"));
         };
         let parent = self.inside.parent().unwrap_or(Path::new(""));
-        self.replace(parent, Path::new(name), content).map_err(|e| self.error("write", &e))
+        self.replace(parent, Path::new(name), content)
+            .map_err(|e| self.error("write", &e))
     }
 
     /// Writes beside and renames, so that nobody ever sees half a file; it lasts once this returns.
@@ -191,7 +208,12 @@ impl Place {
 
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in self.root.open()?.read_dir(self.inside_or_dot())?.take(LIST_NAMES + 1) {
+        for entry in self
+            .root
+            .open()?
+            .read_dir(self.inside_or_dot())?
+            .take(LIST_NAMES + 1)
+        {
             let entry = entry?;
             let mut name = entry.file_name().to_string_lossy().into_owned();
             if entry.file_type()?.is_dir() {

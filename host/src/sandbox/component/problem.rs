@@ -18,16 +18,22 @@ const PACKAGE: &str = "strata:action/";
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// Not WebAssembly at all.
-    #[error("this is not WebAssembly: a component begins with the bytes `\\0asm`, this with `{start}`")]
+    #[error(
+        "this is not WebAssembly: a component begins with the bytes `\\0asm`, this with `{start}`"
+    )]
     NotWasm {
         /// Its first bytes, readable.
         start: String,
     },
     /// WebAssembly, but not a component.
-    #[error("this is a core WebAssembly module, not a component; `strata-host build` makes components")]
+    #[error(
+        "this is a core WebAssembly module, not a component; `strata-host build` makes components"
+    )]
     CoreModule,
     /// A component of another time.
-    #[error("this WebAssembly binary has the version `{version}`, which is neither a module's nor a component's; build it with a current toolchain")]
+    #[error(
+        "this WebAssembly binary has the version `{version}`, which is neither a module's nor a component's; build it with a current toolchain"
+    )]
     Version {
         /// The four bytes in hex.
         version: String,
@@ -36,25 +42,33 @@ pub enum LoadError {
     #[error("the component is not valid: {0}")]
     Invalid(String),
     /// It is no action.
-    #[error("the component does not export `{HANDLER}`, so it is not an action (it exports {exports}); `strata-host new action` shows how one begins")]
+    #[error(
+        "the component does not export `{HANDLER}`, so it is not an action (it exports {exports}); `strata-host new action` shows how one begins"
+    )]
     NoHandler {
         /// What it exports.
         exports: String,
     },
     /// It is an action of another version.
-    #[error("the component exports `{found}`, this host calls `{HANDLER}`; build it against the host's version")]
+    #[error(
+        "the component exports `{found}`, this host calls `{HANDLER}`; build it against the host's version"
+    )]
     HandlerVersion {
         /// What it exports.
         found: String,
     },
     /// It imports what the host does not have.
-    #[error("the component imports `{import}`, which this host does not have; it offers `{PACKAGE}*@0.1.0` and WASI 0.2 without http")]
+    #[error(
+        "the component imports `{import}`, which this host does not have; it offers `{PACKAGE}*@0.1.0` and WASI 0.2 without http"
+    )]
     UnknownImport {
         /// What it imports.
         import: String,
     },
     /// Names fit, types do not.
-    #[error("the component's functions do not have the types of `{PACKAGE}*@0.1.0`: {why}; build it against the host's WIT")]
+    #[error(
+        "the component's functions do not have the types of `{PACKAGE}*@0.1.0`: {why}; build it against the host's WIT"
+    )]
     Types {
         /// What does not fit.
         why: String,
@@ -63,7 +77,9 @@ pub enum LoadError {
     #[error("the component imports a core module; compose it into one component first")]
     ImportsModule,
     /// It is made of too many parts.
-    #[error("the component has {needed} {what}, the sandbox holds {bound}; build it as fewer parts")]
+    #[error(
+        "the component has {needed} {what}, the sandbox holds {bound}; build it as fewer parts"
+    )]
     TooMany {
         /// Of what.
         what: &'static str,
@@ -109,7 +125,10 @@ pub(super) fn of_compiling(error: &wasmtime::Error) -> LoadError {
 /// For a component without the handler that this host calls.
 pub(super) fn of_exports(component: &Component) -> LoadError {
     let ty = component.component_type();
-    let names: Vec<String> = ty.exports(component.engine()).map(|(name, _)| name.to_owned()).collect();
+    let names: Vec<String> = ty
+        .exports(component.engine())
+        .map(|(name, _)| name.to_owned())
+        .collect();
     let interface = without_version(HANDLER);
     if let Some(found) = names.iter().find(|name| without_version(name) == interface) {
         if component.get_export_index(None, HANDLER).is_some() {
@@ -149,11 +168,24 @@ pub(super) fn of_imports(component: &Component, error: &wasmtime::Error) -> Load
 
 /// The host's interfaces.
 const OWN: [&str; 9] = [
-    "clock", "environment", "files", "llm", "log", "memory", "random", "state", "types",
+    "clock",
+    "environment",
+    "files",
+    "llm",
+    "log",
+    "memory",
+    "random",
+    "state",
+    "types",
 ];
 /// The packages of WASI 0.2 that it has.
 const WASI: [&str; 6] = [
-    "wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/", "wasi:sockets/",
+    "wasi:cli/",
+    "wasi:clocks/",
+    "wasi:filesystem/",
+    "wasi:io/",
+    "wasi:random/",
+    "wasi:sockets/",
 ];
 
 /// An error with its causes, in one line.
@@ -163,5 +195,6 @@ pub(super) fn chain(error: &wasmtime::Error) -> String {
 }
 
 fn without_version(name: &str) -> &str {
-    name.split_once('@').map_or(name, |(interface, _)| interface)
+    name.split_once('@')
+        .map_or(name, |(interface, _)| interface)
 }
