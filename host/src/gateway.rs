@@ -46,10 +46,7 @@ pub enum HostErrorKind {
 impl HostError {
     /// An error of this kind.
     pub fn new(kind: HostErrorKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-        }
+        Self { kind, message: message.into() }
     }
 }
 
@@ -134,11 +131,7 @@ impl Gateway {
     /// Asks, and waits for the answer. None when the driver is gone: the attempt is about to be dropped.
     pub async fn ask(&self, ask: Ask) -> Option<Answer> {
         let (reply, answer) = oneshot::channel();
-        let question = Question {
-            role: self.role,
-            ask,
-            reply,
-        };
+        let question = Question { role: self.role, ask, reply };
         self.questions.send(question).await.ok()?;
         answer.await.ok()
     }

@@ -105,9 +105,7 @@ pub struct Schema(Arc<jsonschema::Validator>);
 impl Schema {
     /// Compiles a schema. References to other documents are not followed.
     pub fn compile(schema: &serde_json::Value) -> Result<Self, String> {
-        jsonschema::validator_for(schema)
-            .map(|v| Self(Arc::new(v)))
-            .map_err(|e| e.to_string())
+        jsonschema::validator_for(schema).map(|v| Self(Arc::new(v))).map_err(|e| e.to_string())
     }
 
     /// Says where and why a document breaks the schema.

@@ -1,2 +1,232 @@
-//! The environment (in the making).
+//! The environment: everything about a team that changes. Plain data; `stepper::apply` alone changes it.
+
+pub mod routing;
 pub mod scope;
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::activation::{Activation, Phase};
+use crate::event::{CallPolicy, Status};
+use crate::id::{CheckpointId, Digest, RoleId, RunId, Slot};
+use crate::json::Json;
+use crate::message::Message;
+use crate::money::Usd;
+use crate::shape::Shape;
+use crate::team::Team;
+
+use scope::{ROLE_SCOPE, Scope, Write, reduce};
+
+/// A message of this environment, by its place in `Environment::messages`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MessageRef(pub u32);
+
+/// Everything about a team that changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The run's name; empty before it starts.
+    pub run: RunId,
+    /// The idea it started from.
+    pub idea: String,
+    /// What the team must look like for this state to fit it.
+    pub shape: Shape,
+    /// How the run stands.
+    pub status: Status,
+    /// The open step, or the next one.
+    pub step: u64,
+    /// Whether that step has begun.
+    pub open: bool,
+    /// The roles, in the order of the team.
+    pub roles: Vec<RoleState>,
+    /// The shared scopes.
+    pub shared: BTreeMap<String, Scope>,
+    /// All messages, each once, in the order in which they were made.
+    pub messages: Vec<Arc<Message>>,
+    /// The published ones, in the order in which they were published.
+    pub history: Vec<MessageRef>,
+    /// What was sent to names that stand for nobody.
+    pub dead_letters: Vec<DeadLetter>,
+    /// What was spent.
+    pub spent: Usd,
+    /// What may be spent.
+    pub budget: Option<Usd>,
+    /// The components in their places.
+    pub components: BTreeMap<Slot, Digest>,
+    /// The newest checkpoint.
+    pub checkpoint: Option<CheckpointId>,
+    /// The one before it.
+    pub parent: Option<CheckpointId>,
+    /// How many checkpoints were made.
+    pub checkpoints: u64,
+    /// How many messages came from outside.
+    pub sent: u64,
+    /// Which recorded host calls are served again.
+    pub calls: CallPolicy,
+    /// What a file that was read held beside what is understood, by JSON pointer.
+    pub foreign: BTreeMap<String, Json>,
+}
+
+/// Everything about a role that changes. Nobody else sees it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RoleState {
+    /// What it has not looked at yet, oldest first.
+    pub mailbox: Vec<MessageRef>,
+    /// What it handled and what it did, oldest first.
+    pub memory: Vec<MessageRef>,
+    /// Its own scope of state.
+    pub scope: Scope,
+    /// What it is at.
+    pub activation: Option<Activation>,
+    /// The newest message it took from its mailbox.
+    pub latest: Option<MessageRef>,
+}
+
+/// A message for a name that stands for nobody.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLetter {
+    /// The message.
+    pub message: MessageRef,
+    /// The name.
+    pub to: String,
+}
+
+impl Environment {
+    /// The environment of a team before its run starts.
+    pub fn new(team: &Team) -> Self {
+        Self {
+            run: RunId::from(""),
+            idea: String::new(),
+            shape: Shape::of(team),
+            status: Status::Running,
+            step: 0,
+            open: false,
+            roles: team.roles.iter().map(|_| RoleState::default()).collect(),
+            shared: BTreeMap::new(),
+            messages: Vec::new(),
+            history: Vec::new(),
+            dead_letters: Vec::new(),
+            spent: Usd::ZERO,
+            budget: None,
+            components: BTreeMap::new(),
+            checkpoint: None,
+            parent: None,
+            checkpoints: 0,
+            sent: 0,
+            calls: CallPolicy::Auto,
+            foreign: BTreeMap::new(),
+        }
+    }
+
+    /// A message of this environment.
+    pub fn message(&self, id: MessageRef) -> &Arc<Message> {
+        &self.messages[id.0 as usize]
+    }
+
+    /// Several messages of this environment.
+    pub fn resolve(&self, ids: &[MessageRef]) -> Vec<Arc<Message>> {
+        ids.iter().map(|id| self.message(*id).clone()).collect()
+    }
+
+    /// Adds a message.
+    pub fn add(&mut self, message: Message) -> MessageRef {
+        let id = MessageRef(self.messages.len() as u32);
+        self.messages.push(Arc::new(message));
+        id
+    }
+
+    /// The state of a role. Panics on an id of another team.
+    pub fn role(&self, id: RoleId) -> &RoleState {
+        &self.roles[id.index()]
+    }
+
+    /// Whether nobody has mail and nobody is at work.
+    pub fn is_quiet(&self) -> bool {
+        self.roles.iter().all(|role| role.mailbox.is_empty() && role.activation.is_none())
+    }
+
+    /// Whether the budget is used up.
+    pub fn is_broke(&self) -> bool {
+        self.budget.is_some_and(|max| self.spent >= max)
+    }
+
+    /// The name of the next checkpoint. `main` is the only lineage there is yet.
+    pub fn next_checkpoint(&self) -> CheckpointId {
+        CheckpointId(alloc::format!("main-{}", self.checkpoints))
+    }
+
+    /// The newest `limit` messages that a role remembers, oldest of them first; those with one label only, where
+    /// one is given. What it did in its open activation counts, what it is being told does not yet.
+    pub fn remembered(&self, id: RoleId, label: Option<&str>, limit: usize) -> Vec<Arc<Message>> {
+        let mut found: Vec<_> = self
+            .memory(id)
+            .rev()
+            .map(|message| self.message(message))
+            .filter(|message| label.is_none_or(|label| message.cause_by == label))
+            .take(limit)
+            .cloned()
+            .collect();
+        found.reverse();
+        found
+    }
+
+    /// What a role remembers, oldest first, with the outputs of its open activation.
+    pub fn memory(&self, id: RoleId) -> impl DoubleEndedIterator<Item = MessageRef> {
+        let role = self.role(id);
+        let open = role.activation.iter().flat_map(|a| a.done.iter().map(|done| done.output.message));
+        role.memory.iter().copied().chain(open)
+    }
+
+    /// What a role was told and has not finished with: the mail it took, then the mail it has not looked at.
+    pub fn buffer(&self, id: RoleId) -> impl Iterator<Item = MessageRef> {
+        let role = self.role(id);
+        let taken = role.activation.iter().flat_map(|a| a.news.iter().copied());
+        taken.chain(role.mailbox.iter().copied())
+    }
+
+    /// The value of a key as a role sees it: what is committed, its own finished writes, then `pending` ones.
+    /// None where the scope does not exist.
+    pub fn read(&self, team: &Team, id: RoleId, at: (&str, &str), pending: &[Write]) -> Option<Option<Json>> {
+        let (scope, key) = at;
+        let (committed, reducer) = self.scope(team, id, scope)?;
+        let own = self.own_writes(id).chain(pending).filter(|w| w.scope == scope && w.key == key);
+        let value = committed.and_then(|values| values.get(key)).cloned();
+        Some(own.fold(value, |value, write| reduce(reducer, value, &write.change)))
+    }
+
+    /// The keys of a scope as a role sees it, sorted. None where the scope does not exist.
+    pub fn keys(&self, team: &Team, id: RoleId, scope: &str, pending: &[Write]) -> Option<Vec<String>> {
+        let (committed, _) = self.scope(team, id, scope)?;
+        let mut keys: BTreeMap<&str, bool> =
+            committed.iter().flat_map(|values| values.keys()).map(|key| (key.as_str(), true)).collect();
+        for write in self.own_writes(id).chain(pending).filter(|w| w.scope == scope) {
+            keys.insert(&write.key, matches!(write.change, scope::Change::Set(_)));
+        }
+        Some(keys.into_iter().filter(|(_, there)| *there).map(|(key, _)| key.into()).collect())
+    }
+
+    fn scope(&self, team: &Team, id: RoleId, name: &str) -> Option<(Option<&Scope>, Option<crate::team::Reducer>)> {
+        if name == ROLE_SCOPE {
+            return Some((Some(&self.role(id).scope), None));
+        }
+        team.scopes.get(name).map(|reducer| (self.shared.get(name), *reducer))
+    }
+
+    fn own_writes(&self, id: RoleId) -> impl Iterator<Item = &Write> {
+        self.role(id).activation.iter().flat_map(|a| a.done.iter().flat_map(|done| done.writes.iter()))
+    }
+
+    /// The roles whose call failed, with what it was.
+    pub fn failed(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
+        self.activations().filter(|(_, activation)| matches!(activation.phase, Phase::Failed(_)))
+    }
+
+    /// The roles at work.
+    pub fn activations(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
+        let all = self.roles.iter().enumerate();
+        all.filter_map(|(i, role)| role.activation.as_ref().map(|a| (RoleId(i as u16), a)))
+    }
+}

@@ -83,10 +83,7 @@ impl FaultKind {
     ///
     /// After a failure of the component's own making, the same answers would only repeat it.
     pub fn keeps_calls(self) -> bool {
-        !matches!(
-            self,
-            Self::Trap | Self::Error | Self::OutputInvalid | Self::Think | Self::StateConflict
-        )
+        !matches!(self, Self::Trap | Self::Error | Self::OutputInvalid | Self::Think | Self::StateConflict)
     }
 }
 
@@ -127,12 +124,6 @@ impl Fault {
             FaultKind::Timeout | FaultKind::Host => Hope::Retryable,
             _ => Hope::Final,
         };
-        Self {
-            kind,
-            hope,
-            message: message.into(),
-            backtrace: Vec::new(),
-            log: Vec::new(),
-        }
+        Self { kind, hope, message: message.into(), backtrace: Vec::new(), log: Vec::new() }
     }
 }

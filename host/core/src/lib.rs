@@ -6,10 +6,15 @@
 
 extern crate alloc;
 
+pub mod activation;
+pub mod effect;
 pub mod environment;
+pub mod event;
 pub mod fault;
 pub mod id;
 pub mod json;
 pub mod message;
 pub mod money;
+pub mod shape;
+pub mod stepper;
 pub mod team;

@@ -153,10 +153,7 @@ pub struct Condition {
 impl Condition {
     /// A condition with its source text. `judge` must be a pure function of the message.
     pub fn new(source: String, judge: Box<Judge>) -> Self {
-        Self {
-            source,
-            judge: Arc::from(judge),
-        }
+        Self { source, judge: Arc::from(judge) }
     }
 
     /// The source text.
@@ -205,10 +202,7 @@ impl Team {
     /// The role with this name or, failing that, this alias.
     pub fn find(&self, name: &str) -> Option<RoleId> {
         let by_name = self.role_ids().find(|id| self.role(*id).name == name);
-        by_name.or_else(|| {
-            self.role_ids()
-                .find(|id| self.role(*id).addresses.iter().any(|a| a == name))
-        })
+        by_name.or_else(|| self.role_ids().find(|id| self.role(*id).addresses.iter().any(|a| a == name)))
     }
 }
 
@@ -220,11 +214,7 @@ impl Role {
 
     /// What messages say of who speaks.
     pub fn speaker(&self) -> String {
-        if self.profile.is_empty() {
-            self.name.clone()
-        } else {
-            alloc::format!("{}({})", self.name, self.profile)
-        }
+        if self.profile.is_empty() { self.name.clone() } else { alloc::format!("{}({})", self.name, self.profile) }
     }
 }
 

@@ -1,0 +1,178 @@
+//! An activation: a role at work on the mail it took. Where it stands, and what it does next.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::environment::MessageRef;
+use crate::environment::scope::Write;
+use crate::event::{HostCall, Work};
+use crate::fault::Fault;
+use crate::id::ActionId;
+use crate::team::{React, Role, Task};
+
+/// A role at work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activation {
+    /// The step in which it began; part of its messages' ids and of its idempotency keys.
+    pub opened: u64,
+    /// The mail it took, oldest first.
+    pub news: Vec<MessageRef>,
+    /// How many actions lie before the first of `done`: more than none only after reading a file that says where
+    /// a role stood and not what it had done.
+    pub skipped: u16,
+    /// What it chose so far.
+    pub choices: Vec<i32>,
+    /// What it planned.
+    pub tasks: Vec<Task>,
+    /// What it finished, in order.
+    pub done: Vec<Done>,
+    /// How many messages it made; part of their ids.
+    pub made: u32,
+    /// The call it is at.
+    pub current: Current,
+    /// How that call stands.
+    pub phase: Phase,
+}
+
+/// A finished call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// What it was.
+    pub work: Work,
+    /// What it returned.
+    pub output: Outgoing,
+    /// What it published beside.
+    pub emissions: Vec<Outgoing>,
+    /// What it wrote.
+    pub writes: Vec<Write>,
+}
+
+/// A message that waits for the commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outgoing {
+    /// The message.
+    pub message: MessageRef,
+    /// Whether its sender said who gets it.
+    pub addressed: Addressed,
+}
+
+/// Whether a sender said who gets a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Addressed {
+    /// It named recipients.
+    Named,
+    /// It left the choice to the environment.
+    Open,
+}
+
+/// The tries of the call an activation is at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Current {
+    /// How many were started.
+    pub attempts: u32,
+    /// How many failed in a row since the run was started or resumed: what `retries` is held against.
+    pub failures: u32,
+    /// The host calls recorded so far.
+    pub journal: Vec<HostCall>,
+    /// Whether the next attempt is served what is recorded.
+    pub keep: bool,
+}
+
+/// How the call an activation is at stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Phase {
+    /// It can be started.
+    Ready,
+    /// An attempt is under way.
+    Running,
+    /// An attempt failed, and another follows after a pause.
+    Resting,
+    /// It failed; a resume tries again.
+    Failed(Fault),
+    /// There is nothing left to do: it waits for the commit.
+    Complete,
+}
+
+impl Activation {
+    /// A new activation.
+    pub fn open(step: u64, news: Vec<MessageRef>, role: &Role) -> Self {
+        let mut activation = Self {
+            opened: step,
+            news,
+            skipped: 0,
+            choices: Vec::new(),
+            tasks: Vec::new(),
+            done: Vec::new(),
+            made: 0,
+            current: Current::default(),
+            phase: Phase::Ready,
+        };
+        activation.proceed(role);
+        activation
+    }
+
+    /// What it does now; none when nothing is left. A failed call is still the one it is at.
+    pub fn work(&self, role: &Role) -> Option<Work> {
+        match role.react {
+            React::ByOrder => {
+                let next = usize::from(self.skipped) + self.done.len();
+                (next < role.actions.len()).then(|| Work::Act { action: ActionId(next as u16), task: None })
+            }
+            React::Choose { max_loop, .. } => {
+                if let Some(choice) = self.choices.get(self.done.len()) {
+                    let action = u16::try_from(*choice).ok()?;
+                    return Some(Work::Act { action: ActionId(action), task: None });
+                }
+                (self.done.len() < max_loop as usize).then_some(Work::Think { round: self.choices.len() as u32 })
+            }
+            React::PlanAndAct => {
+                let Some(next) = self.done.len().checked_sub(1) else { return Some(Work::Plan) };
+                let task = self.tasks.get(next)?;
+                let action = worker(role, task, next);
+                Some(Work::Act { action, task: Some(next as u32) })
+            }
+        }
+    }
+
+    /// Goes on to the next call, or to the end.
+    pub fn proceed(&mut self, role: &Role) {
+        self.current = Current::default();
+        self.phase = if self.work(role).is_some() { Phase::Ready } else { Phase::Complete };
+    }
+
+    /// Goes back to before a finished call, which will be made again.
+    pub fn rewind(&mut self, done: usize, fault: Fault) {
+        self.done.truncate(done);
+        self.choices.truncate(done + 1);
+        self.current = Current::default();
+        self.phase = Phase::Failed(fault);
+    }
+
+    /// The idempotency key of the call it is at: `run/step/role/index`, with what tells repeated calls of one
+    /// action apart behind it.
+    pub fn key(&self, run: &str, role: &str, work: Work) -> String {
+        let base = alloc::format!("{run}/{}/{role}", self.opened);
+        match work {
+            Work::Think { round } => alloc::format!("{base}/think/{round}"),
+            Work::Plan => alloc::format!("{base}/0"),
+            Work::Act { action, task: Some(task) } => alloc::format!("{base}/{}/{task}", action.0),
+            Work::Act { action, task: None } if self.choices.is_empty() => alloc::format!("{base}/{}", action.0),
+            Work::Act { action, task: None } => alloc::format!("{base}/{}/{}", action.0, self.done.len()),
+        }
+    }
+
+    /// The last output: what it publishes.
+    pub fn output(&self) -> Option<Outgoing> {
+        self.done.last().map(|done| done.output)
+    }
+}
+
+/// Who carries out a task: the action it names, else the workers in turn. A name that is no worker's is refused
+/// when the plan is made.
+fn worker(role: &Role, task: &Task, turn: usize) -> ActionId {
+    let named = task.action.as_deref().and_then(|name| role.actions.iter().skip(1).position(|a| a.name == name));
+    let workers = role.actions.len().saturating_sub(1).max(1);
+    ActionId((1 + named.unwrap_or(turn % workers)) as u16)
+}

@@ -1,0 +1,105 @@
+//! Routing: who receives a message. All of it is here; nothing is delivered here.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::activation::Addressed;
+use crate::event::Routed;
+use crate::id::RoleId;
+use crate::message::{Hop, Message, TO_ALL, TO_SELF};
+use crate::team::{Route, Team};
+
+/// A message about to be published.
+pub struct Parcel<'a> {
+    /// The message.
+    pub message: &'a Message,
+    /// The sending role; none for what comes from outside.
+    pub from: Option<RoleId>,
+    /// Whether its sender named recipients.
+    pub addressed: Addressed,
+    /// The legs that it may follow: its own, or those of the mail it answers.
+    pub itinerary: Vec<Hop>,
+}
+
+/// Decides who receives a message: the recipients its sender named; else the next leg of its itinerary; else the
+/// sender's routes; else everyone who watches its label.
+pub fn route(team: &Team, parcel: Parcel<'_>) -> Routed {
+    let Parcel { message, from, addressed, itinerary } = parcel;
+    let (legs, rest) = split(team, from, itinerary);
+    let mut routed = Routed {
+        id: message.id.clone(),
+        from,
+        cause_by: message.cause_by.clone(),
+        to: Vec::new(),
+        dead: Vec::new(),
+        dropped: None,
+        rest,
+    };
+    let routes: Vec<&Route> = team.routes.iter().filter(|route| Some(route.from) == from).collect();
+    if addressed == Addressed::Named {
+        address(team, &mut routed, &message.send_to);
+    } else if !legs.is_empty() {
+        legs.iter().for_each(|leg| address(team, &mut routed, &leg.to));
+    } else if !routes.is_empty() {
+        follow(team, &mut routed, &routes, message);
+    } else {
+        address(team, &mut routed, &[TO_ALL.into()]);
+    }
+    routed.to.sort_unstable();
+    routed.to.dedup();
+    routed
+}
+
+/// The legs that begin at the sender, and the others.
+fn split(team: &Team, from: Option<RoleId>, itinerary: Vec<Hop>) -> (Vec<Hop>, Vec<Hop>) {
+    itinerary.into_iter().partition(|hop| from.is_some() && team.find(&hop.from) == from)
+}
+
+/// Takes the first arm that holds of each route. A condition that cannot be judged does not hold.
+fn follow(team: &Team, routed: &mut Routed, routes: &[&Route], message: &Message) {
+    let mut why: Option<String> = None;
+    let mut taken = false;
+    for route in routes {
+        for arm in &route.arms {
+            let holds = match &arm.when {
+                None => true,
+                Some(condition) => condition.holds(message).unwrap_or_else(|error| {
+                    why = Some(format!("condition `{}` cannot be judged: {error}", condition.source()));
+                    false
+                }),
+            };
+            if holds {
+                taken = true;
+                address(team, routed, &arm.to);
+                break;
+            }
+        }
+    }
+    if !taken {
+        routed.dropped = Some(why.unwrap_or_else(|| "no route of its sender matches it".into()));
+    }
+}
+
+/// Adds the roles that names stand for: role, alias, group, in this order; others are dead letters.
+fn address(team: &Team, routed: &mut Routed, names: &[String]) {
+    for name in names {
+        match name.as_str() {
+            TO_ALL => {
+                let watches = |id: &RoleId| team.role(*id).watch.contains(&routed.cause_by);
+                let watchers: Vec<_> = team.role_ids().filter(watches).collect();
+                routed.to.extend(watchers);
+            }
+            TO_SELF if routed.from.is_some() => routed.to.extend(routed.from),
+            name => {
+                if let Some(role) = team.find(name) {
+                    routed.to.push(role);
+                } else if let Some(members) = team.groups.get(name) {
+                    routed.to.extend(members);
+                } else if !routed.dead.iter().any(|dead| dead == name) {
+                    routed.dead.push(name.into());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Events: the facts a run consists of. What they do to the environment is in `stepper::apply`.
+//!
+//! The encoding is positional: variants and fields are only ever added at the end.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::environment::scope::Write;
+use crate::fault::Fault;
+use crate::id::{ActionId, CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
+use crate::json::Json;
+use crate::message::{Draft, Hop, Message};
+use crate::money::Usd;
+use crate::team::Task;
+
+/// A fact.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// The run began: its idea was published.
+    RunStarted {
+        /// The run's name.
+        run: RunId,
+        /// The idea.
+        idea: String,
+        /// What may be spent.
+        budget: Option<Usd>,
+        /// The components in their places.
+        components: BTreeMap<Slot, Digest>,
+        /// Where the idea went.
+        routed: Routed,
+        /// The entry state.
+        checkpoint: CheckpointId,
+    },
+    /// The run goes on after a stop or a crash.
+    RunResumed {
+        /// The checkpoint it goes on from; what was recorded since then holds.
+        checkpoint: Option<CheckpointId>,
+        /// The open or next step.
+        step: u64,
+        /// What may be spent from now on.
+        budget: Option<Usd>,
+        /// Which recorded host calls are served again.
+        calls: CallPolicy,
+        /// Finished work of open activations, which is not done again.
+        kept: Vec<(RoleId, Work)>,
+    },
+    /// A component was replaced.
+    ComponentChanged {
+        /// Where.
+        slot: Slot,
+        /// What was there.
+        old: Option<Digest>,
+        /// What is there now.
+        new: Digest,
+    },
+    /// A message came from outside the team.
+    MessageSent {
+        /// The message.
+        message: Message,
+        /// Where it went.
+        routed: Routed,
+    },
+    /// A step began: these roles took their mailboxes, or go on with what they had begun.
+    StepStarted {
+        /// Its number.
+        step: u64,
+        /// The roles, in order.
+        roles: Vec<RoleId>,
+    },
+    /// An attempt began.
+    CallStarted {
+        /// Whose.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// Counts from 1.
+        attempt: u32,
+        /// The component; none when the host itself thinks.
+        digest: Option<Digest>,
+        /// What happens to the recorded host calls of earlier attempts.
+        journal: Journal,
+    },
+    /// An attempt called the host and has its answer.
+    HostCalled {
+        /// Whose attempt.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// The call.
+        call: HostCall,
+        /// Where the answer came from.
+        source: Source,
+    },
+    /// An attempt succeeded.
+    CallFinished {
+        /// Whose.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// Counts from 1.
+        attempt: u32,
+        /// What came of it.
+        result: Finished,
+    },
+    /// An attempt failed.
+    CallFailed {
+        /// Whose.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// Counts from 1.
+        attempt: u32,
+        /// The component; none when the host itself thinks.
+        digest: Option<Digest>,
+        /// Why.
+        fault: Fault,
+        /// When it is tried again by itself: the pause before that, in milliseconds.
+        retry_ms: Option<u32>,
+    },
+    /// The pause before another try is over.
+    RetryDue {
+        /// Whose.
+        role: RoleId,
+    },
+    /// The step cannot be committed: several roles wrote one key of a scope without a reducer.
+    StepConflicted {
+        /// The step.
+        step: u64,
+        /// The scope.
+        scope: String,
+        /// The key.
+        key: String,
+        /// Who wrote it.
+        writers: Vec<RoleId>,
+    },
+    /// The results of a step took effect, all at once.
+    StepCommitted {
+        /// Its number.
+        step: u64,
+        /// The state afterwards.
+        checkpoint: CheckpointId,
+        /// The state before.
+        parent: Option<CheckpointId>,
+        /// Where its messages went, in the order in which they were published.
+        routed: Vec<Routed>,
+    },
+    /// The run stopped.
+    RunEnded {
+        /// Why.
+        status: Status,
+        /// The state at the stop, where it is not that of the last checkpoint.
+        checkpoint: Option<CheckpointId>,
+        /// The state before.
+        parent: Option<CheckpointId>,
+    },
+}
+
+/// What a role is doing: one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Work {
+    /// It chooses its next action.
+    Think {
+        /// How many choices it made before.
+        round: u32,
+    },
+    /// It plans.
+    Plan,
+    /// It runs an action.
+    Act {
+        /// Which.
+        action: ActionId,
+        /// For which task of the plan.
+        task: Option<u32>,
+    },
+}
+
+/// What came of a successful attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Finished {
+    /// A choice: an action's index, or -1 to end the activation.
+    Chosen(i32),
+    /// A plan.
+    Planned {
+        /// Its tasks.
+        tasks: Vec<Task>,
+        /// What was published beside.
+        emissions: Vec<Draft>,
+        /// What was written.
+        writes: Vec<Write>,
+    },
+    /// An output.
+    Returned {
+        /// It.
+        output: Draft,
+        /// What was published beside.
+        emissions: Vec<Draft>,
+        /// What was written.
+        writes: Vec<Write>,
+    },
+}
+
+/// Where a message went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Routed {
+    /// The message.
+    pub id: MessageId,
+    /// Who sent it; none for what came from outside.
+    pub from: Option<RoleId>,
+    /// Its label.
+    pub cause_by: String,
+    /// The roles that received it, in order, each once.
+    pub to: Vec<RoleId>,
+    /// Names that stand for nobody.
+    pub dead: Vec<String>,
+    /// Why nobody was even tried.
+    pub dropped: Option<String>,
+    /// The legs that travel on with it.
+    pub rest: Vec<Hop>,
+}
+
+/// One call of the host with its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCall {
+    /// What was called.
+    pub kind: HostCallKind,
+    /// A digest of the request.
+    pub request: String,
+    /// The answer.
+    pub response: Json,
+    /// What it cost.
+    pub cost: Usd,
+}
+
+/// What a guest can call that is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum HostCallKind {
+    /// A language model.
+    Llm,
+    /// The time.
+    Clock,
+    /// Random bytes.
+    Random,
+}
+
+impl HostCallKind {
+    /// The name used in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Llm => "llm",
+            Self::Clock => "clock",
+            Self::Random => "random",
+        }
+    }
+}
+
+/// Where the answer of a host call came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// It was made.
+    Live,
+    /// It was recorded by an earlier attempt.
+    Recorded,
+}
+
+/// What happens to recorded host calls when a call is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Journal {
+    /// They are served first.
+    Keep,
+    /// They are forgotten.
+    Fresh,
+}
+
+/// Which recorded host calls are served again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallPolicy {
+    /// It depends on how the earlier attempt ended; see `FaultKind::keeps_calls`.
+    #[default]
+    Auto,
+    /// All.
+    Reuse,
+    /// None.
+    Fresh,
+}
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Status {
+    /// It goes on, or was killed.
+    Running,
+    /// Nothing is left to do.
+    Done,
+    /// A fault stopped it.
+    Failed,
+    /// It waits for a person.
+    Waiting,
+    /// The budget is used up.
+    OutOfBudget,
+    /// A join can never fire.
+    Stalled,
+    /// The step limit is reached.
+    StepLimit,
+    /// The result of an external write is unknown.
+    InDoubt,
+    /// The operator stopped it.
+    Interrupted,
+}
+
+impl Status {
+    /// All.
+    pub const ALL: [Self; 9] = [
+        Self::Running,
+        Self::Done,
+        Self::Failed,
+        Self::Waiting,
+        Self::OutOfBudget,
+        Self::Stalled,
+        Self::StepLimit,
+        Self::InDoubt,
+        Self::Interrupted,
+    ];
+
+    /// The name used in events and in `team.json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Waiting => "waiting",
+            Self::OutOfBudget => "out-of-budget",
+            Self::Stalled => "stalled",
+            Self::StepLimit => "step-limit",
+            Self::InDoubt => "in-doubt",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// The status with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|status| status.name() == name)
+    }
+}

@@ -1,0 +1,148 @@
+//! The shape of a team: what must stay the same for a saved state to fit it.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::team::{React, Role, Route, Team, Thinker};
+
+/// What must stay the same: roles, action names and order, react modes, watch, routes, groups. Components, limits,
+/// grants, budget and configuration are not part of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// The roles, in order.
+    pub roles: Vec<RoleShape>,
+    /// Members of groups by name.
+    pub groups: BTreeMap<String, Vec<String>>,
+    /// Routes, as text.
+    pub routes: Vec<String>,
+}
+
+/// What must stay the same about a role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleShape {
+    /// Its name.
+    pub name: String,
+    /// The names of its actions, in order.
+    pub actions: Vec<String>,
+    /// The labels it watches, sorted.
+    pub watch: Vec<String>,
+    /// How it reacts, as text.
+    pub react: String,
+}
+
+impl Shape {
+    /// The shape of a team.
+    pub fn of(team: &Team) -> Self {
+        let name = |id: &crate::id::RoleId| team.role(*id).name.clone();
+        Self {
+            roles: team.roles.iter().map(RoleShape::of).collect(),
+            groups: team
+                .groups
+                .iter()
+                .map(|(group, members)| (group.clone(), members.iter().map(name).collect()))
+                .collect(),
+            routes: team.routes.iter().map(|route| route_text(team, route)).collect(),
+        }
+    }
+
+    /// How `other` differs, one line each; empty when it fits.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for role in &self.roles {
+            match other.roles.iter().find(|o| o.name == role.name) {
+                None => lines.push(format!("role `{}` is missing", role.name)),
+                Some(found) => role.compare(found, &mut lines),
+            }
+        }
+        for role in &other.roles {
+            if !self.roles.iter().any(|r| r.name == role.name) {
+                lines.push(format!("role `{}` is new", role.name));
+            }
+        }
+        let order = |shape: &Self| shape.roles.iter().map(|r| r.name.clone()).collect::<Vec<_>>();
+        if lines.is_empty() && order(self) != order(other) {
+            lines.push(format!("roles are in the order {}, saved {}", list(&order(other)), list(&order(self))));
+        }
+        compare_groups(&self.groups, &other.groups, &mut lines);
+        for route in other.routes.iter().filter(|r| !self.routes.contains(r)) {
+            lines.push(format!("route {route} is new"));
+        }
+        for route in self.routes.iter().filter(|r| !other.routes.contains(r)) {
+            lines.push(format!("route {route} is missing"));
+        }
+        if lines.is_empty() && self.routes != other.routes {
+            lines.push("routes are in another order".into());
+        }
+        lines
+    }
+}
+
+impl RoleShape {
+    fn of(role: &Role) -> Self {
+        Self {
+            name: role.name.clone(),
+            actions: role.actions.iter().map(|action| action.name.clone()).collect(),
+            watch: role.watch.iter().cloned().collect(),
+            react: react_text(role.react),
+        }
+    }
+
+    fn compare(&self, other: &Self, lines: &mut Vec<String>) {
+        let name = &self.name;
+        if self.actions != other.actions {
+            let (new, old) = (list(&other.actions), list(&self.actions));
+            lines.push(format!("actions of `{name}` are {new}, saved {old}"));
+        }
+        if self.watch != other.watch {
+            lines.push(format!("watch of `{name}` is {}, saved {}", list(&other.watch), list(&self.watch)));
+        }
+        if self.react != other.react {
+            lines.push(format!("react of `{name}` is {}, saved {}", other.react, self.react));
+        }
+    }
+}
+
+/// The mode in the words of the team file. The loop limit is a limit and may change.
+fn react_text(react: React) -> String {
+    match react {
+        React::ByOrder => "by_order".to_string(),
+        React::Choose { thinker: Thinker::Component, .. } => "react (think by a component)".to_string(),
+        React::Choose { thinker: Thinker::Model, .. } => "react (think by the model)".to_string(),
+        React::PlanAndAct => "plan_and_act".to_string(),
+    }
+}
+
+fn route_text(team: &Team, route: &Route) -> String {
+    let arms: Vec<String> = route
+        .arms
+        .iter()
+        .map(|arm| match &arm.when {
+            Some(when) => format!("{} when {}", list(&arm.to), when.source()),
+            None => list(&arm.to),
+        })
+        .collect();
+    format!("from `{}` to {}", team.role(route.from).name, arms.join(", else "))
+}
+
+fn compare_groups(saved: &BTreeMap<String, Vec<String>>, now: &BTreeMap<String, Vec<String>>, lines: &mut Vec<String>) {
+    for (name, members) in saved {
+        match now.get(name) {
+            None => lines.push(format!("group `{name}` is missing")),
+            Some(found) if found != members => {
+                lines.push(format!("group `{name}` is {}, saved {}", list(found), list(members)));
+            }
+            Some(_) => {}
+        }
+    }
+    for name in now.keys().filter(|name| !saved.contains_key(*name)) {
+        lines.push(format!("group `{name}` is new"));
+    }
+}
+
+fn list(names: &[String]) -> String {
+    format!("[{}]", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+}

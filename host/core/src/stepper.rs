@@ -1,0 +1,147 @@
+//! The stepper: a team and its environment, and what happens next.
+//!
+//! `next` decides and changes nothing. `apply` changes and decides nothing. What an event does is in `apply`, what
+//! a commit merges in `commit`, how the outcome of an attempt becomes an event in `report`.
+
+mod apply;
+mod commit;
+mod report;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::activation::{Activation, Phase};
+use crate::effect::{Effect, Invocation};
+use crate::environment::Environment;
+use crate::event::{CallPolicy, Event, Journal, Status, Work};
+use crate::id::{Part, RoleId, Slot};
+use crate::team::{OnFault, React, Role, Team, Thinker};
+
+pub use apply::Illegal;
+
+/// A team in motion.
+#[derive(Clone, Debug)]
+pub struct Stepper {
+    team: Arc<Team>,
+    env: Environment,
+}
+
+impl Stepper {
+    /// Puts a team and its environment together. The environment must fit: compare `Environment::shape` with
+    /// `Shape::of(team)` before.
+    pub fn new(team: Arc<Team>, env: Environment) -> Self {
+        Self { team, env }
+    }
+
+    /// The team.
+    pub fn team(&self) -> &Arc<Team> {
+        &self.team
+    }
+
+    /// The environment.
+    pub fn env(&self) -> &Environment {
+        &self.env
+    }
+
+    /// What is to be done next.
+    pub fn next(&self) -> Effect {
+        if self.env.status != Status::Running {
+            return Effect::Halt(self.env.status);
+        }
+        if self.env.open { self.within_step() } else { self.between_steps() }
+    }
+
+    fn between_steps(&self) -> Effect {
+        let roles = self.due();
+        if roles.is_empty() {
+            let failed = self.env.failed().next().is_some();
+            return Effect::Record(self.end(if failed { Status::Failed } else { Status::Done }));
+        }
+        if self.team.policy.max_steps.is_some_and(|max| self.env.step >= max) {
+            return Effect::Record(self.end(Status::StepLimit));
+        }
+        Effect::Record(Event::StepStarted { step: self.env.step, roles })
+    }
+
+    /// Who takes part in the next step: who has mail and no open work, and who can go on with open work.
+    fn due(&self) -> Vec<RoleId> {
+        let due = |id: &RoleId| {
+            let role = self.env.role(*id);
+            match &role.activation {
+                Some(activation) => activation.phase == Phase::Ready,
+                None => !role.mailbox.is_empty(),
+            }
+        };
+        self.team.role_ids().filter(due).collect()
+    }
+
+    fn within_step(&self) -> Effect {
+        let busy = |a: &Activation| matches!(a.phase, Phase::Running | Phase::Resting);
+        let running = self.env.activations().filter(|(_, a)| busy(a)).count();
+        if let Some((id, activation)) = self.env.activations().find(|(_, a)| a.phase == Phase::Ready) {
+            if running >= self.team.policy.max_parallel {
+                return Effect::Wait;
+            }
+            if !self.env.is_broke() {
+                return Effect::Call(self.invocation(id, activation));
+            }
+        }
+        if running > 0 {
+            return Effect::Wait;
+        }
+        if self.env.activations().any(|(_, a)| a.phase == Phase::Ready) {
+            return Effect::Record(self.end(Status::OutOfBudget));
+        }
+        let failed = self.env.failed().next().is_some();
+        if failed && self.team.policy.on_fault == OnFault::Stop {
+            return Effect::Record(self.end(Status::Failed));
+        }
+        Effect::Record(self.conflict().unwrap_or_else(|| self.commit()))
+    }
+
+    fn invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
+        let role = self.team.role(id);
+        // A ready activation always has work: `Activation::proceed` made it ready because of it.
+        let work = activation.work(role).unwrap_or(Work::Plan);
+        let journal = match self.env.calls {
+            CallPolicy::Reuse => Journal::Keep,
+            CallPolicy::Fresh => Journal::Fresh,
+            CallPolicy::Auto if activation.current.keep => Journal::Keep,
+            CallPolicy::Auto => Journal::Fresh,
+        };
+        let task = match work {
+            Work::Act { task: Some(task), .. } => activation.tasks.get(task as usize).cloned(),
+            _ => None,
+        };
+        Invocation {
+            role: id,
+            work,
+            task,
+            attempt: activation.current.attempts + 1,
+            digest: slot(role, id, work).and_then(|slot| self.env.components.get(&slot).cloned()),
+            journal,
+            recorded: if journal == Journal::Keep { activation.current.journal.clone() } else { Vec::new() },
+            idempotency_key: activation.key(&self.env.run.0, &role.name, work),
+            news: self.env.resolve(&activation.news),
+            outputs: activation.done.iter().map(|done| self.env.message(done.output.message).clone()).collect(),
+        }
+    }
+
+    fn end(&self, status: Status) -> Event {
+        // Between steps the state is that of the last checkpoint.
+        let checkpoint = self.env.open.then(|| self.env.next_checkpoint());
+        let parent = self.env.checkpoint.clone();
+        Event::RunEnded { status, checkpoint, parent }
+    }
+}
+
+/// Where the component of some work stands; none when the host itself thinks.
+pub fn slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
+    let part = match work {
+        Work::Think { .. } if matches!(role.react, React::Choose { thinker: Thinker::Model, .. }) => return None,
+        Work::Think { .. } => Part::Think,
+        Work::Plan => Part::Action(crate::id::ActionId(0)),
+        Work::Act { action, .. } => Part::Action(action),
+    };
+    Some(Slot { role: id, part })
+}

@@ -1,0 +1,315 @@
+//! Applying events: the only thing that changes an environment, live and when a run is read back.
+//!
+//! Every event is checked before anything changes: an illegal one leaves the state untouched.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::Stepper;
+use crate::activation::{Activation, Addressed, Done, Outgoing, Phase};
+use crate::event::{Event, Finished, Journal, Routed, Source, Status, Work};
+use crate::fault::{Fault, FaultKind};
+use crate::id::RoleId;
+use crate::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
+
+/// An event that cannot have happened in this state: a damaged journal, or a bug.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an event does not fit the state it is applied to: {0}")]
+pub struct Illegal(String);
+
+type Applied = Result<(), Illegal>;
+
+fn ensure(holds: bool, why: &str) -> Applied {
+    if holds { Ok(()) } else { Err(Illegal(why.into())) }
+}
+
+impl Stepper {
+    /// Lets an event happen.
+    pub fn apply(&mut self, event: &Event) -> Applied {
+        match event {
+            Event::RunStarted { .. } => self.run_started(event),
+            Event::RunResumed { .. } => self.run_resumed(event),
+            Event::ComponentChanged { slot, new, .. } => {
+                self.known(&[slot.role])?;
+                self.env.components.insert(*slot, new.clone());
+                self.component_changed(*slot);
+                Ok(())
+            }
+            Event::MessageSent { message, routed } => self.message_sent(message, routed),
+            Event::StepStarted { step, roles } => self.step_started(*step, roles),
+            Event::CallStarted { role, work, attempt, journal, .. } => {
+                self.begin_call(*role, *work, *attempt, *journal)
+            }
+            Event::HostCalled { role, work, call, source } => {
+                let activation = self.running(*role, *work)?;
+                if *source == Source::Live {
+                    activation.current.journal.push(call.clone());
+                    self.env.spent += call.cost;
+                }
+                Ok(())
+            }
+            Event::CallFinished { role, work, attempt, result } => {
+                self.attempted(*role, *work, *attempt)?;
+                self.call_finished(*role, *work, result)
+            }
+            Event::CallFailed { role, work, attempt, fault, retry_ms, .. } => {
+                self.attempted(*role, *work, *attempt)?;
+                self.call_failed(*role, *work, fault, *retry_ms)
+            }
+            Event::RetryDue { role } => {
+                self.known(&[*role])?;
+                let activation = self.env.roles[role.index()].activation.as_mut();
+                let resting = activation.filter(|a| a.phase == Phase::Resting);
+                resting.map(|a| a.phase = Phase::Ready).ok_or_else(|| Illegal("a retry of a role at rest".into()))
+            }
+            Event::StepConflicted { step, scope, key, writers } => {
+                self.known(writers)?;
+                ensure(self.settled() && *step == self.env.step, "a conflict in a step that is not settled")?;
+                self.undo(scope, key, writers);
+                Ok(())
+            }
+            Event::StepCommitted { .. } => self.step_committed(event),
+            Event::RunEnded { status, checkpoint, parent } => {
+                ensure(self.env.status == Status::Running, "the end of a run that is not running")?;
+                ensure(*status != Status::Running, "an end that is none")?;
+                self.env.status = *status;
+                if let Some(id) = checkpoint {
+                    self.mark(id.clone(), parent.clone());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn run_started(&mut self, event: &Event) -> Applied {
+        let Event::RunStarted { run, idea, budget, components, routed, checkpoint } = event else { return Ok(()) };
+        ensure(self.env.run.0.is_empty() && self.env.messages.is_empty(), "a start of a run that has started")?;
+        self.known(&routed.to)?;
+        self.env.run = run.clone();
+        self.env.idea = idea.clone();
+        self.env.budget = *budget;
+        self.env.components = components.clone();
+        let message = self.env.add(idea_message(idea, routed));
+        self.deliver(message, routed);
+        self.mark(checkpoint.clone(), None);
+        Ok(())
+    }
+
+    fn run_resumed(&mut self, event: &Event) -> Applied {
+        let Event::RunResumed { budget, calls, .. } = event else { return Ok(()) };
+        ensure(!self.env.run.0.is_empty(), "a resume of a run that never started")?;
+        self.env.status = Status::Running;
+        self.env.budget = *budget;
+        self.env.calls = *calls;
+        for activation in self.env.roles.iter_mut().filter_map(|role| role.activation.as_mut()) {
+            activation.current.failures = 0;
+            match &activation.phase {
+                // It was killed: it ends like one that was interrupted.
+                Phase::Running => activation.current.keep = true,
+                Phase::Resting | Phase::Failed(_) | Phase::Ready => {}
+                Phase::Complete => continue,
+            }
+            activation.phase = Phase::Ready;
+        }
+        Ok(())
+    }
+
+    /// With another component, recorded calls are worth serving, whatever the failure was.
+    fn component_changed(&mut self, slot: crate::id::Slot) {
+        let role = self.team.role(slot.role);
+        if let Some(activation) = &mut self.env.roles[slot.role.index()].activation {
+            let at = activation.work(role).and_then(|work| super::slot(role, slot.role, work));
+            activation.current.keep |= at == Some(slot);
+        }
+    }
+
+    fn message_sent(&mut self, message: &Message, routed: &Routed) -> Applied {
+        ensure(!self.env.run.0.is_empty(), "a message to a run that never started")?;
+        ensure(message.id == routed.id, "a message that was routed under another id")?;
+        self.known(&routed.to)?;
+        self.env.sent += 1;
+        let message = self.env.add(message.clone());
+        self.deliver(message, routed);
+        Ok(())
+    }
+
+    fn step_started(&mut self, step: u64, roles: &[RoleId]) -> Applied {
+        ensure(self.env.status == Status::Running && !self.env.open, "a step while another is open")?;
+        ensure(step == self.env.step, "a step out of turn")?;
+        ensure(!roles.is_empty() && roles == self.due(), "a step with other roles than those that are due")?;
+        self.env.open = true;
+        for id in roles {
+            let state = &mut self.env.roles[id.index()];
+            if state.activation.is_none() {
+                let news = core::mem::take(&mut state.mailbox);
+                state.latest = news.last().copied();
+                state.activation = Some(Activation::open(step, news, self.team.role(*id)));
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_call(&mut self, id: RoleId, work: Work, attempt: u32, journal: Journal) -> Applied {
+        self.known(&[id])?;
+        ensure(self.env.open && self.env.status == Status::Running, "a call outside of a step")?;
+        let role = self.team.role(id);
+        let activation = self.env.roles[id.index()].activation.as_mut();
+        let activation = activation.ok_or_else(|| Illegal(format!("a call of `{}`, which is idle", role.name)))?;
+        ensure(activation.phase == Phase::Ready, "a call of a role that is not ready")?;
+        ensure(activation.work(role) == Some(work), "a call that is not the next one")?;
+        ensure(activation.current.attempts + 1 == attempt, "an attempt out of turn")?;
+        activation.current.attempts = attempt;
+        if journal == Journal::Fresh {
+            activation.current.journal.clear();
+        }
+        activation.phase = Phase::Running;
+        Ok(())
+    }
+
+    fn call_finished(&mut self, id: RoleId, work: Work, result: &Finished) -> Applied {
+        let fits = match result {
+            Finished::Chosen(choice) => {
+                let known = -1..self.team.role(id).actions.len() as i32;
+                ensure(known.contains(choice), "a choice of an action that is none")?;
+                matches!(work, Work::Think { .. })
+            }
+            Finished::Planned { .. } => work == Work::Plan,
+            Finished::Returned { .. } => matches!(work, Work::Act { .. }),
+        };
+        ensure(fits, "a result of another kind of call")?;
+        match result {
+            Finished::Chosen(choice) => self.activation(id)?.choices.push(*choice),
+            Finished::Planned { tasks, emissions, writes } => {
+                let texts: Vec<&str> = tasks.iter().map(|task| task.text.as_str()).collect();
+                let output = Draft { content: texts.join("\n"), ..Draft::default() };
+                self.keep(id, work, &output, (emissions, writes))?;
+                self.activation(id)?.tasks = tasks.clone();
+            }
+            Finished::Returned { output, emissions, writes } => self.keep(id, work, output, (emissions, writes))?,
+        }
+        let team = self.team.clone();
+        self.activation(id)?.proceed(team.role(id));
+        Ok(())
+    }
+
+    /// Keeps what a call returned until the commit.
+    fn keep(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        output: &Draft,
+        (emissions, writes): (&[Draft], &[crate::environment::scope::Write]),
+    ) -> Applied {
+        let emissions = emissions.iter().map(|draft| self.make(id, work, draft)).collect::<Result<_, _>>()?;
+        let output = self.make(id, work, output)?;
+        self.activation(id)?.done.push(Done { work, output, emissions, writes: writes.to_vec() });
+        Ok(())
+    }
+
+    /// Makes a message of a draft. Its id says where it was made, so that it is the same when that is repeated.
+    fn make(&mut self, id: RoleId, work: Work, draft: &Draft) -> Result<Outgoing, Illegal> {
+        let team = self.team.clone();
+        let role = team.role(id);
+        let activation = self.activation(id)?;
+        let number = activation.made;
+        activation.made += 1;
+        let name = format!("{}-{}-{number}", activation.opened, id.0);
+        let action = match work {
+            Work::Act { action, .. } => &role.action(action).name,
+            Work::Plan | Work::Think { .. } => &role.actions[0].name,
+        };
+        let addressed = if draft.to.is_empty() { Addressed::Open } else { Addressed::Named };
+        let message = Message {
+            id: name.as_str().into(),
+            content: draft.content.clone(),
+            instruct: draft.data.clone().map(|value| Instruct { class: String::new(), value }),
+            role: role.speaker(),
+            cause_by: draft.cause_by.clone().unwrap_or_else(|| action.clone()),
+            sent_from: role.name.clone(),
+            send_to: if draft.to.is_empty() { alloc::vec![TO_ALL.into()] } else { draft.to.clone() },
+            meta: Default::default(),
+            route: draft.route.clone(),
+        };
+        Ok(Outgoing { message: self.env.add(message), addressed })
+    }
+
+    fn call_failed(&mut self, id: RoleId, work: Work, fault: &Fault, retry_ms: Option<u32>) -> Applied {
+        let activation = self.running(id, work)?;
+        activation.current.failures += 1;
+        activation.current.keep = fault.kind.keeps_calls();
+        activation.phase = match retry_ms {
+            Some(_) => Phase::Resting,
+            None if matches!(work, Work::Think { .. }) && fault.kind != FaultKind::Interrupted => {
+                // Whatever went wrong in the component, to the team it is the choice that failed.
+                let message = format!("choosing failed: {}: {}", fault.kind, fault.message);
+                Phase::Failed(Fault { kind: FaultKind::Think, message, ..fault.clone() })
+            }
+            None => Phase::Failed(fault.clone()),
+        };
+        Ok(())
+    }
+
+    fn step_committed(&mut self, event: &Event) -> Applied {
+        let Event::StepCommitted { step, checkpoint, parent, routed } = event else { return Ok(()) };
+        ensure(self.settled() && *step == self.env.step, "a commit of a step that is not settled")?;
+        let published = self.publications();
+        let ids = published.iter().map(|(_, outgoing)| &self.env.message(outgoing.message).id);
+        ensure(ids.eq(routed.iter().map(|r| &r.id)), "a commit that publishes something else")?;
+        routed.iter().try_for_each(|r| self.known(&r.to))?;
+        self.merge(routed);
+        self.env.step += 1;
+        self.env.open = false;
+        self.mark(checkpoint.clone(), parent.clone());
+        Ok(())
+    }
+
+    fn mark(&mut self, id: crate::id::CheckpointId, parent: Option<crate::id::CheckpointId>) {
+        self.env.checkpoint = Some(id);
+        self.env.parent = parent;
+        self.env.checkpoints += 1;
+    }
+
+    /// Whether the open step has nothing running or to be run.
+    fn settled(&self) -> bool {
+        let ended = |a: &Activation| matches!(a.phase, Phase::Complete | Phase::Failed(_));
+        self.env.open && self.env.activations().all(|(_, activation)| ended(activation))
+    }
+
+    fn known(&self, roles: &[RoleId]) -> Applied {
+        ensure(roles.iter().all(|id| id.index() < self.env.roles.len()), "a role that the team does not have")
+    }
+
+    fn activation(&mut self, id: RoleId) -> Result<&mut Activation, Illegal> {
+        self.known(&[id])?;
+        self.env.roles[id.index()].activation.as_mut().ok_or_else(|| Illegal("a role that is idle".into()))
+    }
+
+    fn running(&mut self, id: RoleId, work: Work) -> Result<&mut Activation, Illegal> {
+        let team = self.team.clone();
+        let activation = self.activation(id)?;
+        ensure(activation.phase == Phase::Running, "a call that is not running")?;
+        ensure(activation.work(team.role(id)) == Some(work), "a call that is not the running one")?;
+        Ok(activation)
+    }
+
+    fn attempted(&mut self, id: RoleId, work: Work, attempt: u32) -> Applied {
+        let activation = self.running(id, work)?;
+        ensure(activation.current.attempts == attempt, "the end of another attempt")
+    }
+}
+
+/// The message a run starts from.
+fn idea_message(idea: &str, routed: &Routed) -> Message {
+    Message {
+        id: routed.id.clone(),
+        content: idea.into(),
+        instruct: None,
+        role: "user".into(),
+        cause_by: IDEA_LABEL.into(),
+        sent_from: String::new(),
+        send_to: alloc::vec![TO_ALL.into()],
+        meta: Default::default(),
+        route: Vec::new(),
+    }
+}

@@ -1,0 +1,144 @@
+//! The commit: what a step's results become, all at once and in a fixed order: role, call, emission.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::Stepper;
+use crate::activation::{Activation, Outgoing, Phase};
+use crate::environment::routing::{Parcel, route};
+use crate::environment::scope::{ROLE_SCOPE, Write, reduce};
+use crate::environment::{DeadLetter, MessageRef};
+use crate::event::{Event, Routed};
+use crate::fault::{Fault, FaultKind};
+use crate::id::RoleId;
+use crate::message::Hop;
+
+impl Stepper {
+    /// The event that commits the open step.
+    pub(super) fn commit(&self) -> Event {
+        let routed = self.publications().into_iter().map(|(id, outgoing)| self.post(id, outgoing)).collect();
+        Event::StepCommitted {
+            step: self.env.step,
+            checkpoint: self.env.next_checkpoint(),
+            parent: self.env.checkpoint.clone(),
+            routed,
+        }
+    }
+
+    /// The event that says why the open step cannot be committed.
+    pub(super) fn conflict(&self) -> Option<Event> {
+        let mut writers: BTreeMap<(&str, &str), Vec<RoleId>> = BTreeMap::new();
+        for (id, activation) in self.complete() {
+            for write in activation.done.iter().flat_map(|done| &done.writes) {
+                if self.team.scopes.get(&write.scope).is_some_and(Option::is_none) {
+                    let roles = writers.entry((&write.scope, &write.key)).or_default();
+                    if !roles.contains(&id) {
+                        roles.push(id);
+                    }
+                }
+            }
+        }
+        let ((scope, key), writers) = writers.into_iter().find(|(_, roles)| roles.len() > 1)?;
+        let (scope, key) = (String::from(scope), String::from(key));
+        Some(Event::StepConflicted { step: self.env.step, scope, key, writers })
+    }
+
+    /// What the open step publishes, in order.
+    pub(super) fn publications(&self) -> Vec<(RoleId, Outgoing)> {
+        let mut all = Vec::new();
+        for (id, activation) in self.complete() {
+            let emissions = activation.done.iter().flat_map(|done| &done.emissions);
+            all.extend(emissions.copied().map(|outgoing| (id, outgoing)));
+            all.extend(activation.output().map(|outgoing| (id, outgoing)));
+        }
+        all
+    }
+
+    pub(super) fn complete(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
+        self.env.activations().filter(|(_, activation)| activation.phase == Phase::Complete)
+    }
+
+    fn post(&self, id: RoleId, outgoing: Outgoing) -> Routed {
+        let message = self.env.message(outgoing.message);
+        let parcel =
+            Parcel { message, from: Some(id), addressed: outgoing.addressed, itinerary: self.itinerary(id, outgoing) };
+        route(&self.team, parcel)
+    }
+
+    /// The legs a message may follow: its own; else, for the output of an activation, those of the mail it answers.
+    fn itinerary(&self, id: RoleId, outgoing: Outgoing) -> Vec<Hop> {
+        let own = &self.env.message(outgoing.message).route;
+        let activation = self.env.role(id).activation.as_ref();
+        match activation {
+            Some(activation) if own.is_empty() && activation.output() == Some(outgoing) => {
+                activation.news.iter().flat_map(|news| self.env.message(*news).route.iter().cloned()).collect()
+            }
+            _ => own.clone(),
+        }
+    }
+
+    /// Lets the step's results take effect.
+    pub(super) fn merge(&mut self, routed: &[Routed]) {
+        let published = self.publications();
+        for id in self.team.role_ids() {
+            let state = &mut self.env.roles[id.index()];
+            if !state.activation.as_ref().is_some_and(|a| a.phase == Phase::Complete) {
+                continue;
+            }
+            if let Some(activation) = state.activation.take() {
+                state.memory.extend(&activation.news);
+                state.memory.extend(activation.done.iter().map(|done| done.output.message));
+                activation.done.iter().flat_map(|done| &done.writes).for_each(|write| self.write(id, write));
+            }
+        }
+        for ((_, outgoing), routed) in published.into_iter().zip(routed) {
+            self.deliver(outgoing.message, routed);
+        }
+    }
+
+    /// Puts a message into the history and into the mailboxes.
+    pub(super) fn deliver(&mut self, message: MessageRef, routed: &Routed) {
+        let stored = &mut self.env.messages[message.0 as usize];
+        if stored.route != routed.rest {
+            Arc::make_mut(stored).route = routed.rest.clone();
+        }
+        self.env.history.push(message);
+        for id in &routed.to {
+            self.env.roles[id.index()].mailbox.push(message);
+        }
+        let dead = routed.dead.iter().map(|to| DeadLetter { message, to: to.clone() });
+        self.env.dead_letters.extend(dead);
+    }
+
+    fn write(&mut self, id: RoleId, write: &Write) {
+        let (values, reducer) = if write.scope == ROLE_SCOPE {
+            (&mut self.env.roles[id.index()].scope, None)
+        } else {
+            let reducer = self.team.scopes.get(&write.scope).copied().flatten();
+            (self.env.shared.entry(write.scope.clone()).or_default(), reducer)
+        };
+        match reduce(reducer, values.get(&write.key).cloned(), &write.change) {
+            Some(value) => values.insert(write.key.clone(), value),
+            None => values.remove(&write.key),
+        };
+    }
+
+    /// Takes back what conflicts: every writer goes back to before the call that wrote the key.
+    pub(super) fn undo(&mut self, scope: &str, key: &str, writers: &[RoleId]) {
+        let names: Vec<&str> = writers.iter().map(|id| self.team.role(*id).name.as_str()).collect();
+        let message = alloc::format!(
+            "`{key}` in scope `{scope}` was written by {} in one step, and the scope has no reducer; \
+             set `[env.scope.{scope}] reducer` or let one role write it",
+            names.join(" and ")
+        );
+        for id in writers {
+            if let Some(activation) = &mut self.env.roles[id.index()].activation {
+                let wrote = |write: &Write| write.scope == scope && write.key == key;
+                let first = activation.done.iter().position(|done| done.writes.iter().any(wrote));
+                activation.rewind(first.unwrap_or(0), Fault::new(FaultKind::StateConflict, message.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! From what happened outside to the events that say so. Pure: recording and applying them is the driver's part.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{Stepper, slot};
+use crate::activation::{Addressed, Phase};
+use crate::effect::Invocation;
+use crate::environment::routing::{Parcel, route};
+use crate::event::{CallPolicy, Event, Finished, Work};
+use crate::fault::{Fault, FaultKind, Hope};
+use crate::id::{Digest, RoleId, RunId, Slot};
+use crate::message::{IDEA_LABEL, Message, TO_ALL};
+use crate::money::Usd;
+use crate::team::{Retry, Role};
+
+/// The longest pause before another try.
+const MAX_BACKOFF_MS: u32 = 60_000;
+
+impl Stepper {
+    /// The start of a run: its idea goes to everyone who watches for it.
+    pub fn started(&self, run: RunId, idea: String, components: BTreeMap<Slot, Digest>) -> Event {
+        let message = Message {
+            id: "idea".into(),
+            content: idea.clone(),
+            instruct: None,
+            role: "user".into(),
+            cause_by: IDEA_LABEL.into(),
+            sent_from: String::new(),
+            send_to: alloc::vec![TO_ALL.into()],
+            meta: BTreeMap::new(),
+            route: Vec::new(),
+        };
+        Event::RunStarted {
+            run,
+            idea,
+            budget: self.team.policy.budget,
+            components,
+            routed: self.from_outside(&message),
+            checkpoint: self.env.next_checkpoint(),
+        }
+    }
+
+    /// A resume. What is finished in open activations is kept, and said to be.
+    pub fn resumed(&self, budget: Option<Usd>, calls: CallPolicy) -> Event {
+        let done = |(id, activation): (RoleId, &crate::activation::Activation)| {
+            activation.done.iter().map(move |done| (id, done.work)).collect::<Vec<_>>()
+        };
+        Event::RunResumed {
+            checkpoint: self.env.checkpoint.clone(),
+            step: self.env.step,
+            budget,
+            calls,
+            kept: self.env.activations().flat_map(done).collect(),
+        }
+    }
+
+    /// A message from outside, e.g. from the operator. Its id is given here.
+    pub fn sent(&self, mut message: Message) -> Event {
+        message.id = format!("sent-{}", self.env.sent).as_str().into();
+        let routed = self.from_outside(&message);
+        Event::MessageSent { message, routed }
+    }
+
+    fn from_outside(&self, message: &Message) -> crate::event::Routed {
+        let open = message.send_to.is_empty() || message.send_to == [TO_ALL];
+        let addressed = if open { Addressed::Open } else { Addressed::Named };
+        route(&self.team, Parcel { message, from: None, addressed, itinerary: message.route.clone() })
+    }
+
+    /// The start of an attempt.
+    pub fn call_started(&self, call: &Invocation) -> Event {
+        Event::CallStarted {
+            role: call.role,
+            work: call.work,
+            attempt: call.attempt,
+            digest: call.digest.clone(),
+            journal: call.journal,
+        }
+    }
+
+    /// The end of the attempt that `role` is making. A result that makes no sense is a fault.
+    pub fn call_ended(&self, id: RoleId, result: Result<Finished, Fault>) -> Option<Event> {
+        let activation = self.env.role(id).activation.as_ref()?;
+        let role = self.team.role(id);
+        let work = activation.work(role)?;
+        if activation.phase != Phase::Running {
+            return None;
+        }
+        let attempt = activation.current.attempts;
+        let fault = match result.and_then(|finished| sensible(role, finished)) {
+            Ok(result) => return Some(Event::CallFinished { role: id, work, attempt, result }),
+            Err(fault) => fault,
+        };
+        let digest = slot(role, id, work).and_then(|slot| self.env.components.get(&slot).cloned());
+        let retry_ms = pause(&fault, retry(role, work), activation.current.failures);
+        Some(Event::CallFailed { role: id, work, attempt, digest, fault, retry_ms })
+    }
+}
+
+/// Refuses choices and plans that name what does not exist.
+fn sensible(role: &Role, finished: Finished) -> Result<Finished, Fault> {
+    match &finished {
+        Finished::Chosen(choice) if *choice < -1 || *choice >= role.actions.len() as i32 => {
+            let count = role.actions.len();
+            let message = format!("chose action {choice} of {count}; indices count from 0, and -1 stops");
+            Err(Fault::new(FaultKind::Think, message))
+        }
+        Finished::Planned { tasks, .. } => {
+            let worker = |name: &str| role.actions.iter().skip(1).any(|action| action.name == name);
+            let unknown = tasks.iter().filter_map(|task| task.action.as_deref()).find(|name| !worker(name));
+            match unknown {
+                Some(name) => {
+                    let message = format!("planned a task for action `{name}`, which is no worker of this role");
+                    Err(Fault::new(FaultKind::OutputInvalid, message))
+                }
+                None => Ok(finished),
+            }
+        }
+        _ => Ok(finished),
+    }
+}
+
+fn retry(role: &Role, work: Work) -> Retry {
+    match work {
+        Work::Think { .. } => Retry { retries: 0, backoff_ms: 0 },
+        Work::Plan => role.actions[0].retry,
+        Work::Act { action, .. } => role.action(action).retry,
+    }
+}
+
+/// The pause before the next try, where there is one: doubled with each failure.
+fn pause(fault: &Fault, retry: Retry, failures: u32) -> Option<u32> {
+    let again = fault.hope == Hope::Retryable && failures < retry.retries;
+    again.then(|| retry.backoff_ms.saturating_mul(1 << failures.min(16)).min(MAX_BACKOFF_MS))
+}
