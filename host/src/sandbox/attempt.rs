@@ -38,11 +38,7 @@ pub(super) async fn run(ready: &Ready, call: Call, gateway: Gateway) -> Ended {
         Err(_) => Err(fault::of_error(&meter.timed_out(None).into(), ctx)),
     };
     let cpu_us = u64::try_from(meter.spent().as_micros()).unwrap_or(u64::MAX);
-    let usage = Usage {
-        cpu_us,
-        peak_memory_bytes: ctx.memory.peak(),
-        host_calls: ctx.calls(),
-    };
+    let usage = Usage { cpu_us, peak_memory_bytes: ctx.memory.peak(), host_calls: ctx.calls() };
     Ended { result, usage }
 }
 
@@ -57,9 +53,7 @@ pub(super) fn store(ready: &Ready, ctx: Ctx) -> Store<Ctx> {
     store.epoch_deadline_callback(|context| Ok(context.data().meter.tick()?));
     if let Some(fuel) = fuel {
         // Fails only where fuel is not counted; then the component was loaded without it.
-        store
-            .set_fuel(fuel)
-            .expect("a call with a fuel limit uses a component loaded for it");
+        store.set_fuel(fuel).expect("a call with a fuel limit uses a component loaded for it");
     }
     store
 }
@@ -72,19 +66,11 @@ enum Given {
 }
 
 /// Instantiates and calls. The inner error is the guest's own failure.
-async fn execute(
-    store: &mut Store<Ctx>,
-    ready: &Ready,
-    call: &Call,
-) -> wasmtime::Result<Result<Given, Fault>> {
+async fn execute(store: &mut Store<Ctx>, ready: &Ready, call: &Call) -> wasmtime::Result<Result<Given, Fault>> {
     let instance = ready.instantiate(&mut *store).await?;
     let attempt = convert::attempt(call);
     let given = match &call.entry {
-        Entry::Run {
-            action,
-            index,
-            task,
-        } => {
+        Entry::Run { action, index, task } => {
             let input = convert::input(call, action, *index, task.as_ref());
             let run = instance.get_typed_func::<Acting<'_>, Run>(&mut *store, ready.run())?;
             let (result,) = run.call_async(&mut *store, (&attempt, &input)).await?;
@@ -105,9 +91,7 @@ async fn execute(
             };
             let situation = convert::situation(call, *round, candidates);
             let choose = instance.get_typed_func::<Choosing<'_>, Choose>(&mut *store, choose)?;
-            let (result,) = choose
-                .call_async(&mut *store, (&attempt, &situation))
-                .await?;
+            let (result,) = choose.call_async(&mut *store, (&attempt, &situation)).await?;
             result.map(Given::Choice)
         }
     };
@@ -115,10 +99,7 @@ async fn execute(
 }
 
 fn lacks(interface: &str) -> Fault {
-    Fault::new(
-        FaultKind::Error,
-        format!("the component does not export `{interface}`"),
-    )
+    Fault::new(FaultKind::Error, format!("the component does not export `{interface}`"))
 }
 
 /// Looks at what the guest returned and puts it together with what it did on the way.
@@ -132,9 +113,8 @@ fn returned(given: Given, call: &Call, ctx: &mut Ctx) -> Result<Returned, Fault>
             Value::Tasks(tasks)
         }
         Given::Output(output) => {
-            let draft = convert::output(output).map_err(|error| {
-                fault::of_output(format!("the output's `data` is {error}"), ctx)
-            })?;
+            let draft = convert::output(output)
+                .map_err(|error| fault::of_output(format!("the output's `data` is {error}"), ctx))?;
             let counted = ctx.count_output("the output", convert::draft_bytes(&draft));
             counted.map_err(|stop| fault::of_error(&stop.into(), ctx))?;
             fits_schema(&draft, call).map_err(|message| fault::of_output(message, ctx))?;
@@ -142,11 +122,7 @@ fn returned(given: Given, call: &Call, ctx: &mut Ctx) -> Result<Returned, Fault>
         }
     };
     let (emissions, writes) = ctx.take_effects();
-    Ok(Returned {
-        value,
-        emissions,
-        writes,
-    })
+    Ok(Returned { value, emissions, writes })
 }
 
 fn fits_schema(draft: &Draft, call: &Call) -> Result<(), String> {
@@ -156,7 +132,5 @@ fn fits_schema(draft: &Draft, call: &Call) -> Result<(), String> {
     let Some(data) = &draft.data else {
         return Err("the output has no `data`, and `output_schema` asks for it".into());
     };
-    schema
-        .check(&data.value())
-        .map_err(|why| format!("the output's `data` breaks `output_schema`: {why}"))
+    schema.check(&data.value()).map_err(|why| format!("the output's `data` breaks `output_schema`: {why}"))
 }

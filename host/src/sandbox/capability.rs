@@ -36,23 +36,11 @@ pub(super) struct Capabilities {
 impl Capabilities {
     pub(super) fn new(plugin: &Plugin) -> Self {
         let Grants { llm, dirs, env: _ } = &plugin.grants;
-        Self {
-            llm: llm.clone(),
-            llm_calls: 0,
-            files: Files::new(dirs),
-            written_bytes: 0,
-            wasi: None,
-        }
+        Self { llm: llm.clone(), llm_calls: 0, files: Files::new(dirs), written_bytes: 0, wasi: None }
     }
 
     pub(super) fn none() -> Self {
-        Self {
-            llm: None,
-            llm_calls: 0,
-            files: Files::new(&[]),
-            written_bytes: 0,
-            wasi: None,
-        }
+        Self { llm: None, llm_calls: 0, files: Files::new(&[]), written_bytes: 0, wasi: None }
     }
 
     /// For a component that imports WASI.
@@ -67,25 +55,19 @@ impl Capabilities {
 
     fn allow(&mut self, request: &llm::Request) -> Result<(), types::HostError> {
         let Some(grant) = &self.llm else {
-            return Err(denied(
-                "no language model is granted; add `llm` to the action's `allow`",
-            ));
+            return Err(denied("no language model is granted; add `llm` to the action's `allow`"));
         };
         // A request that names no model takes the team's, which the team file itself chose.
         if let Some(model) = &request.model
             && !grant.models.iter().any(|pattern| matches(pattern, model))
         {
             let model: String = model.chars().take(64).collect();
-            return Err(denied(format!(
-                "model `{model}` is not granted; add it to `allow.llm.models`"
-            )));
+            return Err(denied(format!("model `{model}` is not granted; add it to `allow.llm.models`")));
         }
         if let Some(limit) = grant.calls
             && self.llm_calls >= limit
         {
-            return Err(denied(format!(
-                "the {limit} granted calls are used up; raise `allow.llm.calls`"
-            )));
+            return Err(denied(format!("the {limit} granted calls are used up; raise `allow.llm.calls`")));
         }
         self.llm_calls += 1;
         Ok(())
@@ -114,16 +96,8 @@ fn matches(pattern: &str, text: &str) -> bool {
 
 /// Says what makes a request impossible, before anyone is paid for it.
 fn sound(request: &llm::Request) -> Result<(), types::HostError> {
-    let schemas = request
-        .tools
-        .iter()
-        .map(|tool| ("a tool's `parameters`", &tool.parameters));
-    let schemas = schemas.chain(
-        request
-            .output_schema
-            .iter()
-            .map(|schema| ("`output-schema`", schema)),
-    );
+    let schemas = request.tools.iter().map(|tool| ("a tool's `parameters`", &tool.parameters));
+    let schemas = schemas.chain(request.output_schema.iter().map(|schema| ("`output-schema`", schema)));
     let calls = request.messages.iter().flat_map(|turn| &turn.tool_calls);
     let calls = calls.map(|call| ("a tool call's `arguments`", &call.arguments));
     for (name, text) in schemas.chain(calls) {
@@ -132,16 +106,12 @@ fn sound(request: &llm::Request) -> Result<(), types::HostError> {
         }
     }
     if request.temperature.is_some_and(|t| !t.is_finite()) {
-        return Err(invalid(
-            "cannot ask the model: `temperature` is not a number",
-        ));
+        return Err(invalid("cannot ask the model: `temperature` is not a number"));
     }
     let length = prompt_bytes(request);
     if length > PROMPT_BYTES {
         let (length, limit) = (bytes(length as u64), bytes(PROMPT_BYTES as u64));
-        return Err(invalid(format!(
-            "cannot ask the model: the request is {length}, at most {limit} are sent"
-        )));
+        return Err(invalid(format!("cannot ask the model: the request is {length}, at most {limit} are sent")));
     }
     Ok(())
 }
@@ -170,9 +140,7 @@ impl Ctx {
         let mut allowed = Vec::new();
         let mut refusals = Vec::new();
         for request in requests.into_iter().map(convert::request) {
-            let refusal = sound(&request)
-                .and_then(|()| self.capabilities.allow(&request))
-                .err();
+            let refusal = sound(&request).and_then(|()| self.capabilities.allow(&request)).err();
             if refusal.is_none() {
                 allowed.push(request);
             }
@@ -182,10 +150,7 @@ impl Ctx {
         if !allowed.is_empty() {
             match self.ask(function, Ask::Complete(allowed)).await? {
                 None => {
-                    return Ok(refusals
-                        .iter()
-                        .map(|_| Err(undescribed(function)))
-                        .collect());
+                    return Ok(refusals.iter().map(|_| Err(undescribed(function))).collect());
                 }
                 Some(Answer::Replies(answered)) => replies = answered,
                 Some(other) => unexpected(function, &other),
@@ -220,10 +185,7 @@ impl wit_llm::Host for Ctx {
         self.count("llm.complete-many", count)?;
         if requests.len() > MANY {
             let message = format!("asked for {count} replies at once; at most {MANY} are given");
-            return Ok(requests
-                .iter()
-                .map(|_| Err(invalid(message.clone())))
-                .collect());
+            return Ok(requests.iter().map(|_| Err(invalid(message.clone()))).collect());
         }
         self.complete_all("llm.complete-many", requests).await
     }
@@ -235,50 +197,32 @@ impl wit_files::Host for Ctx {
         // What is larger than the guest's memory could not be handed over.
         let limit = self.limits.memory_bytes;
         let read = self.capabilities.files.read(path, limit);
-        Ok(self
-            .meter
-            .by_deadline("files.read", read)
-            .await?
-            .map_err(convert::host_error))
+        Ok(self.meter.by_deadline("files.read", read).await?.map_err(convert::host_error))
     }
 
     async fn write(&mut self, path: String, content: Vec<u8>) -> Reply<()> {
         self.count("files.write", 1)?;
-        let written = self
-            .capabilities
-            .written_bytes
-            .saturating_add(content.len() as u64);
+        let written = self.capabilities.written_bytes.saturating_add(content.len() as u64);
         if written > WRITTEN_BYTES {
             let limit = bytes(WRITTEN_BYTES);
-            return Ok(Err(invalid(format!(
-                "an attempt writes at most {limit} to files"
-            ))));
+            return Ok(Err(invalid(format!("an attempt writes at most {limit} to files"))));
         }
         self.capabilities.written_bytes = written;
         let write = self.capabilities.files.write(path, content);
-        Ok(self
-            .meter
-            .by_deadline("files.write", write)
-            .await?
-            .map_err(convert::host_error))
+        Ok(self.meter.by_deadline("files.write", write).await?.map_err(convert::host_error))
     }
 
     async fn list(&mut self, path: String) -> Reply<Vec<String>> {
         self.count("files.list", 1)?;
         let list = self.capabilities.files.list(path);
-        Ok(self
-            .meter
-            .by_deadline("files.list", list)
-            .await?
-            .map_err(convert::host_error))
+        Ok(self.meter.by_deadline("files.list", list).await?.map_err(convert::host_error))
     }
 }
 
 impl wasmtime_wasi::WasiView for Ctx {
     fn ctx(&mut self) -> wasmtime_wasi::WasiCtxView<'_> {
         let wasi = self.capabilities.wasi.as_mut();
-        wasi.expect("a component that imports WASI was given it")
-            .view()
+        wasi.expect("a component that imports WASI was given it").view()
     }
 }
 

@@ -128,20 +128,14 @@ impl WasmSandbox {
         shelf.get(&(digest.clone(), metering)).cloned()
     }
 
-    fn make_ready(
-        &self,
-        bytes: &[u8],
-        digest: &Digest,
-        metering: Metering,
-    ) -> Result<Shelved, LoadError> {
+    fn make_ready(&self, bytes: &[u8], digest: &Digest, metering: Metering) -> Result<Shelved, LoadError> {
         let engine = self.0.engines.get(metering)?;
         let key = self.0.cache.key(digest, engine);
-        if let Some((component, manifest)) = self.from_cache(engine, &key) {
+        if let Some((component, manifest)) = self.cached(engine, &key) {
             let ready = Ready::new(&component, metering)?;
             return Ok(shelve(ready, digest, manifest));
         }
-        let component =
-            Component::from_binary(engine, bytes).map_err(|e| problem::of_compiling(&e))?;
+        let component = Component::from_binary(engine, bytes).map_err(|e| problem::of_compiling(&e))?;
         let ready = Ready::new(&component, metering)?;
         let manifest = describe::ask(&ready)?;
         if let (Ok(code), Ok(manifest)) = (component.serialize(), serde_json::to_vec(&manifest)) {
@@ -151,7 +145,7 @@ impl WasmSandbox {
     }
 
     /// Any defect of what is cached is as good as its absence.
-    fn from_cache(&self, engine: &Engine, key: &str) -> Option<(Component, Manifest)> {
+    fn cached(&self, engine: &Engine, key: &str) -> Option<(Component, Manifest)> {
         let entry = self.0.cache.get(key)?;
         let manifest = serde_json::from_slice(&entry.manifest).ok()?;
         Some((entry.component(engine)?, manifest))
@@ -178,11 +172,7 @@ impl Sandbox for WasmSandbox {
 }
 
 fn shelve(ready: Ready, digest: &Digest, manifest: Manifest) -> Shelved {
-    let loaded = Loaded {
-        digest: digest.clone(),
-        exports: ready.exports(),
-        manifest: Arc::new(manifest),
-    };
+    let loaded = Loaded { digest: digest.clone(), exports: ready.exports(), manifest: Arc::new(manifest) };
     let ready = Arc::new(ready);
     Shelved { ready, loaded }
 }

@@ -137,11 +137,7 @@ impl Ctx {
     }
 
     /// Asks the driver. None while a component describes itself.
-    pub(super) async fn ask(
-        &mut self,
-        function: &'static str,
-        ask: Ask,
-    ) -> Result<Option<Answer>, Stop> {
+    pub(super) async fn ask(&mut self, function: &'static str, ask: Ask) -> Result<Option<Answer>, Stop> {
         let Some(gateway) = &self.gateway else {
             return Ok(None);
         };
@@ -154,9 +150,7 @@ impl Ctx {
     fn refuse_effects(&self) -> Result<(), types::HostError> {
         match self.effects {
             Effects::Kept => Ok(()),
-            Effects::Refused => Err(invalid(
-                "nothing can be emitted or written here: a choice changes nothing",
-            )),
+            Effects::Refused => Err(invalid("nothing can be emitted or written here: a choice changes nothing")),
         }
     }
 
@@ -167,11 +161,7 @@ impl Ctx {
             return Ok(Err(refusal));
         }
         if write.scope != ROLE_SCOPE && !self.known_scopes.contains(&write.scope) {
-            let question = Ask::Get {
-                scope: write.scope.clone(),
-                key: write.key.clone(),
-                pending: Vec::new(),
-            };
+            let question = Ask::Get { scope: write.scope.clone(), key: write.key.clone(), pending: Vec::new() };
             if let Err(refusal) = self.value(function, question).await? {
                 return Ok(Err(refusal));
             }
@@ -197,8 +187,7 @@ impl Ctx {
 
     /// The attempt's own writes to a scope, and in it to a key.
     fn pending(&self, scope: &str, key: Option<&str>) -> Vec<Write> {
-        let concerns =
-            |write: &&Write| write.scope == scope && key.is_none_or(|key| write.key == key);
+        let concerns = |write: &&Write| write.scope == scope && key.is_none_or(|key| write.key == key);
         self.writes.iter().filter(concerns).cloned().collect()
     }
 }
@@ -215,9 +204,7 @@ pub(super) fn denied(message: impl Into<String>) -> types::HostError {
 
 /// What `describe` is told by every host function.
 pub(super) fn undescribed(function: &str) -> types::HostError {
-    denied(format!(
-        "`{function}` is not available while an action describes itself"
-    ))
+    denied(format!("`{function}` is not available while an action describes itself"))
 }
 
 /// The driver's answers are ours: a wrong one is a bug of the host.
@@ -230,9 +217,7 @@ pub(super) fn name_fits(what: &str, name: &str) -> Result<(), types::HostError> 
         return Ok(());
     }
     let length = name.len();
-    Err(invalid(format!(
-        "the {what} is {length} bytes long; at most {NAME_BYTES} are taken"
-    )))
+    Err(invalid(format!("the {what} is {length} bytes long; at most {NAME_BYTES} are taken")))
 }
 
 impl types::Host for Ctx {}
@@ -261,11 +246,7 @@ impl state::Host for Ctx {
             return Ok(Err(refusal));
         }
         let pending = self.pending(&scope, Some(&key));
-        let question = Ask::Get {
-            scope,
-            key,
-            pending,
-        };
+        let question = Ask::Get { scope, key, pending };
         let value = self.value(NAME, question).await?;
         Ok(value.map(|json| json.map(|json| json.as_str().to_owned())))
     }
@@ -275,10 +256,7 @@ impl state::Host for Ctx {
         let change = match Json::parse(&value) {
             Ok(json) => Change::Set(json),
             Err(error) => {
-                return Ok(Err(invalid(format!(
-                    "cannot set `{}`: the value is {error}",
-                    short(&key)
-                ))));
+                return Ok(Err(invalid(format!("cannot set `{}`: the value is {error}", short(&key)))));
             }
         };
         self.record("state.set", Write { scope, key, change }).await
@@ -287,8 +265,7 @@ impl state::Host for Ctx {
     async fn delete(&mut self, scope: String, key: String) -> Reply<()> {
         self.count("state.delete", 1)?;
         let change = Change::Delete;
-        self.record("state.delete", Write { scope, key, change })
-            .await
+        self.record("state.delete", Write { scope, key, change }).await
     }
 
     async fn keys(&mut self, scope: String) -> Reply<Vec<String>> {
@@ -311,11 +288,7 @@ impl memory::Host for Ctx {
         self.remember("memory.recent", limit, None).await
     }
 
-    async fn by_label(
-        &mut self,
-        label: String,
-        limit: u32,
-    ) -> wasmtime::Result<Vec<types::Message>> {
+    async fn by_label(&mut self, label: String, limit: u32) -> wasmtime::Result<Vec<types::Message>> {
         self.remember("memory.by-label", limit, Some(label)).await
     }
 }
@@ -369,10 +342,7 @@ impl clock::Host for Ctx {
         const NAME: &str = "clock.sleep";
         self.count(NAME, 1)?;
         let duration = Duration::from_millis(duration_ms.into());
-        Ok(self
-            .meter
-            .by_deadline(NAME, tokio::time::sleep(duration))
-            .await?)
+        Ok(self.meter.by_deadline(NAME, tokio::time::sleep(duration)).await?)
     }
 }
 
@@ -381,9 +351,7 @@ impl random::Host for Ctx {
         const NAME: &str = "random.bytes";
         self.count(NAME, 1)?;
         if length > RANDOM_BYTES {
-            let message = format!(
-                "asked for {length} random bytes; at most {RANDOM_BYTES} are given at once"
-            );
+            let message = format!("asked for {length} random bytes; at most {RANDOM_BYTES} are given at once");
             return Ok(Err(invalid(message)));
         }
         match self.ask(NAME, Ask::Random { length }).await? {

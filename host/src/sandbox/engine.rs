@@ -7,8 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use wasmtime::{
-    Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig,
-    WasmBacktraceDetails,
+    Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails,
 };
 
 use super::SandboxError;
@@ -56,16 +55,8 @@ impl Engines {
         thread::Builder::new()
             .name("guest ticker".into())
             .spawn(move || tick(&engines))
-            .map_err(|e| {
-                SandboxError(format!(
-                    "cannot start the thread that interrupts guests: {e}"
-                ))
-            })?;
-        Ok(Self {
-            plain,
-            fuel: OnceLock::new(),
-            ticking,
-        })
+            .map_err(|e| SandboxError(format!("cannot start the thread that interrupts guests: {e}")))?;
+        Ok(Self { plain, fuel: OnceLock::new(), ticking })
     }
 
     pub(super) fn get(&self, metering: Metering) -> Result<&Engine, SandboxError> {

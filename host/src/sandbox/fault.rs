@@ -76,19 +76,14 @@ fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
             let message = format!("limit of {limit} units of fuel reached; raise `limits.fuel`");
             Fault::new(FaultKind::Fuel, message)
         }
-        Trap::StackOverflow => Fault::new(
-            FaultKind::Stack,
-            "call stack exhausted: the action recurses too deeply or without end",
-        ),
-        // How a guest's allocator gives up after its memory could not grow.
-        Trap::UnreachableCodeReached | Trap::MemoryOutOfBounds | Trap::TableOutOfBounds => {
-            match ctx.memory.refusal() {
-                Some(refusal) => {
-                    Fault::new(FaultKind::Memory, format!("{refusal}\n{}", told(trap)))
-                }
-                None => Fault::new(FaultKind::Trap, told(trap)),
-            }
+        Trap::StackOverflow => {
+            Fault::new(FaultKind::Stack, "call stack exhausted: the action recurses too deeply or without end")
         }
+        // How a guest's allocator gives up after its memory could not grow.
+        Trap::UnreachableCodeReached | Trap::MemoryOutOfBounds | Trap::TableOutOfBounds => match ctx.memory.refusal() {
+            Some(refusal) => Fault::new(FaultKind::Memory, format!("{refusal}\n{}", told(trap))),
+            None => Fault::new(FaultKind::Trap, told(trap)),
+        },
         _ => Fault::new(FaultKind::Trap, told(trap)),
     }
 }
@@ -109,17 +104,13 @@ fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
         return Fault::new(FaultKind::Memory, refusal);
     }
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
-        return Fault::new(
-            FaultKind::Trap,
-            format!("the action ended itself with exit code {}", exit.0),
-        );
+        return Fault::new(FaultKind::Trap, format!("the action ended itself with exit code {}", exit.0));
     }
     let cause = error.root_cause().to_string();
     if cause.contains("fuel allocated for hostcalls") {
         let limit = bytes(transfer_bytes(ctx.limits.memory_bytes) as u64);
-        let message = format!(
-            "handed over more than {limit} at once, more than fits into its memory; raise `limits.memory`"
-        );
+        let message =
+            format!("handed over more than {limit} at once, more than fits into its memory; raise `limits.memory`");
         return Fault::new(FaultKind::OutputInvalid, message);
     }
     Fault::new(FaultKind::Trap, cause)
@@ -145,13 +136,8 @@ fn lines(frames: &[FrameInfo]) -> Vec<String> {
 /// One line for each function, inlined ones too: `name (file:line)` or `name (module+0xoffset)`.
 fn frame(frame: &FrameInfo) -> Vec<String> {
     let module = frame.module().name().unwrap_or("module");
-    let place = frame.module_offset().map_or_else(
-        || module.to_owned(),
-        |offset| format!("{module}+{offset:#x}"),
-    );
-    let own = frame
-        .func_name()
-        .map_or_else(|| format!("function {}", frame.func_index()), demangled);
+    let place = frame.module_offset().map_or_else(|| module.to_owned(), |offset| format!("{module}+{offset:#x}"));
+    let own = frame.func_name().map_or_else(|| format!("function {}", frame.func_index()), demangled);
     if frame.symbols().is_empty() {
         return vec![format!("{own} ({place})")];
     }

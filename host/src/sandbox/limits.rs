@@ -80,13 +80,7 @@ pub(super) struct Memory {
 
 impl Memory {
     pub(super) fn new(limit: u64) -> Self {
-        Self {
-            limit,
-            used: 0,
-            peak: 0,
-            granted_last: 0,
-            refused: None,
-        }
+        Self { limit, used: 0, peak: 0, granted_last: 0, refused: None }
     }
 
     /// The most that was in use, in bytes.
@@ -97,9 +91,7 @@ impl Memory {
     /// Says what was refused, unless the guest has got along without it since.
     pub(super) fn refusal(&self) -> Option<String> {
         let (limit, asked) = (bytes(self.limit), bytes(self.refused?));
-        Some(format!(
-            "memory limit of {limit} reached (asked for {asked}); raise `limits.memory`"
-        ))
+        Some(format!("memory limit of {limit} reached (asked for {asked}); raise `limits.memory`"))
     }
 
     fn grow(&mut self, more: u64) -> bool {
@@ -122,12 +114,7 @@ impl Memory {
 }
 
 impl ResourceLimiter for Memory {
-    fn memory_growing(
-        &mut self,
-        current: usize,
-        desired: usize,
-        _maximum: Option<usize>,
-    ) -> wasmtime::Result<bool> {
+    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
         Ok(self.grow(desired.saturating_sub(current) as u64))
     }
 
@@ -136,12 +123,7 @@ impl ResourceLimiter for Memory {
         Ok(())
     }
 
-    fn table_growing(
-        &mut self,
-        current: usize,
-        desired: usize,
-        _maximum: Option<usize>,
-    ) -> wasmtime::Result<bool> {
+    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current) as u64;
         Ok(self.grow(more.saturating_mul(ELEMENT_BYTES)))
     }
@@ -201,14 +183,8 @@ impl Meter {
     }
 
     /// Waits no longer than the attempt may take. Ending it here, inside the call, shows where the guest hung.
-    pub(super) async fn by_deadline<F: Future>(
-        &self,
-        function: &'static str,
-        wait: F,
-    ) -> Result<F::Output, Stop> {
-        tokio::time::timeout_at(self.deadline(), wait)
-            .await
-            .map_err(|_| self.timed_out(Some(function)))
+    pub(super) async fn by_deadline<F: Future>(&self, function: &'static str, wait: F) -> Result<F::Output, Stop> {
+        tokio::time::timeout_at(self.deadline(), wait).await.map_err(|_| self.timed_out(Some(function)))
     }
 
     /// Processor time so far, for when nothing is being polled.
@@ -245,8 +221,7 @@ impl Meter {
     }
 
     fn running_ns(&self) -> u64 {
-        self.now_ns()
-            .saturating_sub(self.polled_since_ns.load(Relaxed))
+        self.now_ns().saturating_sub(self.polled_since_ns.load(Relaxed))
     }
 }
 
@@ -298,9 +273,7 @@ mod tests {
         );
         assert!(memory.memory_growing(400, 600, None).unwrap());
         assert_eq!(memory.refusal(), None);
-        memory
-            .memory_grow_failed(wasmtime::format_err!("full"))
-            .unwrap();
+        memory.memory_grow_failed(wasmtime::format_err!("full")).unwrap();
         assert!(memory.memory_growing(400, 600, None).unwrap());
         assert_eq!(memory.peak(), 1000);
     }

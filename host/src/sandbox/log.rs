@@ -31,13 +31,7 @@ pub(super) struct Log {
 
 impl Log {
     pub(super) fn new(role: &str, limit: u64) -> Self {
-        Self {
-            role: role.to_owned(),
-            limit,
-            left: limit,
-            cut: false,
-            tail: VecDeque::new(),
-        }
+        Self { role: role.to_owned(), limit, left: limit, cut: false, tail: VecDeque::new() }
     }
 
     /// Takes a text of one or more lines.

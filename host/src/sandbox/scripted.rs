@@ -30,16 +30,9 @@ impl ScriptedSandbox {
     }
 
     /// The n-th attempt ends with the n-th outcome, later ones with the last. `action` is `think` for choices.
-    pub fn attempts(
-        self,
-        role: &str,
-        action: &str,
-        outcomes: Vec<Result<Returned, Fault>>,
-    ) -> Self {
+    pub fn attempts(self, role: &str, action: &str, outcomes: Vec<Result<Returned, Fault>>) -> Self {
         self.with(role, action, move |call, _| {
-            let nth = usize::try_from(call.attempt)
-                .unwrap_or(usize::MAX)
-                .saturating_sub(1);
+            let nth = usize::try_from(call.attempt).unwrap_or(usize::MAX).saturating_sub(1);
             let outcome = outcomes.get(nth).or(outcomes.last()).cloned();
             let result = outcome.unwrap_or_else(|| Ok(fallback(&call.entry)));
             Box::pin(ready(ended(result)))
@@ -60,19 +53,13 @@ impl ScriptedSandbox {
 
     /// All calls so far, in the order in which they began.
     pub fn calls(&self) -> Vec<Call> {
-        self.calls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Sandbox for ScriptedSandbox {
     fn call(&self, call: Call, gateway: Gateway) -> Calling {
-        self.calls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(call.clone());
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call.clone());
         let action = match &call.entry {
             Entry::Run { action, .. } | Entry::Plan { action, .. } => action.as_str(),
             Entry::Choose { .. } => THINK,
@@ -93,19 +80,12 @@ pub fn ended(result: Result<Returned, Fault>) -> Ended {
 
 /// A successful attempt that did nothing beside.
 pub fn returned(value: Value) -> Returned {
-    Returned {
-        value,
-        emissions: Vec::new(),
-        writes: Vec::new(),
-    }
+    Returned { value, emissions: Vec::new(), writes: Vec::new() }
 }
 
 fn fallback(entry: &Entry) -> Returned {
     returned(match entry {
-        Entry::Run { action, .. } => Value::Output(Draft {
-            content: format!("{action} ok"),
-            ..Draft::default()
-        }),
+        Entry::Run { action, .. } => Value::Output(Draft { content: format!("{action} ok"), ..Draft::default() }),
         Entry::Plan { .. } => Value::Tasks(Vec::new()),
         Entry::Choose { .. } => Value::Choice(-1),
     })
@@ -139,15 +119,8 @@ mod tests {
             plugin: Arc::new(plugin),
             attempt,
             idempotency_key: String::new(),
-            entry: Entry::Run {
-                action: action.into(),
-                index: 0,
-                task: None,
-            },
-            role: Profile {
-                name: role.into(),
-                ..Profile::default()
-            },
+            entry: Entry::Run { action: action.into(), index: 0, task: None },
+            role: Profile { name: role.into(), ..Profile::default() },
             news: Vec::new(),
             outputs: Vec::new(),
         }

@@ -14,8 +14,7 @@ use strata_host::services::llm;
 use tokio::sync::mpsc;
 
 /// One for all tests: its pool of instances is large.
-pub static SANDBOX: LazyLock<WasmSandbox> =
-    LazyLock::new(|| WasmSandbox::uncached().expect("the sandbox starts"));
+pub static SANDBOX: LazyLock<WasmSandbox> = LazyLock::new(|| WasmSandbox::uncached().expect("the sandbox starts"));
 
 /// A plugin with these limits and nothing granted.
 pub fn plugin(limits: Limits) -> Plugin {
@@ -53,15 +52,8 @@ pub fn call(guest: &[u8], plugin: Plugin) -> Call {
         plugin: Arc::new(plugin),
         attempt: 1,
         idempotency_key: "run/0/R/0".into(),
-        entry: Entry::Run {
-            action: "A".into(),
-            index: 0,
-            task: None,
-        },
-        role: Profile {
-            name: "R".into(),
-            ..Profile::default()
-        },
+        entry: Entry::Run { action: "A".into(), index: 0, task: None },
+        role: Profile { name: "R".into(), ..Profile::default() },
         news: Vec::new(),
         outputs: Vec::new(),
     }
@@ -79,9 +71,7 @@ pub fn run_within(limits: Limits, guest: &[u8]) -> Ended {
 
 /// Runs a future to its end.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime starts").block_on(future)
 }
 
@@ -99,20 +89,14 @@ pub fn gateway() -> Gateway {
 
 fn answer(ask: Ask) -> Answer {
     match ask {
-        Ask::Get {
-            scope,
-            key,
-            pending,
-        } => Answer::Value(known(&scope).map(|()| value(&key, &pending))),
-        Ask::Keys { scope, pending } => Answer::Keys(
-            known(&scope).map(|()| pending.into_iter().map(|write| write.key).collect()),
-        ),
+        Ask::Get { scope, key, pending } => Answer::Value(known(&scope).map(|()| value(&key, &pending))),
+        Ask::Keys { scope, pending } => {
+            Answer::Keys(known(&scope).map(|()| pending.into_iter().map(|write| write.key).collect()))
+        }
         Ask::Recent { .. } => Answer::Messages(Vec::new()),
         Ask::Now => Answer::Time(1234.0),
         Ask::Random { length } => Answer::Bytes(Ok(vec![b'r'; length as usize])),
-        Ask::Complete(requests) => {
-            Answer::Replies(requests.into_iter().map(|_| Ok(reply())).collect())
-        }
+        Ask::Complete(requests) => Answer::Replies(requests.into_iter().map(|_| Ok(reply())).collect()),
     }
 }
 
@@ -120,10 +104,7 @@ fn known(scope: &str) -> Result<(), HostError> {
     if scope == ROLE_SCOPE || scope == "shared" {
         return Ok(());
     }
-    Err(HostError::new(
-        HostErrorKind::Invalid,
-        format!("there is no scope `{scope}`"),
-    ))
+    Err(HostError::new(HostErrorKind::Invalid, format!("there is no scope `{scope}`")))
 }
 
 fn value(key: &str, pending: &[Write]) -> Option<Json> {

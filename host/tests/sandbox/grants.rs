@@ -31,19 +31,14 @@ fn dirs(grants: &[(&Path, &str, Access)]) -> Grants {
         guest: (*guest).to_owned(),
         access: *access,
     };
-    Grants {
-        dirs: grants.iter().map(dir).collect(),
-        ..Grants::default()
-    }
+    Grants { dirs: grants.iter().map(dir).collect(), ..Grants::default() }
 }
 
 fn read(path: &str) -> Vec<u8> {
     let length = path.len();
     guest::with(
         &format!(r#"(data (i32.const 4096) "{path}")"#),
-        &format!(
-            "(call $read (i32.const 4096) (i32.const {length}) (i32.const 2048)) (call $told (i32.const 0))"
-        ),
+        &format!("(call $read (i32.const 4096) (i32.const {length}) (i32.const 2048)) (call $told (i32.const 0))"),
     )
 }
 
@@ -121,10 +116,7 @@ fn files_outside_of_the_granted_directories_are_denied() {
             (Err((kind, message)), Err((expected, part))) => {
                 assert_eq!(*kind, expected, "{path}: {message}");
                 assert!(message.contains(part), "{path}: {message}");
-                assert!(
-                    !message.contains(home.path().to_str().unwrap()),
-                    "{message}"
-                );
+                assert!(!message.contains(home.path().to_str().unwrap()), "{message}");
             }
             _ => panic!("{path}: {got:?}"),
         }
@@ -137,24 +129,9 @@ fn files_outside_of_the_granted_directories_are_denied() {
     check("/in/upward", Err((FaultKind::Denied, "outside")));
     check("/in/../secret", Err((FaultKind::Denied, "outside")));
     check("/in/../in/a", Err((FaultKind::Denied, "outside")));
-    check(
-        "/etc/passwd",
-        Err((
-            FaultKind::Denied,
-            "lies in no granted directory; add the directory",
-        )),
-    );
-    check(
-        "/inside",
-        Err((FaultKind::Denied, "lies in no granted directory")),
-    );
-    check(
-        "/in/none",
-        Err((
-            FaultKind::Error,
-            "cannot read `/in/none`: it does not exist",
-        )),
-    );
+    check("/etc/passwd", Err((FaultKind::Denied, "lies in no granted directory; add the directory")));
+    check("/inside", Err((FaultKind::Denied, "lies in no granted directory")));
+    check("/in/none", Err((FaultKind::Error, "cannot read `/in/none`: it does not exist")));
     check("/in/deep", Err((FaultKind::Error, "is not a regular file")));
     check("in/a", Err((FaultKind::Error, "paths are absolute")));
     check("", Err((FaultKind::Error, "paths are absolute")));
@@ -165,18 +142,12 @@ fn a_pipe_or_a_file_larger_than_the_guests_memory_is_not_read() {
     let home = tempfile::tempdir().unwrap();
     let pipe = home.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
-    fs::File::create(home.path().join("large"))
-        .unwrap()
-        .set_len(100 << 20)
-        .unwrap();
+    fs::File::create(home.path().join("large")).unwrap().set_len(100 << 20).unwrap();
     let grants = || dirs(&[(home.path(), "/in", Access::Read)]);
     let (_, message) = told(&read("/in/pipe"), grants()).unwrap_err();
     assert_eq!(message, "`/in/pipe` is not a regular file");
     let (_, message) = told(&read("/in/large"), grants()).unwrap_err();
-    assert_eq!(
-        message,
-        "`/in/large` is larger than the 8 MiB of `limits.memory`"
-    );
+    assert_eq!(message, "`/in/large` is larger than the 8 MiB of `limits.memory`");
 }
 
 #[test]
@@ -184,12 +155,7 @@ fn the_longest_grant_decides_and_writing_needs_its_own() {
     let home = tempfile::tempdir().unwrap();
     let (inside, out) = (home.path().join("in"), home.path().join("not/yet/there"));
     fs::create_dir(&inside).unwrap();
-    let grants = || {
-        dirs(&[
-            (&inside, "/in", Access::Read),
-            (&out, "/in/out", Access::Write),
-        ])
-    };
+    let grants = || dirs(&[(&inside, "/in", Access::Read), (&out, "/in/out", Access::Write)]);
     assert_eq!(told(&write("/in/out/x/y/z"), grants()).unwrap(), "guest");
     assert_eq!(fs::read(out.join("x/y/z")).unwrap(), b"guest");
     assert_eq!(fs::read_dir(out.join("x/y")).unwrap().count(), 1);
@@ -197,24 +163,14 @@ fn the_longest_grant_decides_and_writing_needs_its_own() {
 
     let (kind, message) = told(&write("/in/a"), grants()).unwrap_err();
     assert_eq!(kind, FaultKind::Denied);
-    assert_eq!(
-        message,
-        "cannot write `/in/a`: `/in` is granted for reading; add `write = true`"
-    );
+    assert_eq!(message, "cannot write `/in/a`: `/in` is granted for reading; add `write = true`");
     let (kind, _) = told(&write("/in/out/../a"), grants()).unwrap_err();
     assert_eq!(kind, FaultKind::Denied);
     let (_, message) = told(&write("/in/out"), grants()).unwrap_err();
     assert_eq!(message, "`/in/out` does not name a file");
     let (_, message) = told(&write("/in/out/x"), grants()).unwrap_err();
-    assert!(
-        message.starts_with("cannot write `/in/out/x`: "),
-        "{message}"
-    );
-    assert_eq!(
-        fs::read_dir(&out).unwrap().count(),
-        1,
-        "nothing is left of what failed"
-    );
+    assert!(message.starts_with("cannot write `/in/out/x`: "), "{message}");
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 1, "nothing is left of what failed");
 }
 
 #[test]
@@ -235,20 +191,10 @@ fn a_directory_is_listed_sorted_with_its_directories_marked() {
 
 #[test]
 fn models_are_denied_unless_granted() {
-    let check = |grant: Option<(&[&str], Option<u32>)>,
-                 model: Option<&str>,
-                 expected: Result<&str, &str>| {
-        let llm = grant.map(|(models, calls)| LlmGrant {
-            models: models.iter().map(|&model| model.to_owned()).collect(),
-            calls,
-        });
-        let got = told(
-            &ask(model),
-            Grants {
-                llm,
-                ..Grants::default()
-            },
-        );
+    let check = |grant: Option<(&[&str], Option<u32>)>, model: Option<&str>, expected: Result<&str, &str>| {
+        let llm = grant
+            .map(|(models, calls)| LlmGrant { models: models.iter().map(|&model| model.to_owned()).collect(), calls });
+        let got = told(&ask(model), Grants { llm, ..Grants::default() });
         match (&got, expected) {
             (Ok(text), Ok(expected)) => assert_eq!(text, expected),
             (Err((FaultKind::Denied, message)), Err(part)) => {
@@ -260,23 +206,14 @@ fn models_are_denied_unless_granted() {
     check(None, None, Err("no language model is granted; add `llm`"));
     check(Some((&["*"], None)), None, Ok("yes"));
     check(Some((&["small-*"], None)), Some("small-1"), Ok("yes"));
-    check(
-        Some((&["small-*"], None)),
-        Some("large"),
-        Err("model `large` is not granted"),
-    );
-    check(
-        Some((&["*"], Some(0))),
-        None,
-        Err("the 0 granted calls are used up"),
-    );
+    check(Some((&["small-*"], None)), Some("large"), Err("model `large` is not granted"));
+    check(Some((&["*"], Some(0))), None, Err("the 0 granted calls are used up"));
     check(Some((&["*"], Some(1))), None, Ok("yes"));
 }
 
 #[test]
 fn what_a_guest_prints_is_in_its_log_and_cut_like_it() {
-    let print =
-        "(call $wasi_write (local.get $out) (i32.const 640) (i32.const 5) (i32.const 2048))";
+    let print = "(call $wasi_write (local.get $out) (i32.const 640) (i32.const 5) (i32.const 2048))";
     let run = format!(
         "(local $n i32) (local $out i32) (local.set $out (call $wasi_stdout)) (loop $again {print}
             (local.set $n (i32.add (local.get $n) (i32.const 1)))
@@ -285,25 +222,17 @@ fn what_a_guest_prints_is_in_its_log_and_cut_like_it() {
     let fault = run_within(limits(), &guest::wasi(&run)).result.unwrap_err();
     assert_eq!(fault.log, ["guestguestguest"]);
     // A million lines cost processor time and nothing else.
-    let flood = format!(
-        "(local $out i32) (local.set $out (call $wasi_stdout)) (loop $again {print} (br $again)) unreachable"
-    );
+    let flood =
+        format!("(local $out i32) (local.set $out (call $wasi_stdout)) (loop $again {print} (br $again)) unreachable");
     let cpu = Duration::from_millis(100);
-    let fault = run_within(Limits { cpu, ..limits() }, &guest::wasi(&flood))
-        .result
-        .unwrap_err();
+    let fault = run_within(Limits { cpu, ..limits() }, &guest::wasi(&flood)).result.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Cpu);
-    assert!(
-        fault.log.len() <= 21 && fault.log[0].starts_with("log limit"),
-        "{:?}",
-        fault.log
-    );
+    assert!(fault.log.len() <= 21 && fault.log[0].starts_with("log limit"), "{:?}", fault.log);
 }
 
 #[test]
 fn wasi_gives_only_what_is_granted_and_the_same_randomness_in_each_attempt() {
-    let random =
-        "(i64.store (i32.const 4096) (i64.and (call $wasi_random) (i64.const 0x0f0f0f0f0f0f0f0f)))
+    let random = "(i64.store (i32.const 4096) (i64.and (call $wasi_random) (i64.const 0x0f0f0f0f0f0f0f0f)))
         (call $ok (i32.const 4096) (i32.const 8))";
     let guest = guest::wasi(random);
     let first = told(&guest, Grants::default()).unwrap();
@@ -331,14 +260,6 @@ fn wasi_gives_only_what_is_granted_and_the_same_randomness_in_each_attempt() {
 
 #[test]
 fn a_guest_that_ends_itself_is_at_fault() {
-    let fault = run_within(
-        limits(),
-        &guest::wasi("(call $wasi_exit (i32.const 1)) unreachable"),
-    )
-    .result
-    .unwrap_err();
-    assert_eq!(
-        (fault.kind, fault.message.as_str()),
-        (FaultKind::Trap, "the action ended itself with exit code 1")
-    );
+    let fault = run_within(limits(), &guest::wasi("(call $wasi_exit (i32.const 1)) unreachable")).result.unwrap_err();
+    assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Trap, "the action ended itself with exit code 1"));
 }

@@ -8,37 +8,21 @@ use crate::driver::{SANDBOX, block_on, call, gateway, limits, plugin};
 use crate::guest::Guest;
 
 fn refusal(bytes: &[u8]) -> String {
-    let error = SANDBOX
-        .load(bytes, Metering::Plain)
-        .expect_err("it does not load");
+    let error = SANDBOX.load(bytes, Metering::Plain).expect_err("it does not load");
     error.to_string()
 }
 
 fn component(text: &str) -> Vec<u8> {
-    wat::parse_str(text).unwrap()
+    wat::parse_str(text).expect("the component's text is right")
 }
 
 #[test]
 fn a_guest_is_loaded_with_what_it_says_about_itself() {
-    let loaded = SANDBOX
-        .load(&Guest::default().build(), Metering::Plain)
-        .unwrap();
+    let loaded = SANDBOX.load(&Guest::default().build(), Metering::Plain).unwrap();
     let manifest = loaded.manifest;
-    assert_eq!(
-        (manifest.name.as_str(), manifest.version.as_str()),
-        ("guest", "0.1.0")
-    );
-    assert_eq!(
-        (manifest.description.as_str(), manifest.needs.len()),
-        ("tests.", 0)
-    );
-    assert_eq!(
-        loaded.exports,
-        Exports {
-            thinker: false,
-            planner: false
-        }
-    );
+    assert_eq!((manifest.name.as_str(), manifest.version.as_str()), ("guest", "0.1.0"));
+    assert_eq!((manifest.description.as_str(), manifest.needs.len()), ("tests.", 0));
+    assert_eq!(loaded.exports, Exports { thinker: false, planner: false });
     assert_eq!(loaded.digest.0.len(), 64);
 }
 
@@ -49,14 +33,8 @@ fn what_is_no_action_says_what_it_is() {
         assert!(message.contains(expected), "{message}");
     };
     check(b"", "not WebAssembly");
-    check(
-        b"(module)",
-        "not WebAssembly: a component begins with the bytes `\\0asm`, this with `(module)`",
-    );
-    check(
-        &component("(module)"),
-        "a core WebAssembly module, not a component; `strata-host build`",
-    );
+    check(b"(module)", "not WebAssembly: a component begins with the bytes `\\0asm`, this with `(module)`");
+    check(&component("(module)"), "a core WebAssembly module, not a component; `strata-host build`");
     check(b"\0asm", "has the version ``");
     check(b"\0asm\x0a\0\x01\0", "has the version `0a000100`");
     check(b"\0asm\x0d\0\x01\0\xff\xff", "the component is not valid");
@@ -69,15 +47,9 @@ fn what_is_no_action_says_what_it_is() {
         (export "wasi:cli/run@0.2.0" (instance $x)))"#;
     check(&component(cli), "(it exports `wasi:cli/run@0.2.0`)");
     let newer = cli.replace("wasi:cli/run@0.2.0", "strata:action/handler@0.2.0");
-    check(
-        &component(&newer),
-        "exports `strata:action/handler@0.2.0`, this host calls `strata:action/handler@0.1.0`",
-    );
+    check(&component(&newer), "exports `strata:action/handler@0.2.0`, this host calls `strata:action/handler@0.1.0`");
     let empty = cli.replace("wasi:cli/run@0.2.0", "strata:action/handler@0.1.0");
-    check(
-        &component(&empty),
-        "`strata:action/handler@0.1.0` lacks `describe` or `run`",
-    );
+    check(&component(&empty), "`strata:action/handler@0.1.0` lacks `describe` or `run`");
 }
 
 #[test]
@@ -93,10 +65,7 @@ fn functions_of_other_types_do_not_load() {
         ))
     };
     let message = refusal(&guest(""));
-    assert!(
-        message.starts_with("the component's functions do not have the types of"),
-        "{message}"
-    );
+    assert!(message.starts_with("the component's functions do not have the types of"), "{message}");
 }
 
 #[test]
@@ -113,26 +82,11 @@ fn imports_that_the_host_does_not_have_are_named() {
         let message = refusal(&component(&text));
         assert!(message.contains(expected), "{message}");
     };
-    check(
-        "foo:bar/baz@1.0.0",
-        "imports `foo:bar/baz@1.0.0`, which this host does not have",
-    );
-    check(
-        "strata:action/state@0.2.0",
-        "imports `strata:action/state@0.2.0`, which this host does not have",
-    );
-    check(
-        "strata:action/telepathy@0.1.0",
-        "imports `strata:action/telepathy@0.1.0`, which",
-    );
-    check(
-        "wasi:http/types@0.2.0",
-        "imports `wasi:http/types@0.2.0`, which this host does not have",
-    );
-    check(
-        "strata:action/state@0.1.0",
-        "do not have the types of `strata:action/*@0.1.0`: ",
-    );
+    check("foo:bar/baz@1.0.0", "imports `foo:bar/baz@1.0.0`, which this host does not have");
+    check("strata:action/state@0.2.0", "imports `strata:action/state@0.2.0`, which this host does not have");
+    check("strata:action/telepathy@0.1.0", "imports `strata:action/telepathy@0.1.0`, which");
+    check("wasi:http/types@0.2.0", "imports `wasi:http/types@0.2.0`, which this host does not have");
+    check("strata:action/state@0.1.0", "do not have the types of `strata:action/*@0.1.0`: ");
 }
 
 #[test]
@@ -143,10 +97,7 @@ fn a_component_of_too_many_parts_is_refused() {
         ..Guest::default()
     };
     let message = refusal(&guest.build());
-    assert!(
-        message.contains("memories") && message.contains('9') && message.contains('8'),
-        "{message}"
-    );
+    assert!(message.contains("memories") && message.contains('9') && message.contains('8'), "{message}");
 }
 
 #[test]
@@ -157,10 +108,7 @@ fn a_component_that_cannot_describe_itself_is_refused_with_what_it_left() {
         ..Guest::default()
     };
     let message = refusal(&guest.build());
-    assert!(
-        message.starts_with("the component fails to describe itself (trap): wasm `unreachable`"),
-        "{message}"
-    );
+    assert!(message.starts_with("the component fails to describe itself (trap): wasm `unreachable`"), "{message}");
     assert!(message.contains("\n  at describe (guest+0x"), "{message}");
     assert!(message.ends_with("\n  log: no!"), "{message}");
 }
@@ -214,10 +162,6 @@ fn compiled_code_is_kept_and_damage_to_it_goes_unnoticed() {
     for damaged in [&code[..code.len() / 2], b"", b"something else"] {
         fs::write(kept(), damaged).unwrap();
         assert_eq!(load(), compiled);
-        assert_eq!(
-            fs::read(kept()).unwrap().len(),
-            code.len(),
-            "it is kept anew"
-        );
+        assert_eq!(fs::read(kept()).unwrap().len(), code.len(), "it is kept anew");
     }
 }

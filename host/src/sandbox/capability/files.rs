@@ -43,15 +43,8 @@ struct Place {
 
 impl Files {
     pub(super) fn new(grants: &[DirGrant]) -> Self {
-        let root = |grant: &DirGrant| {
-            Arc::new(Root {
-                grant: grant.clone(),
-                dir: OnceLock::new(),
-            })
-        };
-        Self {
-            roots: grants.iter().map(root).collect(),
-        }
+        let root = |grant: &DirGrant| Arc::new(Root { grant: grant.clone(), dir: OnceLock::new() });
+        Self { roots: grants.iter().map(root).collect() }
     }
 
     pub(super) async fn read(&self, path: String, limit: u64) -> Result<Vec<u8>, HostError> {
@@ -74,20 +67,13 @@ impl Files {
         if path.len() > NAME_BYTES || path.contains('\0') || !path.starts_with('/') {
             let shown: String = path.chars().take(64).collect();
             let hint = "paths are absolute, e.g. `/out/a.txt`";
-            return Err(HostError::new(
-                HostErrorKind::Invalid,
-                format!("`{shown}` is not a path; {hint}"),
-            ));
+            return Err(HostError::new(HostErrorKind::Invalid, format!("`{shown}` is not a path; {hint}")));
         }
         let inside = |root: &Arc<Root>| {
             let rest = Path::new(&path).strip_prefix(&root.grant.guest).ok()?;
             Some((root.grant.guest.len(), Arc::clone(root), rest.to_owned()))
         };
-        let found = self
-            .roots
-            .iter()
-            .filter_map(inside)
-            .max_by_key(|(length, ..)| *length);
+        let found = self.roots.iter().filter_map(inside).max_by_key(|(length, ..)| *length);
         let Some((_, root, inside)) = found else {
             let hint = "add the directory to the action's `allow.dirs`";
             let message = format!("`{path}` lies in no granted directory; {hint}");
@@ -105,10 +91,7 @@ async fn aside<T: Send + 'static>(
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(HostError::new(
-                HostErrorKind::Upstream,
-                "the run is being stopped",
-            )),
+            Err(_) => Err(HostError::new(HostErrorKind::Upstream, "the run is being stopped")),
         },
     }
 }
@@ -133,9 +116,7 @@ impl Place {
             return Err(self.invalid("is not a regular file"));
         };
         let mut content = Vec::new();
-        file.take(limit.saturating_add(1))
-            .read_to_end(&mut content)
-            .map_err(|e| self.error("read", &e))?;
+        file.take(limit.saturating_add(1)).read_to_end(&mut content).map_err(|e| self.error("read", &e))?;
         if content.len() as u64 > limit {
             let limit = bytes(limit);
             return Err(self.invalid(&format!("is larger than the {limit} of `limits.memory`")));
@@ -148,28 +129,21 @@ impl Place {
         let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(nonblocking);
-        let file = self
-            .root
-            .open()?
-            .open_with(&self.inside_or_dot(), &options)?;
+        let file = self.root.open()?.open_with(self.inside_or_dot(), &options)?;
         Ok(file.metadata()?.is_file().then_some(file))
     }
 
     fn write(&self, content: &[u8]) -> Result<(), HostError> {
         if self.root.grant.access == Access::Read {
             let guest = &self.root.grant.guest;
-            let message = format!(
-                "cannot write `{}`: `{guest}` is granted for reading; add `write = true`",
-                self.path
-            );
+            let message = format!("cannot write `{}`: `{guest}` is granted for reading; add `write = true`", self.path);
             return Err(HostError::new(HostErrorKind::Denied, message));
         }
         let Some(Component::Normal(name)) = self.inside.components().next_back() else {
             return Err(self.invalid("does not name a file"));
         };
         let parent = self.inside.parent().unwrap_or(Path::new(""));
-        self.replace(parent, Path::new(name), content)
-            .map_err(|e| self.error("write", &e))
+        self.replace(parent, Path::new(name), content).map_err(|e| self.error("write", &e))
     }
 
     /// Writes beside and renames, so that nobody ever sees half a file; it lasts once this returns.
@@ -208,12 +182,7 @@ impl Place {
 
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in self
-            .root
-            .open()?
-            .read_dir(self.inside_or_dot())?
-            .take(LIST_NAMES + 1)
-        {
+        for entry in self.root.open()?.read_dir(self.inside_or_dot())?.take(LIST_NAMES + 1) {
             let entry = entry?;
             let mut name = entry.file_name().to_string_lossy().into_owned();
             if entry.file_type()?.is_dir() {
@@ -225,11 +194,7 @@ impl Place {
     }
 
     fn inside_or_dot(&self) -> &Path {
-        if self.inside.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            &self.inside
-        }
+        if self.inside.as_os_str().is_empty() { Path::new(".") } else { &self.inside }
     }
 
     fn invalid(&self, why: &str) -> HostError {

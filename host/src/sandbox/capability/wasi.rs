@@ -67,20 +67,13 @@ impl Wasi {
                 let _ = std::fs::create_dir_all(&dir.host);
             }
             if let Err(error) = builder.preopened_dir(&dir.host, &dir.guest, perms) {
-                tracing::warn!(
-                    "cannot open the granted directory `{}`: {error:#}",
-                    dir.host.display()
-                );
+                tracing::warn!("cannot open the granted directory `{}`: {error:#}", dir.host.display());
             }
         }
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES);
         let ctx = builder.build();
-        Self {
-            ctx,
-            table,
-            streams,
-        }
+        Self { ctx, table, streams }
     }
 
     /// Hands on what the guest wrote without ending the line.
@@ -89,10 +82,7 @@ impl Wasi {
     }
 
     pub(super) fn view(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView {
-            ctx: &mut self.ctx,
-            table: &mut self.table,
-        }
+        WasiCtxView { ctx: &mut self.ctx, table: &mut self.table }
     }
 }
 
@@ -110,11 +100,7 @@ struct Lines {
 
 impl Lines {
     fn new(level: Level, log: &Arc<Mutex<Log>>) -> Self {
-        Self {
-            level,
-            open: Arc::default(),
-            log: Arc::clone(log),
-        }
+        Self { level, open: Arc::default(), log: Arc::clone(log) }
     }
 
     fn take(&self, bytes: &[u8]) {
@@ -177,11 +163,7 @@ impl OutputStream for Lines {
 }
 
 impl AsyncWrite for Lines {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.take(bytes);
         Poll::Ready(Ok(bytes.len()))
     }

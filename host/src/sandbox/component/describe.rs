@@ -33,9 +33,7 @@ pub(super) fn ask(ready: &Ready) -> Result<Manifest, LoadError> {
     let asked = thread::scope(|scope| {
         scope
             .spawn(|| {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_time()
-                    .build()?;
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
                 Ok(runtime.block_on(describe(ready)))
             })
             .join()
@@ -68,31 +66,19 @@ async fn describe(ready: &Ready) -> Result<Manifest, LoadError> {
     let meter = std::sync::Arc::clone(&store.data().meter);
     let asked = async {
         let instance = ready.instantiate(&mut store).await.map_err(Asked::Failed)?;
-        instance
-            .get_typed_func::<Acting<'_>, Run>(&mut store, ready.run())
-            .map_err(Asked::Types)?;
+        instance.get_typed_func::<Acting<'_>, Run>(&mut store, ready.run()).map_err(Asked::Types)?;
         if let Some(plan) = ready.plan() {
-            instance
-                .get_typed_func::<Acting<'_>, Plan>(&mut store, plan)
-                .map_err(Asked::Types)?;
+            instance.get_typed_func::<Acting<'_>, Plan>(&mut store, plan).map_err(Asked::Types)?;
         }
         if let Some(choose) = ready.choose() {
-            instance
-                .get_typed_func::<Choosing<'_>, Choose>(&mut store, choose)
-                .map_err(Asked::Types)?;
+            instance.get_typed_func::<Choosing<'_>, Choose>(&mut store, choose).map_err(Asked::Types)?;
         }
-        let describe = instance
-            .get_typed_func::<(), (handler::Manifest,)>(&mut store, ready.describe())
-            .map_err(Asked::Types)?;
-        let (manifest,) = describe
-            .call_async(&mut store, ())
-            .await
-            .map_err(Asked::Failed)?;
+        let describe =
+            instance.get_typed_func::<(), (handler::Manifest,)>(&mut store, ready.describe()).map_err(Asked::Types)?;
+        let (manifest,) = describe.call_async(&mut store, ()).await.map_err(Asked::Failed)?;
         Ok(convert::manifest(manifest))
     };
-    let result = meter
-        .measure(tokio::time::timeout_at(meter.deadline(), asked))
-        .await;
+    let result = meter.measure(tokio::time::timeout_at(meter.deadline(), asked)).await;
     let ctx = store.data();
     ctx.capabilities.flush();
     match result {
@@ -112,12 +98,7 @@ enum Asked {
 fn fits(manifest: Manifest) -> Result<Manifest, LoadError> {
     let schemas = manifest.config_schema.iter().chain(&manifest.output_schema);
     let texts = [&manifest.name, &manifest.version, &manifest.description];
-    let length: usize = texts
-        .into_iter()
-        .chain(schemas)
-        .chain(&manifest.needs)
-        .map(String::len)
-        .sum();
+    let length: usize = texts.into_iter().chain(schemas).chain(&manifest.needs).map(String::len).sum();
     if length as u64 <= MANIFEST_BYTES {
         return Ok(manifest);
     }
@@ -132,15 +113,10 @@ fn fits(manifest: Manifest) -> Result<Manifest, LoadError> {
 fn failed(fault: Fault) -> LoadError {
     let summary = fault.message.lines().next().unwrap_or_default();
     let summary = summary.split("; raise `limits.").next().unwrap_or_default();
-    let frames = fault
-        .backtrace
-        .iter()
-        .map(|frame| format!("\n  at {frame}"));
+    let frames = fault.backtrace.iter().map(|frame| format!("\n  at {frame}"));
     let log = fault.log.iter().map(|line| format!("\n  log: {line}"));
     LoadError::Describe {
         kind: fault.kind.name(),
-        message: frames
-            .chain(log)
-            .fold(summary.to_owned(), |text, line| text + &line),
+        message: frames.chain(log).fold(summary.to_owned(), |text, line| text + &line),
     }
 }

@@ -1,8 +1,6 @@
 //! A component, linked and with its functions looked up, so that a call has nothing left to search for.
 
-use wasmtime::component::{
-    Component, ComponentExportIndex, HasSelf, Instance, InstancePre, Linker,
-};
+use wasmtime::component::{Component, ComponentExportIndex, HasSelf, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store};
 
 use super::{Exports, LoadError, problem};
@@ -42,8 +40,7 @@ impl Ready {
             let interface = component.get_export_index(None, interface)?;
             component.get_export_index(Some(&interface), name)
         };
-        let (Some(describe), Some(run)) = (function(HANDLER, "describe"), function(HANDLER, "run"))
-        else {
+        let (Some(describe), Some(run)) = (function(HANDLER, "describe"), function(HANDLER, "run")) else {
             return Err(problem::of_exports(component));
         };
         within_bounds(component)?;
@@ -64,10 +61,7 @@ impl Ready {
     }
 
     pub(super) fn exports(&self) -> Exports {
-        Exports {
-            thinker: self.choose.is_some(),
-            planner: self.plan.is_some(),
-        }
+        Exports { thinker: self.choose.is_some(), planner: self.plan.is_some() }
     }
 
     pub(in crate::sandbox) fn engine(&self) -> &Engine {
@@ -83,10 +77,7 @@ impl Ready {
         self.wasi == Wasi::Imported
     }
 
-    pub(in crate::sandbox) async fn instantiate(
-        &self,
-        store: &mut Store<Ctx>,
-    ) -> wasmtime::Result<Instance> {
+    pub(in crate::sandbox) async fn instantiate(&self, store: &mut Store<Ctx>) -> wasmtime::Result<Instance> {
         self.pre.instantiate_async(store).await
     }
 
@@ -112,17 +103,10 @@ fn within_bounds(component: &Component) -> Result<(), LoadError> {
     let Some(needs) = component.resources_required() else {
         return Err(LoadError::ImportsModule);
     };
-    let bounds = [
-        ("memories", needs.num_memories, MEMORIES),
-        ("tables", needs.num_tables, TABLES),
-    ];
+    let bounds = [("memories", needs.num_memories, MEMORIES), ("tables", needs.num_tables, TABLES)];
     match bounds.into_iter().find(|(_, needed, bound)| needed > bound) {
         None => Ok(()),
-        Some((what, needed, bound)) => Err(LoadError::TooMany {
-            what,
-            needed,
-            bound,
-        }),
+        Some((what, needed, bound)) => Err(LoadError::TooMany { what, needed, bound }),
     }
 }
 

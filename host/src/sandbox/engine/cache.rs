@@ -41,15 +41,9 @@ pub(in crate::sandbox) struct Entry {
 impl Cache {
     /// In the user's cache directory.
     pub(in crate::sandbox) fn of_user() -> Self {
-        let absolute = |name| {
-            std::env::var_os(name)
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-        };
+        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-        base.map_or_else(Self::none, |base| {
-            Self::at(&base.join("strata-host/compiled"))
-        })
+        base.map_or_else(Self::none, |base| Self::at(&base.join("strata-host/compiled")))
     }
 
     /// Nothing is kept.
@@ -77,10 +71,7 @@ impl Cache {
         let path = self.dir.as_ref()?.join(key);
         let entry = Entry::decode(&fs::read(&path).ok()?)?;
         // Only for the order in which files are removed.
-        let _ = File::options()
-            .append(true)
-            .open(&path)
-            .and_then(|file| file.set_modified(SystemTime::now()));
+        let _ = File::options().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         Some(entry)
     }
 
@@ -95,10 +86,7 @@ impl Cache {
 
 impl Entry {
     /// The component, unless the engine cannot use it after all.
-    #[allow(
-        unsafe_code,
-        reason = "compiled code is loaded in no other way; see the safety comment"
-    )]
+    #[allow(unsafe_code, reason = "compiled code is loaded in no other way; see the safety comment")]
     pub(in crate::sandbox) fn component(&self, engine: &Engine) -> Option<Component> {
         // SAFETY: the bytes are what `Component::serialize` gave: only this module writes to the directory, it
         // belongs to this user and is open to nobody else, and the checksum has just been found right.
@@ -106,9 +94,7 @@ impl Entry {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let length = u32::try_from(self.manifest.len())
-            .unwrap_or(u32::MAX)
-            .to_le_bytes();
+        let length = u32::try_from(self.manifest.len()).unwrap_or(u32::MAX).to_le_bytes();
         let body = [&length, self.manifest.as_slice(), &self.code].concat();
         let sum = Sha256::digest(&body);
         [MAGIC.as_slice(), &sum, &body].concat()
@@ -122,19 +108,14 @@ impl Entry {
         let (length, rest) = body.split_at_checked(LENGTH_BYTES)?;
         let length = u32::from_le_bytes(length.try_into().ok()?);
         let (manifest, code) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-        Some(Self {
-            manifest: manifest.to_owned(),
-            code: code.to_owned(),
-        })
+        Some(Self { manifest: manifest.to_owned(), code: code.to_owned() })
     }
 }
 
 /// Whether a directory is ours and nobody else's.
 fn is_private(dir: &Path) -> bool {
     fs::symlink_metadata(dir).is_ok_and(|meta| {
-        meta.is_dir()
-            && meta.uid() == rustix::process::geteuid().as_raw()
-            && meta.mode() & 0o077 == 0
+        meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o077 == 0
     })
 }
 
@@ -174,10 +155,7 @@ mod tests {
     use super::*;
 
     fn entry() -> Entry {
-        Entry {
-            manifest: b"{}".to_vec(),
-            code: b"code".to_vec(),
-        }
+        Entry { manifest: b"{}".to_vec(), code: b"code".to_vec() }
     }
 
     #[test]
@@ -228,18 +206,10 @@ mod tests {
             let path = home.path().join(name);
             fs::write(&path, [0; 10]).unwrap();
             let then = SystemTime::now() - std::time::Duration::from_secs(age * 60);
-            File::options()
-                .append(true)
-                .open(&path)
-                .unwrap()
-                .set_modified(then)
-                .unwrap();
+            File::options().append(true).open(&path).unwrap().set_modified(then).unwrap();
         }
         prune(home.path(), 20).unwrap();
         let left = |name: &str| home.path().join(name).exists();
-        assert_eq!(
-            [left("old"), left("middle"), left("new")],
-            [false, true, true]
-        );
+        assert_eq!([left("old"), left("middle"), left("new")], [false, true, true]);
     }
 }
