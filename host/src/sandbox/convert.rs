@@ -14,6 +14,8 @@ use crate::services::llm;
 
 /// What an item of a list costs beside its text, so that many empty ones are not free.
 const ITEM_BYTES: u64 = 16;
+/// What an emission costs beside its texts.
+const EMISSION_BYTES: u64 = 128;
 
 pub(super) fn attempt(call: &Call) -> types::Attempt {
     types::Attempt { number: call.attempt, idempotency_key: call.idempotency_key.clone() }
@@ -96,6 +98,11 @@ fn route(hops: Vec<types::Hop>) -> Vec<Hop> {
 pub(super) fn tasks(tasks: Vec<types::Task>) -> Vec<Task> {
     let task = |task: types::Task| Task { text: task.text, action: task.action };
     tasks.into_iter().map(task).collect()
+}
+
+/// What an emission counts toward the output limit. It takes some room in the host even when it is empty.
+pub(super) fn emission_bytes(emission: &Draft) -> u64 {
+    EMISSION_BYTES + draft_bytes(emission)
 }
 
 /// What a draft counts toward the output limit.

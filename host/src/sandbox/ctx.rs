@@ -232,7 +232,7 @@ impl environment::Host for Ctx {
             Ok(draft) => draft,
             Err(error) => return Ok(Err(invalid(format!("cannot emit: `data` is {error}")))),
         };
-        self.count_output("`environment.emit`", convert::draft_bytes(&draft).max(1))?;
+        self.count_output("`environment.emit`", convert::emission_bytes(&draft))?;
         self.emissions.push(draft);
         Ok(Ok(()))
     }

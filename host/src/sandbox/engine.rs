@@ -30,6 +30,8 @@ const TABLE_ELEMENTS: usize = 1 << 20;
 const INSTANCE_BYTES: usize = 16 << 20;
 /// What of a memory is reset by hand rather than returned to the system. Most actions dirty less.
 const KEEP_RESIDENT_BYTES: usize = 256 << 10;
+/// What a memory outside of the pool reserves when it grows, so that not every growth moves it.
+const GROWTH_BYTES: u64 = 1 << 20;
 
 /// Whether instructions are counted. Counting costs time, so there is an engine with it and one without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,9 +95,20 @@ fn tick(engines: &Mutex<Vec<EngineWeak>>) {
 fn engine(metering: Metering) -> Result<Engine, SandboxError> {
     let mut config = config(metering);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
-    Engine::new(&config)
-        .or_else(|_| Engine::new(config.allocation_strategy(InstanceAllocationStrategy::OnDemand)))
-        .map_err(|e| SandboxError(format!("cannot set up the WebAssembly engine: {e:#}")))
+    let pooled = Engine::new(&config);
+    pooled.or_else(|_| Engine::new(frugal(&mut config))).map_err(|error| {
+        let error = format!("cannot set up the WebAssembly engine: {error:#}");
+        SandboxError(error)
+    })
+}
+
+/// Memories that take only what they use, at the price of checking each access.
+fn frugal(config: &mut Config) -> &Config {
+    config
+        .allocation_strategy(InstanceAllocationStrategy::OnDemand)
+        .memory_reservation(0)
+        .memory_reservation_for_growth(GROWTH_BYTES)
+        .memory_guard_size(0)
 }
 
 fn config(metering: Metering) -> Config {

@@ -98,19 +98,21 @@ fn told(trap: Trap) -> String {
     }
 }
 
-/// Errors that are neither ours nor traps: what could not be instantiated or handed over.
+/// Errors that are neither ours nor traps: what could not be instantiated or handed over. Some have no type to tell
+/// them by, only a text; a test holds each to it.
 fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
-    if let Some(refusal) = ctx.memory.refusal() {
-        return Fault::new(FaultKind::Memory, refusal);
-    }
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
         return Fault::new(FaultKind::Trap, format!("the action ended itself with exit code {}", exit.0));
     }
     let cause = error.root_cause().to_string();
+    if cause.contains("exceeds memory limits") || cause.contains("exceeds table limits") {
+        let message = ctx.memory.refusal().unwrap_or(cause);
+        return Fault::new(FaultKind::Memory, message);
+    }
     if cause.contains("fuel allocated for hostcalls") {
         let limit = bytes(transfer_bytes(ctx.limits.memory_bytes) as u64);
         let message =
-            format!("handed over more than {limit} at once, more than fits into its memory; raise `limits.memory`");
+            format!("handed over more than {limit} at once, more than its memory can hold; raise `limits.memory`");
         return Fault::new(FaultKind::OutputInvalid, message);
     }
     Fault::new(FaultKind::Trap, cause)

@@ -92,10 +92,12 @@ fn memory_is_the_sum_of_all_memories_and_tables() {
 }
 
 #[test]
-fn a_memory_that_is_too_large_from_the_start_is_a_memory_fault() {
-    let limits = Limits { memory_bytes: 1 << 20, ..limits() };
+fn a_memory_or_table_that_is_too_large_from_the_start_is_a_memory_fault() {
+    let limits = || Limits { memory_bytes: 1 << 20, ..limits() };
     let guest = Guest { memory: "40", ..Guest::default() }.build();
-    check(limits, &guest, FaultKind::Memory, "memory limit of 1 MiB reached (asked for 2.6 MiB)");
+    check(limits(), &guest, FaultKind::Memory, "memory limit of 1 MiB reached (asked for 2.6 MiB)");
+    let guest = Guest { items: "(table 200000 funcref)", ..Guest::default() }.build();
+    check(limits(), &guest, FaultKind::Memory, "memory limit of 1 MiB reached (asked for 1.7 MiB)");
 }
 
 #[test]

@@ -14,14 +14,12 @@ use crate::sandbox::ctx::Ctx;
 use crate::sandbox::limits::bytes;
 use crate::sandbox::{convert, fault};
 
-/// Room for a language runtime to start in.
-const MEMORY_BYTES: u64 = 256 << 20;
+/// As much as an action has unless its team file says otherwise.
+const MEMORY_BYTES: u64 = 64 << 20;
 /// Time for one to start, also where several are loaded at once.
 const CPU: Duration = Duration::from_secs(2);
 /// It has nothing to wait for.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Far more than a start takes.
-const FUEL: u64 = 20_000_000_000;
 /// A manifest is a page of text and two schemas.
 const MANIFEST_BYTES: u64 = 1 << 20;
 /// All that it calls answers `denied`.
@@ -53,7 +51,7 @@ async fn describe(ready: &Ready) -> Result<Manifest, LoadError> {
         memory_bytes: MEMORY_BYTES,
         cpu: CPU,
         timeout: TIMEOUT,
-        fuel: ready.counts_fuel().then_some(FUEL),
+        fuel: ready.counts_fuel().then_some(u64::MAX),
         output_bytes: MANIFEST_BYTES,
         log_bytes: MANIFEST_BYTES,
         host_calls: HOST_CALLS,
