@@ -96,6 +96,11 @@ fn matches(pattern: &str, text: &str) -> bool {
 
 /// Says what makes a request impossible, before anyone is paid for it.
 fn sound(request: &llm::Request) -> Result<(), types::HostError> {
+    let length = prompt_bytes(request);
+    if length > PROMPT_BYTES {
+        let (length, limit) = (bytes(length as u64), bytes(PROMPT_BYTES as u64));
+        return Err(invalid(format!("cannot ask the model: the request is {length}, at most {limit} are sent")));
+    }
     let schemas = request.tools.iter().map(|tool| ("a tool's `parameters`", &tool.parameters));
     let schemas = schemas.chain(request.output_schema.iter().map(|schema| ("`output-schema`", schema)));
     let calls = request.messages.iter().flat_map(|turn| &turn.tool_calls);
@@ -107,11 +112,6 @@ fn sound(request: &llm::Request) -> Result<(), types::HostError> {
     }
     if request.temperature.is_some_and(|t| !t.is_finite()) {
         return Err(invalid("cannot ask the model: `temperature` is not a number"));
-    }
-    let length = prompt_bytes(request);
-    if length > PROMPT_BYTES {
-        let (length, limit) = (bytes(length as u64), bytes(PROMPT_BYTES as u64));
-        return Err(invalid(format!("cannot ask the model: the request is {length}, at most {limit} are sent")));
     }
     Ok(())
 }

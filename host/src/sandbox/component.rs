@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use super::engine::cache::{Cache, Entry};
+use super::engine::cache::Cache;
 use super::engine::{Engines, Metering, SLOTS};
 use super::{Call, Calling, Sandbox, SandboxError, attempt};
 use crate::gateway::Gateway;
@@ -70,13 +70,12 @@ struct Inner {
     engines: Engines,
     cache: Cache,
     /// Never more than the teams of this process have components.
-    shelf: RwLock<HashMap<(Digest, Metering), Shelved>>,
+    shelf: RwLock<HashMap<(Digest, Metering), Arc<Shelved>>>,
     slots: Semaphore,
 }
 
-#[derive(Clone)]
 struct Shelved {
-    ready: Arc<Ready>,
+    ready: Ready,
     loaded: Loaded,
 }
 
@@ -114,16 +113,16 @@ impl WasmSandbox {
         problem::check_form(bytes)?;
         let digest = Digest(hex(&Sha256::digest(bytes)));
         if let Some(shelved) = self.shelved(&digest, metering) {
-            return Ok(shelved.loaded);
+            return Ok(shelved.loaded.clone());
         }
         let shelved = self.make_ready(bytes, &digest, metering)?;
         let loaded = shelved.loaded.clone();
         let mut shelf = self.0.shelf.write().unwrap_or_else(PoisonError::into_inner);
-        shelf.insert((digest, metering), shelved);
+        shelf.insert((digest, metering), Arc::new(shelved));
         Ok(loaded)
     }
 
-    fn shelved(&self, digest: &Digest, metering: Metering) -> Option<Shelved> {
+    fn shelved(&self, digest: &Digest, metering: Metering) -> Option<Arc<Shelved>> {
         let shelf = self.0.shelf.read().unwrap_or_else(PoisonError::into_inner);
         shelf.get(&(digest.clone(), metering)).cloned()
     }
@@ -139,7 +138,7 @@ impl WasmSandbox {
         let ready = Ready::new(&component, metering)?;
         let manifest = describe::ask(&ready)?;
         if let (Ok(code), Ok(manifest)) = (component.serialize(), serde_json::to_vec(&manifest)) {
-            self.0.cache.put(&key, &Entry { manifest, code });
+            self.0.cache.put(&key, &manifest, &code);
         }
         Ok(shelve(ready, digest, manifest))
     }
@@ -147,7 +146,7 @@ impl WasmSandbox {
     /// Any defect of what is cached is as good as its absence.
     fn cached(&self, engine: &Engine, key: &str) -> Option<(Component, Manifest)> {
         let entry = self.0.cache.get(key)?;
-        let manifest = serde_json::from_slice(&entry.manifest).ok()?;
+        let manifest = serde_json::from_slice(entry.manifest()).ok()?;
         Some((entry.component(engine)?, manifest))
     }
 }
@@ -158,22 +157,19 @@ impl Sandbox for WasmSandbox {
             None => Metering::Plain,
             Some(_) => Metering::Fuel,
         };
-        let ready = self
-            .shelved(&call.digest, metering)
-            .expect("a component is loaded, with its metering, before it is called")
-            .ready;
+        let component = self.shelved(&call.digest, metering);
+        let component = component.expect("a component is loaded, with its metering, before it is called");
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
             // Waiting for a slot is not the guest's time.
             let _slot = inner.slots.acquire().await;
-            attempt::run(&ready, call, gateway).await
+            attempt::run(&component.ready, call, gateway).await
         })
     }
 }
 
 fn shelve(ready: Ready, digest: &Digest, manifest: Manifest) -> Shelved {
     let loaded = Loaded { digest: digest.clone(), exports: ready.exports(), manifest: Arc::new(manifest) };
-    let ready = Arc::new(ready);
     Shelved { ready, loaded }
 }
 

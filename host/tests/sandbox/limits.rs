@@ -21,6 +21,32 @@ fn check(limits: Limits, guest: &[u8], kind: FaultKind, message: &str) -> Fault 
 }
 
 #[test]
+fn every_limit_bites_and_names_its_key() {
+    // A new limit does not compile before it has a guest below.
+    let Limits { memory_bytes: _, cpu: _, timeout: _, fuel: _, output_bytes: _, log_bytes: _, host_calls: _ } =
+        limits();
+    let short = Duration::from_millis(30);
+    let grow = "(drop (memory.grow (i32.const 1))) unreachable";
+    let emit = "(call $emit (i32.const 640) (i32.const 5)) unreachable";
+    let log = "(call $log (i32.const 1) (i32.const 640) (i32.const 5)) unreachable";
+    let ask = "(drop (call $now)) unreachable";
+    let cases = [
+        ("memory", Limits { memory_bytes: 140_000, ..limits() }, grow),
+        ("cpu", Limits { cpu: short, ..limits() }, SPIN),
+        ("timeout", Limits { timeout: short, ..limits() }, SPIN),
+        ("fuel", Limits { fuel: Some(100), ..limits() }, SPIN),
+        ("output", Limits { output_bytes: 100, ..limits() }, emit),
+        ("log", Limits { log_bytes: 3, ..limits() }, log),
+        ("host_calls", Limits { host_calls: 0, ..limits() }, ask),
+    ];
+    for (key, limits, run) in cases {
+        let fault = run_within(limits, &guest::running(run)).result.expect_err("the guest fails");
+        let told = format!("{}\n{}", fault.message, fault.log.join("\n"));
+        assert!(told.contains(&format!("; raise `limits.{key}`")), "{key}: {told}");
+    }
+}
+
+#[test]
 fn a_spinning_guest_runs_out_of_processor_time() {
     let limits = Limits { cpu: Duration::from_millis(50), ..limits() };
     let start = Instant::now();

@@ -22,6 +22,8 @@ const MAGIC: &[u8; 8] = b"strata\0\x01";
 const SUM_BYTES: usize = 32;
 /// Bytes of the number that says how long the manifest is.
 const LENGTH_BYTES: usize = 4;
+/// What stands before the manifest; the code follows on it.
+const HEAD_BYTES: usize = MAGIC.len() + SUM_BYTES + LENGTH_BYTES;
 /// All files together; what has not been used for longest goes first.
 const KEPT_BYTES: u64 = 2 << 30;
 
@@ -30,12 +32,10 @@ pub(in crate::sandbox) struct Cache {
     dir: Option<PathBuf>,
 }
 
-/// What is kept of one component.
+/// What is kept of one component: a file whose checksum is right.
 pub(in crate::sandbox) struct Entry {
-    /// Its manifest as JSON.
-    pub(in crate::sandbox) manifest: Vec<u8>,
-    /// Its code, as wasmtime serialises it.
-    pub(in crate::sandbox) code: Vec<u8>,
+    file: Vec<u8>,
+    code_at: usize,
 }
 
 impl Cache {
@@ -69,46 +69,48 @@ impl Cache {
     /// What is kept under a name, if it is undamaged.
     pub(in crate::sandbox) fn get(&self, key: &str) -> Option<Entry> {
         let path = self.dir.as_ref()?.join(key);
-        let entry = Entry::decode(&fs::read(&path).ok()?)?;
+        let entry = Entry::check(fs::read(&path).ok()?)?;
         // Only for the order in which files are removed.
         let _ = File::options().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         Some(entry)
     }
 
-    /// Keeps what can be kept.
-    pub(in crate::sandbox) fn put(&self, key: &str, entry: &Entry) {
+    /// Keeps a component's manifest and its code, as wasmtime serialises it, if that can be done.
+    pub(in crate::sandbox) fn put(&self, key: &str, manifest: &[u8], code: &[u8]) {
         let Some(dir) = &self.dir else { return };
-        if let Err(error) = write(dir, key, entry).and_then(|()| prune(dir, KEPT_BYTES)) {
+        if let Err(error) = write(dir, key, manifest, code).and_then(|()| prune(dir, KEPT_BYTES)) {
             tracing::debug!("cannot keep compiled code in `{}`: {error}", dir.display());
         }
     }
 }
 
 impl Entry {
+    /// The manifest.
+    pub(in crate::sandbox) fn manifest(&self) -> &[u8] {
+        &self.file[HEAD_BYTES..self.code_at]
+    }
+
     /// The component, unless the engine cannot use it after all.
     #[allow(unsafe_code, reason = "compiled code is loaded in no other way; see the safety comment")]
     pub(in crate::sandbox) fn component(&self, engine: &Engine) -> Option<Component> {
         // SAFETY: the bytes are what `Component::serialize` gave: only this module writes to the directory, it
         // belongs to this user and is open to nobody else, and the checksum has just been found right.
-        unsafe { Component::deserialize(engine, &self.code) }.ok()
+        unsafe { Component::deserialize(engine, self.code()) }.ok()
     }
 
-    fn encode(&self) -> Vec<u8> {
-        let length = u32::try_from(self.manifest.len()).unwrap_or(u32::MAX).to_le_bytes();
-        let body = [&length, self.manifest.as_slice(), &self.code].concat();
-        let sum = Sha256::digest(&body);
-        [MAGIC.as_slice(), &sum, &body].concat()
+    fn code(&self) -> &[u8] {
+        &self.file[self.code_at..]
     }
 
-    fn decode(file: &[u8]) -> Option<Self> {
+    fn check(file: Vec<u8>) -> Option<Self> {
         let (sum, body) = file.strip_prefix(MAGIC)?.split_at_checked(SUM_BYTES)?;
         if Sha256::digest(body).as_slice() != sum {
             return None;
         }
         let (length, rest) = body.split_at_checked(LENGTH_BYTES)?;
-        let length = u32::from_le_bytes(length.try_into().ok()?);
-        let (manifest, code) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-        Some(Self { manifest: manifest.to_owned(), code: code.to_owned() })
+        let length = usize::try_from(u32::from_le_bytes(length.try_into().ok()?)).ok()?;
+        let code_at = (length <= rest.len()).then_some(HEAD_BYTES + length)?;
+        Some(Self { file, code_at })
     }
 }
 
@@ -120,9 +122,14 @@ fn is_private(dir: &Path) -> bool {
 }
 
 /// Writes beside and renames: a reader finds all of a file or none of it.
-fn write(dir: &Path, key: &str, entry: &Entry) -> io::Result<()> {
+fn write(dir: &Path, key: &str, manifest: &[u8], code: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(manifest.len()).map_err(io::Error::other)?.to_le_bytes();
+    let body = [length.as_slice(), manifest, code];
+    let sum = body.iter().fold(Sha256::new(), |sum, part| sum.chain_update(part)).finalize();
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    file.write_all(&entry.encode())?;
+    for part in [MAGIC.as_slice(), &sum].into_iter().chain(body) {
+        file.write_all(part)?;
+    }
     file.persist(dir.join(key)).map_err(|e| e.error)?;
     Ok(())
 }
@@ -154,18 +161,14 @@ mod tests {
 
     use super::*;
 
-    fn entry() -> Entry {
-        Entry { manifest: b"{}".to_vec(), code: b"code".to_vec() }
-    }
-
     #[test]
     fn what_is_put_can_be_got_and_damage_is_absence() {
         let home = tempfile::tempdir().unwrap();
         let cache = Cache::at(&home.path().join("a/b"));
         assert!(cache.get("k").is_none());
-        cache.put("k", &entry());
+        cache.put("k", b"{}", b"code");
         let got = cache.get("k").unwrap();
-        assert_eq!((got.manifest, got.code), (b"{}".to_vec(), b"code".to_vec()));
+        assert_eq!((got.manifest(), got.code()), (b"{}".as_slice(), b"code".as_slice()));
         let path = home.path().join("a/b/k");
         let whole = fs::read(&path).unwrap();
         for end in 0..whole.len() {
@@ -185,7 +188,7 @@ mod tests {
         fs::create_dir(&dir).unwrap();
         fs::set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
         let cache = Cache::at(&dir);
-        cache.put("k", &entry());
+        cache.put("k", b"{}", b"code");
         assert!(cache.get("k").is_none());
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
     }
@@ -195,7 +198,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("file"), "").unwrap();
         let cache = Cache::at(&home.path().join("file/dir"));
-        cache.put("k", &entry());
+        cache.put("k", b"{}", b"code");
         assert!(cache.get("k").is_none());
     }
 
