@@ -232,7 +232,7 @@ fn a_log_that_is_too_long_is_cut_and_no_fault() {
 
 #[test]
 fn a_bad_guest_does_not_hold_up_or_harm_its_siblings_on_the_same_thread() {
-    let limits = || Limits { cpu: Duration::from_millis(200), memory_bytes: 1 << 20, ..limits() };
+    let limits = || Limits { cpu: Duration::from_secs(1), memory_bytes: 1 << 20, ..limits() };
     let bad = [
         guest::running(SPIN),
         guest::running("unreachable"),
@@ -250,8 +250,8 @@ fn a_bad_guest_does_not_hold_up_or_harm_its_siblings_on_the_same_thread() {
         let start = Instant::now();
         let ended = local.run_until(SANDBOX.call(good, gateway())).await;
         assert!(ended.result.is_ok(), "{ended:?}");
-        // The spinning sibling is still at it: its 200 ms are not over when the good one has slept its 20.
-        assert!(start.elapsed() < Duration::from_millis(190), "{:?}", start.elapsed());
+        // The spinning sibling is still at it: its second is not over when the good one has slept its 20.
+        assert!(start.elapsed() < Duration::from_millis(800), "{:?}", start.elapsed());
         local.await;
     });
 }
