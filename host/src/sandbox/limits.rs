@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use wasmtime::{ResourceLimiter, UpdateDeadline};
 
 use crate::plugin::Limits;
@@ -148,9 +149,10 @@ impl ResourceLimiter for Memory {
 
 /// Measures the time of an attempt.
 ///
-/// Processor time is the time in which a thread is busy with the attempt, that is, polls its future. Waiting in a
-/// host call or for a turn is not polled and costs nothing; what the host does at the guest's bidding, a memory fill
-/// or the parsing of a document, does. Only one thread polls at a time, so relaxed atomics are enough.
+/// Processor time is what a thread spends while it polls the attempt's future. Waiting in a host call or for a turn is
+/// not polled, and a thread that the system has set aside spends nothing: neither is the guest's doing. What the host
+/// does at its bidding, a memory fill or the parsing of a document, counts. Only one thread polls at a time, so relaxed
+/// atomics are enough.
 #[derive(Debug)]
 pub(super) struct Meter {
     start: Instant,
@@ -196,7 +198,7 @@ impl Meter {
     pub(super) async fn measure<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| {
-            self.polled_since_ns.store(self.now_ns(), Relaxed);
+            self.polled_since_ns.store(thread_ns(), Relaxed);
             let poll = future.as_mut().poll(context);
             self.spent_ns.fetch_add(self.running_ns(), Relaxed);
             poll
@@ -216,13 +218,16 @@ impl Meter {
         Ok(UpdateDeadline::YieldCustom(1, turn))
     }
 
-    fn now_ns(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
     fn running_ns(&self) -> u64 {
-        self.now_ns().saturating_sub(self.polled_since_ns.load(Relaxed))
+        thread_ns().saturating_sub(self.polled_since_ns.load(Relaxed))
     }
+}
+
+/// What this thread has spent so far.
+fn thread_ns() -> u64 {
+    let spent = clock_gettime(ClockId::ThreadCPUTime);
+    let (seconds, nanoseconds) = (spent.tv_sec.unsigned_abs(), spent.tv_nsec.unsigned_abs());
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
 }
 
 /// A size for people: `64 MiB`, `33.1 MiB`. Rounded up, so that what is over a limit also looks it.
