@@ -244,14 +244,11 @@ fn a_bad_guest_does_not_hold_up_or_harm_its_siblings_on_the_same_thread() {
     let good = call(&good, plugin(limits()));
     block_on(async {
         let local = tokio::task::LocalSet::new();
-        for call in calls {
-            local.spawn_local(SANDBOX.call(call, gateway()));
-        }
-        let start = Instant::now();
+        let bad: Vec<_> = calls.into_iter().map(|call| local.spawn_local(SANDBOX.call(call, gateway()))).collect();
         let ended = local.run_until(SANDBOX.call(good, gateway())).await;
         assert!(ended.result.is_ok(), "{ended:?}");
-        // The spinning sibling is still at it: its second is not over when the good one has slept its 20.
-        assert!(start.elapsed() < Duration::from_millis(800), "{:?}", start.elapsed());
+        // The first spins for a second; the good one has slept its 20 ms in between.
+        assert!(!bad[0].is_finished());
         local.await;
     });
 }
