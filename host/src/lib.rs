@@ -4,3 +4,4 @@ pub mod gateway;
 pub mod plugin;
 pub mod sandbox;
 pub mod services;
+pub mod store;
