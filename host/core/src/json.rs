@@ -15,10 +15,26 @@ pub struct Json(String);
 #[error("not a JSON document: {0}")]
 pub struct JsonError(String);
 
+/// How deep a document may be nested. Parsers stop at 128 levels, and a document must stay readable inside the files
+/// that hold it.
+pub const MAX_DEPTH: usize = 100;
+
+/// How deep a document is nested; 0 for one that is neither a list nor an object.
+pub fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
 impl Json {
-    /// Checks and normalises. Nesting is limited by the parser (128 levels).
+    /// Checks and normalises.
     pub fn parse(text: &str) -> Result<Self, JsonError> {
         let value: Value = serde_json::from_str(text).map_err(|e| JsonError(e.to_string()))?;
+        if depth(&value) > MAX_DEPTH {
+            return Err(JsonError(alloc::format!("it is nested deeper than {MAX_DEPTH} levels")));
+        }
         Ok(Self::from(value))
     }
 

@@ -1,0 +1,256 @@
+//! The storage directory: what lies there, and how a run begins, goes on, or makes room for another.
+//!
+//! Nothing that was saved is ever deleted here, and a path that holds no team is left as it is.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use strata_core::environment::Environment;
+use strata_core::event::{Event, Status};
+
+use super::error::StoreError;
+use super::lock::{LOCK_FILE, Lock};
+use super::reader::Reader;
+use super::sqlite::{NEW_DATABASE, SqliteStore};
+use super::{At, SavedDefinition, file, schema, team_json};
+
+/// The database's name.
+pub(super) const DATABASE: &str = "team.db";
+/// The name of the state as one file.
+pub(super) const TEAM_JSON: &str = "team.json";
+/// What the directories start with into which earlier teams are moved; a number follows.
+const ASIDE: &str = "old-";
+/// How many of these directories there can be.
+const MAX_ASIDE: u32 = 100_000;
+
+/// A directory that holds a team, or may come to hold one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    path: PathBuf,
+}
+
+/// What lies in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// It does not exist.
+    Absent,
+    /// Nothing.
+    Empty,
+    /// Nothing of ours.
+    Foreign,
+    /// A `team.json` alone.
+    TeamJson,
+    /// A `team.db`, most likely with a `team.json`.
+    Database,
+}
+
+/// What happens to an unfinished team where a fresh run is to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replace {
+    /// The fresh run is refused.
+    Never,
+    /// It is moved aside.
+    Unfinished,
+}
+
+/// An opened database.
+#[derive(Debug)]
+pub struct Opened {
+    /// The store, which holds the directory's lock.
+    pub store: SqliteStore,
+    /// Whether somebody else wrote the `team.json` beside it, which is not looked at.
+    pub team_json_differs: bool,
+}
+
+/// A created database.
+#[derive(Debug)]
+pub struct Created {
+    /// The store, which holds the directory's lock.
+    pub store: SqliteStore,
+    /// Where the team went that was there before.
+    pub moved_to: Option<PathBuf>,
+}
+
+impl Directory {
+    /// The directory at this path, which need not exist.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// The directory that an operator means: the path itself, or that of its `team.json`.
+    pub fn locate(path: &Path) -> Result<Self, StoreError> {
+        let meta = match std::fs::metadata(path) {
+            Ok(meta) => meta,
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Err(StoreError::Absent { path: path.into() });
+            }
+            Err(e) => return Err(StoreError::io(path, "open", e)),
+        };
+        if meta.is_dir() {
+            return Ok(Self::new(path));
+        }
+        if path.file_name().is_some_and(|name| name == TEAM_JSON) {
+            // A bare file name has an empty parent.
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            return Ok(Self::new(parent.unwrap_or(Path::new("."))));
+        }
+        Err(StoreError::NoTeam { path: path.into(), what: "it is a file of another name than `team.json`".into() })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of its `team.json`.
+    pub fn team_json(&self) -> PathBuf {
+        self.path.join(TEAM_JSON)
+    }
+
+    /// What lies in it.
+    pub fn content(&self) -> Result<Content, StoreError> {
+        let entries = match std::fs::read_dir(&self.path) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Content::Absent),
+            Err(e) => return Err(StoreError::io(&self.path, "open", e)),
+        };
+        let mut content = Content::Empty;
+        for entry in entries {
+            let name = entry.map_err(|e| StoreError::io(&self.path, "open", e))?.file_name();
+            match name.to_str() {
+                Some(DATABASE) => return Ok(Content::Database),
+                Some(TEAM_JSON) => content = Content::TeamJson,
+                Some(name) if is_leftover(name) => {}
+                _ if content == Content::Empty => content = Content::Foreign,
+                _ => {}
+            }
+        }
+        Ok(content)
+    }
+
+    /// What lies in it, if that is a team.
+    pub fn team(&self) -> Result<Content, StoreError> {
+        let none = |what: &str| Err(StoreError::NoTeam { path: self.path.clone(), what: what.into() });
+        match self.content()? {
+            Content::Absent => Err(StoreError::Absent { path: self.path.clone() }),
+            Content::Empty => none("the directory is empty"),
+            Content::Foreign => none("the directory holds neither `team.db` nor `team.json`"),
+            team @ (Content::TeamJson | Content::Database) => Ok(team),
+        }
+    }
+
+    /// The bytes of its `team.json`.
+    pub fn read_team_json(&self) -> Result<Vec<u8>, StoreError> {
+        let path = self.team_json();
+        let size = std::fs::metadata(&path).map(|meta| meta.len()).unwrap_or(0);
+        if size > team_json::MAX_BYTES {
+            let what = format!("it has {size} bytes, at most {} are read", team_json::MAX_BYTES);
+            return Err(StoreError::Corrupt { path, what });
+        }
+        file::read(&path)?.ok_or(StoreError::Absent { path })
+    }
+
+    /// Opens its database to go on with the run.
+    pub fn open(&self) -> Result<Opened, StoreError> {
+        let lock = Lock::take(&self.path)?;
+        let store = SqliteStore::open(lock, &self.path)?;
+        let team_json_differs = store.team_json_differs()?;
+        Ok(Opened { store, team_json_differs })
+    }
+
+    /// Makes a database of its `team.json`, whose bytes were read before and stand for `base`.
+    pub fn adopt(
+        &self,
+        bytes: &[u8],
+        base: &Environment,
+        definition: &SavedDefinition,
+    ) -> Result<SqliteStore, StoreError> {
+        let lock = Lock::take(&self.path)?;
+        if self.content()? == Content::Database {
+            // Another process did the same in the meantime, and its run may have gone on from there.
+            return Err(StoreError::Locked { path: self.path.clone(), pid: None });
+        }
+        let mut store = SqliteStore::create(lock, &self.path, base, definition)?;
+        store.know_team_json(bytes)?;
+        Ok(store)
+    }
+
+    /// Makes a database for a fresh run. What is finished makes room by itself, what is not only where `replace`
+    /// says so; either is moved aside.
+    pub fn create(
+        &self,
+        replace: Replace,
+        base: &Environment,
+        definition: &SavedDefinition,
+    ) -> Result<Created, StoreError> {
+        std::fs::create_dir_all(&self.path).map_err(|e| StoreError::io(&self.path, "create", e))?;
+        let lock = Lock::take(&self.path)?;
+        let moved_to = match self.content()? {
+            Content::Absent | Content::Empty | Content::Foreign => None,
+            Content::TeamJson | Content::Database if replace == Replace::Unfinished || self.is_finished()? => {
+                Some(self.move_aside()?)
+            }
+            Content::TeamJson | Content::Database => {
+                return Err(StoreError::Unfinished { path: self.path.clone() });
+            }
+        };
+        let store = SqliteStore::create(lock, &self.path, base, definition)?;
+        Ok(Created { store, moved_to })
+    }
+
+    /// Whether nothing would be left to do if the team here were resumed.
+    fn is_finished(&self) -> Result<bool, StoreError> {
+        if self.content()? != Content::Database {
+            return Ok(team_json::is_finished(&self.read_team_json()?));
+        }
+        let saved = Reader::open(self)?.load(&At::Head)?;
+        Ok(match saved.tail.last() {
+            // Mail that came later is not handled yet.
+            Some(last) => matches!(last.event, Event::RunEnded { status: Status::Done, .. }),
+            None => saved.base.status == Status::Done && saved.base.is_quiet(),
+        })
+    }
+
+    /// Moves the team here into a directory of its own.
+    fn move_aside(&self) -> Result<PathBuf, StoreError> {
+        let database = self.path.join(DATABASE);
+        if database.exists() {
+            match schema::recognise(&database) {
+                Err(e @ StoreError::Foreign { .. }) => return Err(e),
+                // Closing it brings the log into the database. Where that fails they are moved as they are.
+                _ => drop(Connection::open(&database).and_then(|conn| conn.close().map_err(|(_, e)| e))),
+            }
+        }
+        let aside = self.make_aside()?;
+        // The database comes after `team.json`: wherever this is cut off, one place holds the whole state.
+        for name in [TEAM_JSON, DATABASE, "team.db-wal", "team.db-shm"] {
+            match std::fs::rename(self.path.join(name), aside.join(name)) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(StoreError::io(&aside, "move to", e)),
+                _ => {}
+            }
+        }
+        file::sync_directory(&aside)?;
+        file::sync_directory(&self.path)?;
+        Ok(aside)
+    }
+
+    fn make_aside(&self) -> Result<PathBuf, StoreError> {
+        for n in 1..MAX_ASIDE {
+            let aside = self.path.join(format!("{ASIDE}{n}"));
+            match std::fs::create_dir(&aside) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(StoreError::io(&aside, "create", e)),
+                Ok(()) => return Ok(aside),
+            }
+        }
+        let e = std::io::Error::other(format!("there are {MAX_ASIDE} earlier teams already"));
+        Err(StoreError::io(&self.path, "move a team aside in", e))
+    }
+}
+
+/// Whether a name is of what we leave behind beside teams.
+fn is_leftover(name: &str) -> bool {
+    name == LOCK_FILE || name == ".team.json.new" || name.starts_with(NEW_DATABASE) || name.starts_with(ASIDE)
+}

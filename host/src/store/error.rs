@@ -1,0 +1,171 @@
+//! What can go wrong with a storage directory, and what to do about it. Each case is one that an operator meets.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+/// Why the storage directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is nothing at the path.
+    #[error("no saved team at `{}`: nothing is there; give a storage directory or its `team.json`", path.display())]
+    Absent {
+        /// The path.
+        path: PathBuf,
+    },
+    /// There is something else at the path.
+    #[error("no saved team at `{}`: {what}; give a storage directory or its `team.json`", path.display())]
+    NoTeam {
+        /// The path.
+        path: PathBuf,
+        /// What is there.
+        what: String,
+    },
+    /// A file has the name of one of ours and is none.
+    #[error("`{}` was not written by strata-host: {what}; choose another storage directory or move it away", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: String,
+    },
+    /// A later program wrote the file.
+    #[error(
+        "`{}` has schema version {found}, this program knows versions up to {known}; use the newer strata-host",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The latest version that is understood.
+        known: i64,
+    },
+    /// A file is damaged.
+    #[error(
+        "`{}` is damaged: {what}; move it away to go on from `team.json` beside it, or restore it from a backup",
+        path.display()
+    )]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        what: String,
+    },
+    /// Access is refused.
+    #[error("cannot {action} `{}`: {source}; give this user write access or work on a copy", path.display())]
+    Permission {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The disk is full.
+    #[error(
+        "cannot {action} `{}`: no space is left; what was saved before is intact, free some space and resume",
+        path.display()
+    )]
+    Full {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+    },
+    /// Another process works on the directory.
+    #[error("`{}` is in use by {}; wait for it to end or stop it", path.display(), holder(*pid))]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+        /// The process, where it said who it is.
+        pid: Option<u32>,
+    },
+    /// A fresh run would replace a team that is not finished.
+    #[error(
+        "`{0}` holds an unfinished team; resume it with `run --recover_path {0}`, or start anew with `--force`, \
+         which moves it aside",
+        path.display()
+    )]
+    Unfinished {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// No checkpoint has this name.
+    #[error("there is no checkpoint `{id}`{}", newest(last))]
+    NoCheckpoint {
+        /// The name.
+        id: String,
+        /// The newest there is.
+        last: Option<String>,
+    },
+    /// The machine failed in another way.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The database failed in another way.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+        /// Why it failed.
+        source: rusqlite::Error,
+    },
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".into(), |pid| format!("process {pid}"))
+}
+
+fn newest(last: &Option<String>) -> String {
+    match last {
+        Some(id) => format!("; the newest is `{id}`, and `checkpoints` lists all"),
+        None => "; the run has none yet".into(),
+    }
+}
+
+impl StoreError {
+    /// What an error of the file system means.
+    pub(super) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Self::Permission { path, action, source }
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path, action },
+            _ => Self::Io { path, action, source },
+        }
+    }
+
+    /// What an error of SQLite means.
+    pub(super) fn sqlite(path: &Path, action: &'static str, source: rusqlite::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::TypeMismatch) => {
+                Self::Corrupt { path, what: source.to_string() }
+            }
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                let source = io::Error::new(io::ErrorKind::PermissionDenied, source);
+                Self::Permission { path, action, source }
+            }
+            Some(ErrorCode::DiskFull) => Self::Full { path, action },
+            Some(_) => Self::Database { path, action, source },
+            // A row that does not have the columns or the types it was given: SQLite never saw a reason to complain.
+            None => Self::Corrupt { path, what: source.to_string() },
+        }
+    }
+
+    pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Self {
+        Self::Corrupt { path: path.to_path_buf(), what: what.into() }
+    }
+}

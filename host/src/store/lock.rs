@@ -1,0 +1,108 @@
+//! The lock of a storage directory: one process at a time. Readers do not take it.
+//!
+//! The system releases it when the process ends, however it ends, so a lock file left behind locks nothing.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::error::StoreError;
+
+/// The file's name.
+pub(super) const LOCK_FILE: &str = "team.lock";
+
+/// How often to start over when the holder removes its file just as we open it. Each time somebody else held the
+/// lock and let it go; more than a few in a row mean that the directory is in use.
+const ATTEMPTS: usize = 8;
+
+/// A held lock.
+#[derive(Debug)]
+pub struct Lock {
+    path: PathBuf,
+    /// Holds the lock for as long as it is open.
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock of a directory.
+    pub fn take(directory: &Path) -> Result<Self, StoreError> {
+        let path = directory.join(LOCK_FILE);
+        for _ in 0..ATTEMPTS {
+            let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+            let mut file = open.map_err(|e| StoreError::io(&path, "lock", e))?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => return Err(in_use(directory, &mut file)),
+                Err(e) => return Err(StoreError::io(&path, "lock", e.into())),
+            }
+            if is_at(&file, &path) {
+                sign(&mut file).map_err(|e| StoreError::io(&path, "write", e))?;
+                return Ok(Self { path, _file: file });
+            }
+        }
+        Err(StoreError::Locked { path: directory.to_path_buf(), pid: None })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // While the lock is still held: whoever waits for this file notices that it is gone. A file that cannot be
+        // removed does no harm.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Whether a file is still the one with this name: its former holder may have removed it before we had the lock.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
+        _ => false,
+    }
+}
+
+fn sign(file: &mut File) -> std::io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}
+
+fn in_use(directory: &Path, file: &mut File) -> StoreError {
+    let mut text = String::new();
+    // The longest pid has ten digits.
+    let read = file.take(16).read_to_string(&mut text);
+    let pid = read.ok().and_then(|_| text.trim().parse().ok());
+    StoreError::Locked { path: directory.to_path_buf(), pid }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_lock_names_the_holder() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = Lock::take(dir.path()).unwrap();
+        // flock belongs to the open file: a second one in the same process is refused like one of another process.
+        match Lock::take(dir.path()) {
+            Err(StoreError::Locked { pid, .. }) => assert_eq!(pid, Some(std::process::id())),
+            other => panic!("{other:?}"),
+        }
+        drop(held);
+        assert!(!dir.path().join(LOCK_FILE).exists());
+        Lock::take(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_lock_file_left_behind_locks_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(LOCK_FILE), "999999\n and more").unwrap();
+        let held = Lock::take(dir.path()).unwrap();
+        let text = std::fs::read_to_string(dir.path().join(LOCK_FILE)).unwrap();
+        assert_eq!(text, format!("{}\n", std::process::id()));
+        drop(held);
+    }
+}

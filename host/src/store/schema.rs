@@ -1,0 +1,108 @@
+//! The database's tables, its versions, and how a file is recognised as ours.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::error::StoreError;
+
+/// Marks our databases among all SQLite files: "STRT".
+const APPLICATION_ID: i32 = 0x5354_5254;
+
+/// What leads from one version to the next. Never changed, only added to: their count is the newest version.
+const MIGRATIONS: &[&str] = &["
+    -- Everything that happened, in order. `marks` is 1 for events that concern checkpoints.
+    CREATE TABLE event (
+        n INTEGER PRIMARY KEY,
+        line INTEGER NOT NULL,
+        lines INTEGER NOT NULL,
+        time_ms INTEGER NOT NULL,
+        marks INTEGER NOT NULL,
+        sum INTEGER NOT NULL,
+        body BLOB NOT NULL
+    ) STRICT;
+
+    -- How many events there are, and the checksum of the last: a file that lost its end is noticed.
+    CREATE TABLE head (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        events INTEGER NOT NULL,
+        sum INTEGER NOT NULL
+    ) STRICT;
+
+    -- The state after n events: the one the run started from (n = 0) and the newest that was saved.
+    CREATE TABLE snapshot (
+        n INTEGER PRIMARY KEY,
+        sum INTEGER NOT NULL,
+        body BLOB NOT NULL
+    ) STRICT;
+
+    -- The team file the run goes by.
+    CREATE TABLE definition (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        name TEXT NOT NULL,
+        base TEXT NOT NULL,
+        text TEXT NOT NULL,
+        sum INTEGER NOT NULL
+    ) STRICT;
+
+    -- The SHA-256 of the team.json that lies beside, and of the one that replaces it.
+    CREATE TABLE team_json (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        current TEXT NOT NULL,
+        next TEXT NOT NULL
+    ) STRICT;
+"];
+
+/// The version this program writes.
+pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
+
+/// Creates all tables in an empty database.
+pub(super) fn create(conn: &Connection) -> rusqlite::Result<()> {
+    conn.pragma_update(None, "application_id", APPLICATION_ID)?;
+    migrate(conn, 0)
+}
+
+/// Brings a database to the newest version. Call it within a transaction.
+pub(super) fn migrate(conn: &Connection, from: usize) -> rusqlite::Result<()> {
+    for migration in MIGRATIONS.iter().skip(from) {
+        conn.execute_batch(migration)?;
+    }
+    conn.pragma_update(None, "user_version", VERSION)
+}
+
+/// Makes sure that a file is a database of ours before SQLite touches it.
+pub(super) fn recognise(path: &Path) -> Result<(), StoreError> {
+    /// Where the header of an SQLite file keeps the application id.
+    const ID_AT: usize = 68;
+    const HEADER: usize = 100;
+    let foreign = |what: &str| StoreError::Foreign { path: path.to_path_buf(), what: what.into() };
+    let mut header = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(HEADER as u64).read_to_end(&mut header));
+    read.map_err(|e| StoreError::io(path, "read", e))?;
+    if header.is_empty() {
+        return Err(StoreError::corrupt(path, "it is empty"));
+    }
+    if header.len() < HEADER || !header.starts_with(b"SQLite format 3\0") {
+        return Err(foreign("it is no SQLite database"));
+    }
+    if header[ID_AT..ID_AT + 4] != APPLICATION_ID.to_be_bytes() {
+        return Err(foreign("it is the database of another program"));
+    }
+    Ok(())
+}
+
+/// The version of an open database, if this program can use it.
+pub(super) fn version(conn: &Connection, path: &Path) -> Result<usize, StoreError> {
+    let found: i64 = conn
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(|e| StoreError::sqlite(path, "open", e))?;
+    if found > VERSION {
+        return Err(StoreError::Newer { path: path.to_path_buf(), found, known: VERSION });
+    }
+    if found < 1 {
+        return Err(StoreError::corrupt(path, format!("its schema version is {found}")));
+    }
+    Ok(found as usize)
+}

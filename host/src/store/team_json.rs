@@ -1,0 +1,93 @@
+//! `team.json`: a state as one file, for people and other programs, and enough by itself to go on from.
+//!
+//! Its shape is that of MetaGPT's saved teams, whose own files are read too; everything new is under `strata`. Where
+//! the file lies is the storage directory's business.
+
+mod activation;
+mod export;
+mod import;
+mod layout;
+mod messages;
+mod metagpt;
+mod parse;
+mod place;
+mod roles;
+
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+use super::SavedDefinition;
+
+pub use export::export;
+pub use import::import;
+
+/// The largest file that is read. Its values take up to ten times as much memory.
+pub const MAX_BYTES: u64 = 256 << 20;
+
+/// What the name of the file's schema starts with; its version follows.
+const SCHEMA: &str = "strata.state/";
+/// The version that is written, and the newest that is read.
+const VERSION: u64 = 1;
+
+/// The names of open work: what `strata.components` calls the component a role chooses with.
+const THINK: &str = "think";
+
+/// Why a file cannot be gone on from.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImportError {
+    /// It is larger than what is read.
+    #[error("it has {bytes} bytes, at most {MAX_BYTES} are read")]
+    TooLarge {
+        /// Its size.
+        bytes: u64,
+    },
+    /// It is not JSON, or holds more than is read.
+    #[error("it is not a JSON document that can be read: {0}")]
+    Syntax(String),
+    /// It is JSON and holds no team.
+    #[error("it holds no saved team: {0}")]
+    NoTeam(&'static str),
+    /// A later program wrote it.
+    #[error(
+        "its schema `{SCHEMA}{found}` is newer than `{SCHEMA}{VERSION}`, the newest this program knows; use the newer \
+         strata-host"
+    )]
+    Newer {
+        /// The version of its schema.
+        found: u64,
+    },
+    /// A value is not what it has to be.
+    #[error("`{pointer}` {what}")]
+    Invalid {
+        /// Where, as a JSON pointer.
+        pointer: String,
+        /// What it is, and what it has to be.
+        what: String,
+    },
+    /// It is the state of another team.
+    #[error("it does not fit the team: {}", .0.join("; "))]
+    Misfit(
+        /// The differences.
+        Vec<String>,
+    ),
+}
+
+/// The team file that a `team.json` carries, if it does.
+pub fn saved_definition(bytes: &[u8]) -> Option<SavedDefinition> {
+    let file = parse::parse(bytes).ok()?;
+    let text = |name: &str| file.pointer("/strata/definition")?.get(name)?.as_str().map(String::from);
+    Some(SavedDefinition { name: text("name")?, base: text("base")?.into(), text: text("text")? })
+}
+
+/// Whether nothing would be left to do if the team in this file were resumed.
+pub fn is_finished(bytes: &[u8]) -> bool {
+    let Ok(file) = parse::parse(bytes) else { return false };
+    let done = file.pointer("/strata/status").and_then(Value::as_str) == Some("done");
+    let unread = |list: &Value| list.as_array().is_none_or(|list| !list.is_empty());
+    let buffers = file.pointer("/strata/buffers").and_then(Value::as_object);
+    done && !buffers.is_some_and(|buffers| buffers.values().any(unread))
+}

@@ -1,0 +1,155 @@
+//! Open work in the file: `strata.open` and the faults that belong to it. Everything is checked against the role, so
+//! that going on from it cannot reach for an action that does not exist.
+
+use strata_core::activation::{Activation, Addressed, Current, Done, Outgoing, Phase};
+use strata_core::environment::scope::{Change, Write};
+use strata_core::event::{HostCall, HostCallKind, Work};
+use strata_core::fault::{Fault, FaultKind, Hope};
+use strata_core::id::ActionId;
+use strata_core::json::Json;
+use strata_core::team::{Role, Task};
+
+use super::ImportError;
+use super::messages::Messages;
+use super::place::Place;
+
+type Read<T> = Result<T, ImportError>;
+
+/// Reads the open work of a role.
+pub(super) fn read(
+    role: &Role,
+    place: &Place<'_>,
+    strata: &Place<'_>,
+    messages: &mut Messages<'_>,
+) -> Read<Activation> {
+    place.object()?;
+    let last = role.actions.len() as i64 - 1;
+    let skipped = place.small("skipped")?;
+    let skipped = u16::try_from(skipped).map_err(|_| place.invalid("skips more actions than a role can have"))?;
+    let tasks = place.each("tasks", task)?;
+    let done = place.each("done", |item| read_done(role, tasks.len(), &item, messages))?;
+    let choices = place.each("choices", |choice| Ok(choice.whole(-1, last)? as i32))?;
+    if choices.len() > done.len() + 1 {
+        return Err(place.invalid("has more choices than work done by them"));
+    }
+    let messages_made: usize = done.iter().map(|done| 1 + done.emissions.len()).sum();
+    let mut activation = Activation {
+        opened: place.count("step")?,
+        news: messages.each(place, "news")?,
+        skipped,
+        choices,
+        tasks,
+        made: place.small("made")?.max(messages_made as u32),
+        done,
+        current: Current {
+            attempts: place.small("attempts")?,
+            failures: place.small("failures")?,
+            journal: place.each("journal", host_call)?,
+            keep: place.flag("keep")?,
+        },
+        phase: Phase::Ready,
+    };
+    let fault = fault(role, strata)?;
+    let phase = |word: &str| match (word, fault.clone()) {
+        ("ready", _) | ("failed", None) => Some(Phase::Ready),
+        ("running", _) => Some(Phase::Running),
+        ("resting", _) => Some(Phase::Resting),
+        ("failed", Some(fault)) => Some(Phase::Failed(fault)),
+        ("complete", _) => Some(Phase::Complete),
+        _ => None,
+    };
+    let phase = place.word("phase", phase)?.unwrap_or(Phase::Ready);
+    activation.phase = match (activation.work(role), phase) {
+        (None, _) => Phase::Complete,
+        (Some(_), Phase::Complete) => Phase::Ready,
+        (Some(_), phase) => phase,
+    };
+    Ok(activation)
+}
+
+/// The open fault of a role.
+fn fault(role: &Role, strata: &Place<'_>) -> Read<Option<Fault>> {
+    let Some(list) = strata.get("faults") else { return Ok(None) };
+    for place in list.items()? {
+        place.object()?;
+        if place.get_text("role")? == role.name {
+            let kind = place.word("kind", FaultKind::from_name)?;
+            let hope = if place.flag("retryable")? { Hope::Retryable } else { Hope::Final };
+            return Ok(Some(Fault {
+                kind: kind.ok_or_else(|| place.invalid("says no `kind`"))?,
+                hope,
+                message: place.get_text("message")?,
+                backtrace: place.texts("backtrace")?.unwrap_or_default(),
+                log: place.texts("log")?.unwrap_or_default(),
+            }));
+        }
+    }
+    Ok(None)
+}
+
+fn task(place: Place<'_>) -> Read<Task> {
+    place.object()?;
+    Ok(Task {
+        text: place.get_text("text")?,
+        action: place.get("action").map(|action| action.text().map(String::from)).transpose()?,
+    })
+}
+
+fn read_done(role: &Role, tasks: usize, place: &Place<'_>, messages: &mut Messages<'_>) -> Read<Done> {
+    place.object()?;
+    let work = place.word("work", |name| work(role, tasks, name))?;
+    let output = place.get("output").ok_or_else(|| place.invalid("has no `output`"))?;
+    Ok(Done {
+        work: work.ok_or_else(|| place.invalid("does not say what `work` it was"))?,
+        output: outgoing(&output, messages)?,
+        emissions: place.each("emissions", |emission| outgoing(&emission, messages))?,
+        writes: place.each("writes", write)?,
+    })
+}
+
+/// The work with this name, if the role has such work.
+fn work(role: &Role, tasks: usize, name: &str) -> Option<Work> {
+    let mut parts = name.split('/');
+    let work = match parts.next()? {
+        "plan" => Work::Plan,
+        "act" => {
+            let action = parts.next()?.parse().ok().map(ActionId)?;
+            let task =
+                parts.next().map(|task| task.parse().ok()).map_or(Some(None), |task: Option<u32>| task.map(Some))?;
+            let known = action.index() < role.actions.len() && task.is_none_or(|task| (task as usize) < tasks);
+            known.then_some(Work::Act { action, task })?
+        }
+        _ => return None,
+    };
+    parts.next().is_none().then_some(work)
+}
+
+fn outgoing(place: &Place<'_>, messages: &mut Messages<'_>) -> Read<Outgoing> {
+    place.object()?;
+    let message = place.get("message").ok_or_else(|| place.invalid("names no `message`"))?;
+    let addressed = if place.flag("addressed")? { Addressed::Named } else { Addressed::Open };
+    Ok(Outgoing { message: messages.at(&message)?, addressed })
+}
+
+fn write(place: Place<'_>) -> Read<Write> {
+    place.object()?;
+    // A value may be `null`, which elsewhere is as good as missing.
+    let change = match (place.flag("delete")?, place.get("set")) {
+        (true, _) => Change::Delete,
+        (false, Some(value)) => Change::Set(value.json()?),
+        (false, None) => Change::Set(Json::null()),
+    };
+    Ok(Write { scope: place.get_text("scope")?, key: place.get_text("key")?, change })
+}
+
+fn host_call(place: Place<'_>) -> Read<HostCall> {
+    place.object()?;
+    let kinds = [HostCallKind::Llm, HostCallKind::Clock, HostCallKind::Random];
+    let kind = place.word("kind", |name| kinds.into_iter().find(|kind| kind.name() == name))?;
+    Ok(HostCall {
+        kind: kind.ok_or_else(|| place.invalid("says no `kind`"))?,
+        request: place.get_text("request")?,
+        response: place.get("response").map_or(Ok(Json::null()), |response| response.json())?,
+        cost: place.dollars("cost")?.unwrap_or_default(),
+    })
+}

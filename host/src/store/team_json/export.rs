@@ -1,0 +1,311 @@
+//! From a state to the file. The same state gives the same bytes; names and order of fields are in `layout`.
+
+use std::collections::BTreeMap;
+
+use strata_core::activation::{Activation, Addressed, Done, Phase};
+use strata_core::environment::scope::{Change, Scope};
+use strata_core::environment::{Environment, MessageRef};
+use strata_core::event::{CallPolicy, HostCall, Work};
+use strata_core::fault::{Fault, Hope};
+use strata_core::id::{ActionId, Part, RoleId, Slot};
+use strata_core::money::Usd;
+use strata_core::stepper::slot;
+use strata_core::team::{React, Team};
+
+use super::layout::{self, Document, More, Ordered, Text};
+use super::place::child;
+use super::{SCHEMA, SavedDefinition, THINK, VERSION};
+
+/// The text of the file.
+pub fn export(team: &Team, env: &Environment, definition: &SavedDefinition) -> String {
+    let exporter = Exporter { team, env, foreign: group(env) };
+    let mut text =
+        serde_json::to_string_pretty(&exporter.file(definition)).expect("all keys are texts, and memory takes all");
+    text.push('\n');
+    text
+}
+
+struct Exporter<'a> {
+    team: &'a Team,
+    env: &'a Environment,
+    /// Fields of other programs by the pointer of the object they belong to.
+    foreign: BTreeMap<String, More>,
+}
+
+/// Sorts fields of other programs by the objects they belong to.
+fn group(env: &Environment) -> BTreeMap<String, More> {
+    let mut groups: BTreeMap<String, More> = BTreeMap::new();
+    for (pointer, value) in &env.foreign {
+        if let Some((above, name)) = pointer.rsplit_once('/') {
+            let name = name.replace("~1", "/").replace("~0", "~");
+            groups.entry(above.into()).or_default().insert(name, value.value());
+        }
+    }
+    groups
+}
+
+impl<'a> Exporter<'a> {
+    fn file(&'a self, definition: &'a SavedDefinition) -> layout::File<'a> {
+        let env = layout::Env {
+            desc: &self.team.desc,
+            roles: self.by_role(|id| Some(self.role(id))),
+            history: self.memory(self.env.history.iter().copied(), "/env/history"),
+            more: self.more("/env"),
+        };
+        let investment = self.env.budget.map_or(0.0, Usd::dollars);
+        layout::File { env, investment, idea: &self.env.idea, strata: self.strata(definition), more: self.more("") }
+    }
+
+    /// Something for each role, in order.
+    fn by_role<T>(&'a self, make: impl Fn(RoleId) -> Option<T>) -> Ordered<'a, T> {
+        let named = |id| make(id).map(|made| (self.team.role(id).name.as_str(), made));
+        Ordered(self.team.role_ids().filter_map(named).collect())
+    }
+
+    fn more(&self, pointer: &str) -> More {
+        self.foreign.get(pointer).cloned().unwrap_or_default()
+    }
+
+    fn text(&self, id: MessageRef) -> Text<'_> {
+        Text(self.env.message(id))
+    }
+
+    fn id(&self, id: MessageRef) -> &str {
+        &self.env.message(id).id.0
+    }
+
+    fn memory(&self, ids: impl Iterator<Item = MessageRef>, pointer: &str) -> layout::Memory<'_> {
+        let storage: Vec<Text<'_>> = ids.map(|id| self.text(id)).collect();
+        let mut index: BTreeMap<&str, Vec<Text<'_>>> = BTreeMap::new();
+        for text in storage.iter().filter(|text| !text.0.cause_by.is_empty()) {
+            index.entry(&text.0.cause_by).or_default().push(*text);
+        }
+        layout::Memory { storage, index, ignore_id: false, more: self.more(pointer) }
+    }
+
+    fn role(&self, id: RoleId) -> layout::Role<'_> {
+        let role = self.team.role(id);
+        let at = child("/env/roles", &role.name);
+        let mut more = self.more(&at);
+        let action = |(i, action): (usize, &'a strata_core::team::Action)| layout::Action {
+            name: &action.name,
+            more: self.more(&format!("{at}/actions/{i}")),
+        };
+        let (react_mode, max_react_loop) = mode(role.react);
+        let state = self.env.role(id).activation.as_ref().map_or(-1, |activation| self.index(id, activation));
+        layout::Role {
+            name: &role.name,
+            profile: &role.profile,
+            goal: &role.goal,
+            constraints: &role.constraints,
+            desc: &role.desc,
+            is_human: more.remove("is_human").unwrap_or(false.into()),
+            role_id: more.remove("role_id").unwrap_or("".into()),
+            states: role.actions.iter().enumerate().map(|(i, a)| format!("{i}. {}", a.name)).collect(),
+            actions: self.team.role(id).actions.iter().enumerate().map(action).collect(),
+            rc: layout::Context {
+                memory: self.memory(self.env.memory(id), &format!("{at}/rc/memory")),
+                state,
+                watch: role.watch.iter().map(String::as_str).collect(),
+                react_mode,
+                max_react_loop,
+                more: self.more(&format!("{at}/rc")),
+            },
+            addresses: &role.addresses,
+            recovered: state >= 0,
+            latest_observed_msg: self.env.role(id).latest.map(|latest| self.text(latest)),
+            more,
+        }
+    }
+
+    /// The index of the action that a role is at; -1 for a choice and when nothing is left to do.
+    fn index(&self, id: RoleId, activation: &Activation) -> i64 {
+        match activation.work(self.team.role(id)) {
+            Some(Work::Act { action, .. }) => i64::from(action.0),
+            Some(Work::Plan) => 0,
+            Some(Work::Think { .. }) | None => -1,
+        }
+    }
+
+    fn strata(&'a self, definition: &'a SavedDefinition) -> layout::Strata<'a> {
+        let env = self.env;
+        let open = |id: RoleId| env.role(id).activation.as_ref().map(|activation| self.open(activation));
+        let dead = |dead: &'a strata_core::environment::DeadLetter| layout::DeadLetter {
+            message: self.id(dead.message),
+            to: &dead.to,
+        };
+        layout::Strata {
+            schema: format!("{SCHEMA}{VERSION}"),
+            run_id: &env.run.0,
+            checkpoint: env.checkpoint.as_ref().map(|id| id.0.as_str()),
+            parent: env.parent.as_ref().map(|id| id.0.as_str()),
+            status: env.status.name(),
+            step: env.step,
+            step_open: env.open,
+            checkpoints: env.checkpoints,
+            sent: env.sent,
+            calls: policy_name(env.calls),
+            faults: env.failed().filter_map(|(id, activation)| self.fault(id, activation)).collect(),
+            open: self.by_role(open),
+            buffers: self.by_role(|id| Some(env.buffer(id).map(|message| self.id(message)).collect())),
+            joins: BTreeMap::new(),
+            requests: Vec::new(),
+            state: layout::State {
+                env: env.shared.iter().map(|(name, scope)| (name.as_str(), values(scope))).collect(),
+                role: self.by_role(|id| Some(&env.role(id).scope).filter(|scope| !scope.is_empty()).map(values)),
+            },
+            components: env.components.iter().map(|(at, digest)| (slot_name(self.team, *at), &*digest.0)).collect(),
+            budget: layout::Budget { total: env.spent.dollars(), max: env.budget.map(Usd::dollars) },
+            dead_letters: env.dead_letters.iter().map(dead).collect(),
+            shape: &env.shape,
+            definition: Some(layout::Definition {
+                name: &definition.name,
+                base: definition.base.to_string_lossy().into(),
+                text: &definition.text,
+            }),
+            messages: self.messages(),
+            more: self.more("/strata"),
+        }
+    }
+
+    /// All messages that something refers to. Those of calls that were taken back are referred to by nothing.
+    fn messages(&self) -> BTreeMap<&str, Text<'_>> {
+        let env = self.env;
+        let mut ids: Vec<MessageRef> = env.history.clone();
+        ids.extend(env.dead_letters.iter().map(|dead| dead.message));
+        for id in self.team.role_ids() {
+            ids.extend(env.memory(id));
+            ids.extend(env.buffer(id));
+            ids.extend(env.role(id).latest);
+            let done = env.role(id).activation.iter().flat_map(|activation| &activation.done);
+            ids.extend(done.flat_map(|done| done.emissions.iter().map(|outgoing| outgoing.message)));
+        }
+        ids.into_iter().map(|id| (self.id(id), self.text(id))).collect()
+    }
+
+    fn fault(&self, id: RoleId, activation: &'a Activation) -> Option<layout::Fault<'_>> {
+        let Phase::Failed(Fault { kind, hope, message, backtrace, log }) = &activation.phase else { return None };
+        let role = self.team.role(id);
+        let work = activation.work(role)?;
+        let action = match work {
+            Work::Think { .. } => THINK,
+            Work::Plan => &role.actions[0].name,
+            Work::Act { action, .. } => &role.action(action).name,
+        };
+        let digest = slot(role, id, work).and_then(|slot| self.env.components.get(&slot));
+        Some(layout::Fault {
+            role: &role.name,
+            index: self.index(id, activation),
+            action,
+            kind: kind.name(),
+            attempt: activation.current.attempts,
+            message,
+            step: activation.opened,
+            digest: digest.map(|digest| digest.0.as_str()),
+            backtrace,
+            log,
+            retryable: *hope == Hope::Retryable,
+        })
+    }
+
+    fn open(&self, activation: &'a Activation) -> layout::Open<'_> {
+        let current = &activation.current;
+        layout::Open {
+            step: activation.opened,
+            phase: phase_name(&activation.phase),
+            news: activation.news.iter().map(|id| self.id(*id)).collect(),
+            skipped: activation.skipped,
+            choices: &activation.choices,
+            tasks: &activation.tasks,
+            done: activation.done.iter().map(|done| self.done(done)).collect(),
+            made: activation.made,
+            attempts: current.attempts,
+            failures: current.failures,
+            journal: current.journal.iter().map(host_call).collect(),
+            keep: current.keep,
+        }
+    }
+
+    fn done(&self, done: &'a Done) -> layout::Done<'_> {
+        let outgoing = |outgoing: &strata_core::activation::Outgoing| layout::Outgoing {
+            message: self.id(outgoing.message),
+            addressed: outgoing.addressed == Addressed::Named,
+        };
+        let write = |write: &'a strata_core::environment::scope::Write| {
+            let (set, delete) = match &write.change {
+                Change::Set(value) => (Some(Document(value)), false),
+                Change::Delete => (None, true),
+            };
+            layout::Write { scope: &write.scope, key: &write.key, set, delete }
+        };
+        layout::Done {
+            work: work_name(done.work),
+            output: outgoing(&done.output),
+            emissions: done.emissions.iter().map(outgoing).collect(),
+            writes: done.writes.iter().map(write).collect(),
+        }
+    }
+}
+
+fn host_call(call: &HostCall) -> layout::HostCall<'_> {
+    layout::HostCall {
+        kind: call.kind.name(),
+        request: &call.request,
+        response: Document(&call.response),
+        cost: call.cost.dollars(),
+    }
+}
+
+fn values(scope: &Scope) -> BTreeMap<&str, Document<'_>> {
+    scope.iter().map(|(key, value)| (key.as_str(), Document(value))).collect()
+}
+
+/// The name of a react mode, and its loop limit.
+pub(super) fn mode(react: React) -> (&'static str, u32) {
+    match react {
+        React::ByOrder => ("by_order", 1),
+        React::Choose { max_loop, .. } => ("react", max_loop),
+        React::PlanAndAct => ("plan_and_act", 1),
+    }
+}
+
+/// The name of a component's place.
+pub(super) fn slot_name(team: &Team, slot: Slot) -> String {
+    let role = team.role(slot.role);
+    match slot.part {
+        Part::Action(action) => format!("{}/{}", role.name, role.action(action).name),
+        // An action may have that name, too.
+        Part::Think if role.actions.iter().any(|action| action.name == THINK) => format!("{}/<{THINK}>", role.name),
+        Part::Think => format!("{}/{THINK}", role.name),
+    }
+}
+
+/// The name of some work: `think/ROUND`, `plan`, `act/INDEX`, or `act/INDEX/TASK`.
+pub(super) fn work_name(work: Work) -> String {
+    match work {
+        Work::Think { round } => format!("think/{round}"),
+        Work::Plan => "plan".into(),
+        Work::Act { action: ActionId(index), task: None } => format!("act/{index}"),
+        Work::Act { action: ActionId(index), task: Some(task) } => format!("act/{index}/{task}"),
+    }
+}
+
+/// The name of a phase.
+pub(super) fn phase_name(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::Ready => "ready",
+        Phase::Running => "running",
+        Phase::Resting => "resting",
+        Phase::Failed(_) => "failed",
+        Phase::Complete => "complete",
+    }
+}
+
+/// The name of a policy, as `--calls` takes it.
+pub(super) fn policy_name(policy: CallPolicy) -> &'static str {
+    match policy {
+        CallPolicy::Auto => "auto",
+        CallPolicy::Reuse => "reuse",
+        CallPolicy::Fresh => "fresh",
+    }
+}

@@ -1,0 +1,254 @@
+//! From the file to a state: what concerns the whole team. Roles are read in `roles`, their open work in
+//! `activation`, what other programs leave out is made up for in `metagpt`.
+//!
+//! The file may have been edited or written by another program. What it says is taken where it can be; what cannot be
+//! is refused with its place; nothing in it is ever executed or used as a path.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use strata_core::environment::scope::Scope;
+use strata_core::environment::{DeadLetter, Environment, RoleState};
+use strata_core::event::{CallPolicy, Status};
+use strata_core::id::{CheckpointId, Digest, RoleId, Slot};
+use strata_core::json::Json;
+use strata_core::message::IDEA_LABEL;
+use strata_core::shape::Shape;
+use strata_core::team::Team;
+
+use super::export::{policy_name, slot_name};
+use super::messages::{Labels, Messages};
+use super::place::{Place, child};
+use super::{ImportError, SCHEMA, VERSION, metagpt, parse, roles};
+use crate::store::file::hash;
+
+/// The fields that are understood; others are kept as they are.
+const FILE: &[&str] = &["env", "investment", "idea", "strata"];
+const ENV: &[&str] = &["desc", "roles", "history"];
+const MEMORY: &[&str] = &["storage", "index", "ignore_id"];
+const STRATA: &[&str] = &[
+    "schema",
+    "run_id",
+    "checkpoint",
+    "parent",
+    "status",
+    "step",
+    "step_open",
+    "checkpoints",
+    "sent",
+    "calls",
+    "faults",
+    "open",
+    "buffers",
+    "joins",
+    "requests",
+    "state",
+    "components",
+    "budget",
+    "dead_letters",
+    "shape",
+    "definition",
+    "messages",
+];
+
+/// The parts of the file.
+#[derive(Clone, Copy)]
+pub(super) struct File<'a> {
+    /// All of it.
+    pub whole: Place<'a>,
+    /// The part in MetaGPT's shape.
+    pub env: Place<'a>,
+    /// The roles in it.
+    pub roles: Place<'a>,
+    /// Our own part; a file of another program has none.
+    pub strata: Option<Place<'a>>,
+}
+
+/// Fields of other programs, by where they are written back.
+pub(super) type Foreign = BTreeMap<String, Json>;
+
+/// Reads the state of a team. It fits the team, or it is refused.
+pub fn import(team: &Team, bytes: &[u8]) -> Result<Environment, ImportError> {
+    let document = parse::parse(bytes)?;
+    let whole = Place::root(&document);
+    if !document.is_object() {
+        return Err(ImportError::NoTeam("it is not an object"));
+    }
+    let strata = whole.get_object("strata")?;
+    check_version(strata.as_ref())?;
+    let env = whole.get_object("env")?.ok_or(ImportError::NoTeam("`/env` is missing"))?;
+    let roles = env.get_object("roles")?.ok_or(ImportError::NoTeam("`/env/roles` is missing"))?;
+    let file = File { whole, env, roles, strata };
+    let named = roles::find(team, &file)?;
+    roles::check_shape(team, &file, &named)?;
+    let places: Vec<&Place<'_>> = team.roles.iter().filter_map(|role| named.get(role.name.as_str())).collect();
+    assert_eq!(places.len(), team.roles.len(), "a file that fits the team has all of its roles");
+
+    let mut env = Environment::new(team);
+    match &file.strata {
+        Some(strata) => header(team, &file.whole, strata, &mut env)?,
+        None => foreign_header(&file, bytes, &mut env)?,
+    }
+    contents(team, &file, &places, &mut env)?;
+    unknown(team, &file, &places, &mut env.foreign)?;
+    Ok(env)
+}
+
+fn check_version(strata: Option<&Place<'_>>) -> Result<(), ImportError> {
+    let Some(schema) = strata.and_then(|strata| strata.get("schema")) else { return Ok(()) };
+    let version = schema.text()?.strip_prefix(SCHEMA).and_then(|version| version.parse().ok());
+    match version {
+        Some(found) if found > VERSION => Err(ImportError::Newer { found }),
+        Some(1..) => Ok(()),
+        _ => Err(schema.invalid(format!("is not the name of a schema, e.g. `{SCHEMA}{VERSION}`"))),
+    }
+}
+
+/// What our own part says about the run.
+fn header(team: &Team, whole: &Place<'_>, strata: &Place<'_>, env: &mut Environment) -> Result<(), ImportError> {
+    let id = |name: &str| -> Result<_, ImportError> {
+        Ok(strata.get(name).map(|place| place.text()).transpose()?.map(CheckpointId::from))
+    };
+    env.run = strata.get_text("run_id")?.as_str().into();
+    env.idea = whole.get_text("idea")?;
+    env.status = strata.word("status", Status::from_name)?.unwrap_or(Status::Running);
+    env.step = strata.count("step")?;
+    env.open = strata.flag("step_open")?;
+    env.checkpoint = id("checkpoint")?;
+    env.parent = id("parent")?;
+    env.checkpoints = strata.count("checkpoints")?;
+    env.sent = strata.count("sent")?;
+    let policies = [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh];
+    let policy = |name: &str| policies.into_iter().find(|policy| policy_name(*policy) == name);
+    env.calls = strata.word("calls", policy)?.unwrap_or_default();
+    if let Some(budget) = strata.get_object("budget")? {
+        env.spent = budget.dollars("total")?.unwrap_or_default();
+        env.budget = budget.dollars("max")?;
+    }
+    if let Some(components) = strata.get_object("components")? {
+        for slot in slots(team) {
+            let name = slot_name(team, slot);
+            if let Some(digest) = components.get(&name) {
+                env.components.insert(slot, Digest::from(digest.text()?));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a file of another program says about the run. It gets a name that is the same each time it is read.
+fn foreign_header(file: &File<'_>, bytes: &[u8], env: &mut Environment) -> Result<(), ImportError> {
+    /// So many digits of a hash tell the runs of one operator apart.
+    const DIGITS: usize = 16;
+    env.run = format!("imported-{}", &hash(bytes)[..DIGITS]).as_str().into();
+    env.idea = file.whole.get_text("idea")?;
+    env.budget = file.whole.dollars("investment")?.filter(|max| max.0 > 0);
+    Ok(())
+}
+
+/// All places of a team where components can be.
+fn slots(team: &Team) -> impl Iterator<Item = Slot> {
+    use strata_core::id::{ActionId, Part};
+    team.role_ids().flat_map(|role| {
+        let actions = (0..team.role(role).actions.len()).map(|i| Part::Action(ActionId(i as u16)));
+        actions.chain([Part::Think]).map(move |part| Slot { role, part })
+    })
+}
+
+/// What the team holds: messages, state, and what each role is at.
+fn contents(team: &Team, file: &File<'_>, places: &[&Place<'_>], env: &mut Environment) -> Result<(), ImportError> {
+    let strata = file.strata.as_ref();
+    let list = strata.map(|strata| strata.get_object("messages")).transpose()?.flatten();
+    let labels = if strata.is_some() { Labels::default() } else { labels(team) };
+    let mut messages = Messages::read(env, list, labels)?;
+    let history = match file.env.get("history") {
+        Some(history) if history.value().is_object() => messages.each(&history, "storage")?,
+        _ => Vec::new(),
+    };
+    let dead_letters = match strata {
+        Some(strata) => strata.each("dead_letters", |dead| {
+            let message = dead.get("message").ok_or_else(|| dead.invalid("names no `message`"))?;
+            Ok(DeadLetter { message: messages.at(&message)?, to: dead.get_text("to")? })
+        })?,
+        None => Vec::new(),
+    };
+    let read = |(id, place): (RoleId, &&Place<'_>)| roles::read(team.role(id), place, strata, &mut messages);
+    let mut states: Vec<RoleState> = team.role_ids().zip(places).map(read).collect::<Result<_, _>>()?;
+    if strata.is_none_or(|strata| strata.get("open").is_none()) {
+        let step = metagpt::free_step(messages.ids());
+        for ((id, place), state) in team.role_ids().zip(places).zip(&mut states) {
+            metagpt::reopen(team.role(id), place, (step, state), &mut messages)?;
+        }
+        env.step = env.step.max(step);
+    }
+    (env.roles, env.history, env.dead_letters) = (states, history, dead_letters);
+    let Some(state) = strata.map(|strata| strata.get_object("state")).transpose()?.flatten() else { return Ok(()) };
+    if let Some(shared) = state.get_object("env")? {
+        for (name, place) in shared.fields()? {
+            env.shared.insert(name.into(), scope(&place)?);
+        }
+    }
+    if let Some(own) = state.get_object("role")? {
+        for id in team.role_ids() {
+            if let Some(place) = own.get(&team.role(id).name) {
+                env.roles[id.index()].scope = scope(&place)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn scope(place: &Place<'_>) -> Result<Scope, ImportError> {
+    place.fields()?.map(|(key, value)| Ok((key.into(), value.json()?))).collect()
+}
+
+/// The labels a team knows.
+fn labels(team: &Team) -> Labels {
+    let actions = team.roles.iter().flat_map(|role| role.actions.iter().map(|action| action.name.clone()));
+    let watched = team.roles.iter().flat_map(|role| role.watch.iter().cloned());
+    Labels(actions.chain(watched).chain([IDEA_LABEL.into()]).collect())
+}
+
+/// Keeps what is not understood.
+fn unknown(team: &Team, file: &File<'_>, places: &[&Place<'_>], foreign: &mut Foreign) -> Result<(), ImportError> {
+    keep(&file.whole, "", FILE, foreign)?;
+    keep(&file.env, "/env", ENV, foreign)?;
+    if let Some(strata) = &file.strata {
+        keep(strata, "/strata", STRATA, foreign)?;
+    }
+    match file.env.get("history") {
+        Some(history) if history.value().is_object() => keep(&history, "/env/history", MEMORY, foreign)?,
+        // Older files have the history as a text.
+        Some(history) if history.value().as_str().is_some_and(|text| !text.is_empty()) => {
+            foreign.insert("/env/history/text".into(), history.json()?);
+        }
+        _ => {}
+    }
+    for (role, place) in team.roles.iter().zip(places) {
+        let at = child("/env/roles", &role.name);
+        roles::unknown(place, &at, foreign)?;
+    }
+    Ok(())
+}
+
+/// Keeps the fields of an object that are not among the known ones.
+pub(super) fn keep(place: &Place<'_>, pointer: &str, known: &[&str], foreign: &mut Foreign) -> Result<(), ImportError> {
+    for (name, field) in place.fields()?.filter(|(name, _)| !known.contains(name)) {
+        foreign.insert(child(pointer, name), field.json()?);
+    }
+    Ok(())
+}
+
+/// What our own part says about the shape of the team.
+pub(super) fn saved_shape(file: &File<'_>) -> Result<Option<Shape>, ImportError> {
+    let Some(shape) = file.strata.as_ref().and_then(|strata| strata.get("shape").map(|shape| shape.value().clone()))
+    else {
+        return Ok(None);
+    };
+    let read = serde_json::from_value::<Shape>(Value::clone(&shape));
+    read.map(Some).map_err(|e| ImportError::Invalid {
+        pointer: "/strata/shape".into(),
+        what: format!("is not the shape of a team: {e}"),
+    })
+}

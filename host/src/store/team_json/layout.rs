@@ -1,0 +1,258 @@
+//! The file as it is written: names and order of its fields. What goes into them is decided in `export`.
+
+use std::collections::BTreeMap;
+
+use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
+use serde_json::Value;
+
+use strata_core::json::Json;
+use strata_core::message::{Hop, Message};
+use strata_core::shape::Shape;
+
+/// Fields of other programs, which go back to where they were read.
+pub(super) type More = BTreeMap<String, Value>;
+
+/// The whole file.
+#[derive(serde::Serialize)]
+pub(super) struct File<'a> {
+    pub env: Env<'a>,
+    pub investment: f64,
+    pub idea: &'a str,
+    pub strata: Strata<'a>,
+    #[serde(flatten)]
+    pub more: More,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Env<'a> {
+    pub desc: &'a str,
+    pub roles: Ordered<'a, Role<'a>>,
+    pub history: Memory<'a>,
+    #[serde(flatten)]
+    pub more: More,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Role<'a> {
+    pub name: &'a str,
+    pub profile: &'a str,
+    pub goal: &'a str,
+    pub constraints: &'a str,
+    pub desc: &'a str,
+    pub is_human: Value,
+    pub role_id: Value,
+    pub states: Vec<String>,
+    pub actions: Vec<Action<'a>>,
+    pub rc: Context<'a>,
+    pub addresses: &'a [String],
+    pub recovered: bool,
+    pub latest_observed_msg: Option<Text<'a>>,
+    #[serde(flatten)]
+    pub more: More,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Action<'a> {
+    pub name: &'a str,
+    #[serde(flatten)]
+    pub more: More,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Context<'a> {
+    pub memory: Memory<'a>,
+    pub state: i64,
+    pub watch: Vec<&'a str>,
+    pub react_mode: &'static str,
+    pub max_react_loop: u32,
+    #[serde(flatten)]
+    pub more: More,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Memory<'a> {
+    pub storage: Vec<Text<'a>>,
+    pub index: BTreeMap<&'a str, Vec<Text<'a>>>,
+    pub ignore_id: bool,
+    #[serde(flatten)]
+    pub more: More,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Strata<'a> {
+    pub schema: String,
+    pub run_id: &'a str,
+    pub checkpoint: Option<&'a str>,
+    pub parent: Option<&'a str>,
+    pub status: &'static str,
+    pub step: u64,
+    pub step_open: bool,
+    pub checkpoints: u64,
+    pub sent: u64,
+    pub calls: &'static str,
+    pub faults: Vec<Fault<'a>>,
+    pub open: Ordered<'a, Open<'a>>,
+    pub buffers: Ordered<'a, Vec<&'a str>>,
+    pub joins: BTreeMap<&'a str, ()>,
+    pub requests: Vec<()>,
+    pub state: State<'a>,
+    pub components: BTreeMap<String, &'a str>,
+    pub budget: Budget,
+    pub dead_letters: Vec<DeadLetter<'a>>,
+    pub shape: &'a Shape,
+    pub definition: Option<Definition<'a>>,
+    pub messages: BTreeMap<&'a str, Text<'a>>,
+    #[serde(flatten)]
+    pub more: More,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Fault<'a> {
+    pub role: &'a str,
+    pub index: i64,
+    pub action: &'a str,
+    pub kind: &'static str,
+    pub attempt: u32,
+    pub message: &'a str,
+    pub step: u64,
+    pub digest: Option<&'a str>,
+    pub backtrace: &'a [String],
+    pub log: &'a [String],
+    pub retryable: bool,
+}
+
+/// Open work.
+#[derive(serde::Serialize)]
+pub(super) struct Open<'a> {
+    pub step: u64,
+    pub phase: &'static str,
+    pub news: Vec<&'a str>,
+    pub skipped: u16,
+    pub choices: &'a [i32],
+    pub tasks: &'a [strata_core::team::Task],
+    pub done: Vec<Done<'a>>,
+    pub made: u32,
+    pub attempts: u32,
+    pub failures: u32,
+    pub journal: Vec<HostCall<'a>>,
+    pub keep: bool,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Done<'a> {
+    pub work: String,
+    pub output: Outgoing<'a>,
+    pub emissions: Vec<Outgoing<'a>>,
+    pub writes: Vec<Write<'a>>,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Outgoing<'a> {
+    pub message: &'a str,
+    pub addressed: bool,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Write<'a> {
+    pub scope: &'a str,
+    pub key: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set: Option<Document<'a>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub delete: bool,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct HostCall<'a> {
+    pub kind: &'static str,
+    pub request: &'a str,
+    pub response: Document<'a>,
+    pub cost: f64,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct State<'a> {
+    pub env: BTreeMap<&'a str, BTreeMap<&'a str, Document<'a>>>,
+    pub role: Ordered<'a, BTreeMap<&'a str, Document<'a>>>,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Budget {
+    pub total: f64,
+    pub max: Option<f64>,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct DeadLetter<'a> {
+    pub message: &'a str,
+    pub to: &'a str,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Definition<'a> {
+    pub name: &'a str,
+    pub base: String,
+    pub text: &'a str,
+}
+
+/// An object whose fields have an order that is not that of their names: the order of the roles.
+pub(super) struct Ordered<'a, T>(pub Vec<(&'a str, T)>);
+
+impl<T: Serialize> Serialize for Ordered<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+/// A JSON document as a part of the file.
+pub(super) struct Document<'a>(pub &'a Json);
+
+impl Serialize for Document<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.value().serialize(serializer)
+    }
+}
+
+/// A message.
+#[derive(Clone, Copy)]
+pub(super) struct Text<'a>(pub &'a Message);
+
+impl Serialize for Text<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Message { id, content, instruct, role, cause_by, sent_from, send_to, meta, route } = self.0;
+        let mut out = serializer.serialize_struct("Message", 9)?;
+        out.serialize_field("id", id)?;
+        out.serialize_field("content", content)?;
+        out.serialize_field("instruct_content", &instruct.as_ref().map(Instruct))?;
+        out.serialize_field("role", role)?;
+        out.serialize_field("cause_by", cause_by)?;
+        out.serialize_field("sent_from", sent_from)?;
+        out.serialize_field("send_to", send_to)?;
+        out.serialize_field("meta_info", &Meta(meta))?;
+        out.serialize_field::<[Hop]>("route", route)?;
+        out.end()
+    }
+}
+
+struct Instruct<'a>(&'a strata_core::message::Instruct);
+
+impl Serialize for Instruct<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Instruct", 2)?;
+        out.serialize_field("class", &self.0.class)?;
+        out.serialize_field("value", &Document(&self.0.value))?;
+        out.end()
+    }
+}
+
+struct Meta<'a>(&'a BTreeMap<String, Json>);
+
+impl Serialize for Meta<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in self.0 {
+            out.serialize_entry(name, &Document(value))?;
+        }
+        out.end()
+    }
+}

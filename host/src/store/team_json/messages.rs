@@ -1,0 +1,178 @@
+//! Messages in the file: each is read once, however often it is written there.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use strata_core::environment::{Environment, MessageRef};
+use strata_core::json::Json;
+use strata_core::message::{Hop, Instruct, Message, TO_ALL};
+
+use super::ImportError;
+use super::place::Place;
+
+/// The names under which the parts of a message are found, the usual one first.
+const ID: &[&str] = &["id"];
+const CONTENT: &[&str] = &["content"];
+const INSTRUCT: &[&str] = &["instruct_content"];
+const ROLE: &[&str] = &["role"];
+const CAUSE_BY: &[&str] = &["cause_by"];
+const SENT_FROM: &[&str] = &["sent_from", "send_from", "tx_from"];
+const SEND_TO: &[&str] = &["send_to", "restricted_to"];
+const META: &[&str] = &["meta_info", "meta_info_"];
+const ROUTE: &[&str] = &["route", "route_"];
+const ALL: [&[&str]; 9] = [ID, CONTENT, INSTRUCT, ROLE, CAUSE_BY, SENT_FROM, SEND_TO, META, ROUTE];
+
+/// The labels a team knows, so that those of other programs can be told from them.
+#[derive(Default)]
+pub(super) struct Labels(pub(super) Vec<String>);
+
+impl Labels {
+    /// MetaGPT labels messages with the path of a class, whose last part is what a team calls the action.
+    pub(super) fn translate(&self, label: &str) -> String {
+        let last = label.rsplit('.').next().unwrap_or(label);
+        let known = |label: &str| self.0.iter().any(|known| known == label);
+        if !known(label) && known(last) { last.into() } else { label.into() }
+    }
+}
+
+/// The messages that were read so far.
+pub(super) struct Messages<'a> {
+    env: &'a mut Environment,
+    by_id: BTreeMap<String, MessageRef>,
+    labels: Labels,
+    /// Whether the file lists its messages: then what it repeats elsewhere is only a copy.
+    listed: bool,
+}
+
+impl<'a> Messages<'a> {
+    /// Reads the list of messages, if the file has one.
+    pub(super) fn read(env: &'a mut Environment, list: Option<Place<'_>>, labels: Labels) -> Result<Self, ImportError> {
+        let mut messages = Self { env, by_id: BTreeMap::new(), labels, listed: list.is_some() };
+        let Some(list) = list else { return Ok(messages) };
+        for (id, place) in list.fields()? {
+            let message = Message { id: id.into(), ..messages.parse(&place)? };
+            messages.add(message);
+        }
+        Ok(messages)
+    }
+
+    fn add(&mut self, message: Message) -> MessageRef {
+        let id = message.id.0.clone();
+        let reference = self.env.add(message);
+        self.by_id.insert(id, reference);
+        reference
+    }
+
+    /// A message that was read.
+    pub(super) fn get(&self, id: MessageRef) -> &Message {
+        self.env.message(id)
+    }
+
+    /// All ids.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.by_id.keys().map(String::as_str)
+    }
+
+    /// The message that a place names or holds.
+    pub(super) fn at(&mut self, place: &Place<'_>) -> Result<MessageRef, ImportError> {
+        if let Value::String(id) = place.value() {
+            let found = self.by_id.get(id).copied();
+            return found.ok_or_else(|| place.invalid(format!("names message `{id}`, which the file does not hold")));
+        }
+        let mut message = self.parse(place)?;
+        if message.id.0.is_empty() {
+            message.id = self.free("imported").as_str().into();
+        }
+        let Some(known) = self.by_id.get(&message.id.0).copied() else { return Ok(self.add(message)) };
+        let same = |a: &Message, b: &Message| (&a.content, &a.cause_by) == (&b.content, &b.cause_by);
+        if self.listed || same(self.get(known), &message) {
+            return Ok(known);
+        }
+        // Two messages with one id, in a file that was not ours.
+        message.id = self.free(&message.id.0).as_str().into();
+        Ok(self.add(message))
+    }
+
+    /// The messages of a field that lists them.
+    pub(super) fn each(&mut self, place: &Place<'_>, name: &str) -> Result<Vec<MessageRef>, ImportError> {
+        place.each(name, |item| self.at(&item))
+    }
+
+    fn free(&self, base: &str) -> String {
+        let numbered = |n: usize| format!("{base}-{n}");
+        let free = (self.by_id.len()..).map(numbered).find(|id| !self.by_id.contains_key(id));
+        free.unwrap_or_default()
+    }
+
+    fn parse(&self, place: &Place<'_>) -> Result<Message, ImportError> {
+        let fields = place.object()?;
+        let mut meta = BTreeMap::new();
+        if let Some(known) = first(place, META) {
+            for (name, value) in known.fields()? {
+                meta.insert(name.into(), value.json()?);
+            }
+        }
+        let used: Vec<&str> = ALL.iter().filter_map(|names| first_name(place, names)).collect();
+        let idle = |name: &str| ALL.iter().any(|names| names.contains(&name)) && fields[name].is_null();
+        for (name, value) in place.fields()? {
+            if !used.contains(&name) && !idle(name) {
+                meta.insert(name.into(), value.json()?);
+            }
+        }
+        let text = |names: &[&str]| first(place, names).map(|p| p.text().map(String::from)).transpose();
+        let send_to = match first_name(place, SEND_TO) {
+            Some(name) => place.texts(name)?.unwrap_or_default(),
+            None => vec![TO_ALL.into()],
+        };
+        Ok(Message {
+            id: id(place)?.as_str().into(),
+            content: text(CONTENT)?.unwrap_or_default(),
+            instruct: first(place, INSTRUCT).map(|p| instruct(&p, &mut meta)).transpose()?,
+            role: text(ROLE)?.unwrap_or_default(),
+            cause_by: self.labels.translate(&text(CAUSE_BY)?.unwrap_or_default()),
+            sent_from: text(SENT_FROM)?.unwrap_or_default(),
+            send_to,
+            meta,
+            route: first_name(place, ROUTE).map(|name| place.each(name, hop)).transpose()?.unwrap_or_default(),
+        })
+    }
+}
+
+fn first_name<'n>(place: &Place<'_>, names: &[&'n str]) -> Option<&'n str> {
+    names.iter().copied().find(|name| place.get(name).is_some())
+}
+
+fn first<'b>(place: &'b Place<'b>, names: &[&'b str]) -> Option<Place<'b>> {
+    first_name(place, names).and_then(|name| place.get(name))
+}
+
+/// Some programs number their messages.
+fn id(place: &Place<'_>) -> Result<String, ImportError> {
+    match place.get("id") {
+        None => Ok(String::new()),
+        Some(id) => match id.value() {
+            Value::Number(number) => Ok(number.to_string()),
+            _ => id.text().map(String::from),
+        },
+    }
+}
+
+/// Structured content: a class with its value; else the value alone. What else it says is kept beside.
+fn instruct(place: &Place<'_>, meta: &mut BTreeMap<String, Json>) -> Result<Instruct, ImportError> {
+    let Some(value) = place.value().get("value") else {
+        return Ok(Instruct { class: String::new(), value: place.json()? });
+    };
+    let value = Place::root(value).json().map_err(|_| place.invalid("is nested too deep"))?;
+    for (name, more) in place.fields()? {
+        if !matches!(name, "class" | "value") {
+            meta.insert(format!("instruct_content.{name}"), more.json()?);
+        }
+    }
+    Ok(Instruct { class: place.get_text("class")?, value })
+}
+
+fn hop(place: Place<'_>) -> Result<Hop, ImportError> {
+    place.object()?;
+    Ok(Hop { from: place.get_text("from")?, to: place.texts("to")?.unwrap_or_default() })
+}

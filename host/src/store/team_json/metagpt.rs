@@ -1,0 +1,120 @@
+//! Files of MetaGPT's own: they say at which action a role stood and which message it was about, and leave the rest
+//! to be worked out.
+
+use serde_json::Value;
+
+use strata_core::activation::{Activation, Addressed, Done, Outgoing};
+use strata_core::environment::{MessageRef, RoleState};
+use strata_core::event::Work;
+use strata_core::id::ActionId;
+use strata_core::team::{React, Role};
+
+use super::ImportError;
+use super::messages::Messages;
+use super::parse;
+use super::place::Place;
+
+/// The last part of a label, where that is one of `known` and the label is not.
+pub(super) fn short(label: &str, known: &[String]) -> String {
+    super::messages::Labels(known.to_vec()).translate(label)
+}
+
+/// A step in which no message of the file was made: ids of new messages start with their step.
+pub(super) fn free_step<'a>(ids: impl Iterator<Item = &'a str>) -> u64 {
+    let step = |id: &str| {
+        let mut parts = id.splitn(3, '-');
+        let numbers = [parts.next()?.parse::<u32>().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?];
+        Some(u64::from(numbers[0]) + 1)
+    };
+    ids.filter_map(step).max().unwrap_or(0)
+}
+
+/// Gives a role back its unread mail and the work it was at.
+pub(super) fn reopen(
+    role: &Role,
+    place: &Place<'_>,
+    (step, state): (u64, &mut RoleState),
+    messages: &mut Messages<'_>,
+) -> Result<(), ImportError> {
+    let Some(rc) = place.get("rc") else { return Ok(()) };
+    if let Some(buffer) = rc.get("msg_buffer") {
+        let buffer = queue(&buffer, messages)?;
+        state.mailbox.extend(buffer);
+    }
+    let at = match rc.get("state") {
+        Some(at) => at.whole(-1, role.actions.len() as i64 - 1)?,
+        None => -1,
+    };
+    let mut news = messages.each(&rc, "news")?;
+    if news.is_empty() {
+        news.extend(state.latest);
+    }
+    let Ok(at) = u16::try_from(at) else { return Ok(()) };
+    if news.is_empty() {
+        return Ok(());
+    }
+    // What a role is at is neither new to it nor remembered.
+    state.mailbox.retain(|id| !news.contains(id));
+    state.memory.retain(|id| !news.contains(id));
+    state.latest = news.last().copied();
+    let mut activation = Activation::open(step, news, role);
+    match role.react {
+        React::ByOrder => {
+            activation.done = outputs(role, at, &mut state.memory, messages);
+            activation.skipped = at - activation.done.len() as u16;
+        }
+        React::Choose { .. } => activation.choices = vec![i32::from(at)],
+        // Its tasks are not in the file: it plans again.
+        React::PlanAndAct => {}
+    }
+    activation.made = activation.done.len() as u32;
+    activation.proceed(role);
+    state.activation = Some(activation);
+    Ok(())
+}
+
+/// Takes what the actions before the one at `at` returned from the end of a role's memory, as far as it is there.
+fn outputs(role: &Role, at: u16, memory: &mut Vec<MessageRef>, messages: &Messages<'_>) -> Vec<Done> {
+    let is_output = |id: MessageRef, action: u16| {
+        let message = messages.get(id);
+        let own = message.sent_from.is_empty() || message.sent_from == role.name;
+        own && message.cause_by == role.action(ActionId(action)).name
+    };
+    let earlier = (0..at).rev();
+    let count = memory.iter().rev().zip(earlier).take_while(|(id, action)| is_output(**id, *action)).count();
+    let found = memory.split_off(memory.len() - count);
+    let first = at - count as u16;
+    let done = |(action, message): (u16, MessageRef)| Done {
+        work: Work::Act { action: ActionId(action), task: None },
+        output: Outgoing { message, addressed: Addressed::Open },
+        emissions: Vec::new(),
+        writes: Vec::new(),
+    };
+    (first..at).zip(found).map(done).collect()
+}
+
+/// The messages of a queue: a list, or the text of a list whose items may again be texts.
+fn queue(place: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<MessageRef>, ImportError> {
+    let Value::String(text) = place.value() else {
+        return match place.value() {
+            // Some versions wrap the list.
+            Value::Object(_) => messages.each(place, "storage"),
+            _ => place.items()?.map(|item| messages.at(&item)).collect(),
+        };
+    };
+    let unfold = |text: &str| parse::parse(text.as_bytes()).map_err(|e| place.invalid(format!("is no queue: {e}")));
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Value::Array(items) = unfold(text)? else { return Err(place.invalid("is no queue: it is not a list")) };
+    let mut found = Vec::new();
+    for item in items {
+        let item = match item {
+            Value::String(text) => unfold(&text)?,
+            other => other,
+        };
+        let message = Place::root(&item);
+        found.push(messages.at(&message).map_err(|e| place.invalid(format!("is no queue: {e}")))?);
+    }
+    Ok(found)
+}

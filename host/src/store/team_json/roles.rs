@@ -1,0 +1,172 @@
+//! Roles in the file: which is which, whether they are those of the team, and what each of them holds.
+
+use std::collections::BTreeMap;
+
+use strata_core::environment::RoleState;
+use strata_core::shape::{RoleShape, Shape};
+use strata_core::team::{Role, Team};
+
+use super::activation;
+use super::import::{File, Foreign, keep, saved_shape};
+use super::messages::Messages;
+use super::place::Place;
+use super::{ImportError, metagpt};
+
+/// The fields that are understood; others are kept as they are.
+const ROLE: &[&str] = &[
+    "name",
+    "profile",
+    "goal",
+    "constraints",
+    "desc",
+    "states",
+    "actions",
+    "rc",
+    "addresses",
+    "recovered",
+    "latest_observed_msg",
+];
+const CONTEXT: &[&str] = &["memory", "state", "watch", "react_mode", "max_react_loop", "news", "msg_buffer"];
+const MEMORY: &[&str] = &["storage", "index", "ignore_id"];
+const ACTION: &[&str] = &["name"];
+
+/// Finds out which role each entry stands for. Ours are keyed by name; others may be keyed by profile.
+pub(super) fn find<'a>(team: &Team, file: &'a File<'a>) -> Result<BTreeMap<String, Place<'a>>, ImportError> {
+    let mut found = BTreeMap::new();
+    for (key, place) in file.roles.fields()? {
+        place.object()?;
+        let name = match file.strata {
+            Some(_) => key.to_owned(),
+            None => {
+                let (name, profile) = (place.get_text("name")?, place.get_text("profile")?);
+                let by_name = team.roles.iter().find(|role| role.name == key || role.name == name);
+                let job = |role: &&Role| !role.profile.is_empty() && [key, &profile].contains(&role.profile.as_str());
+                let role = by_name.or_else(|| team.roles.iter().find(job));
+                role.map_or_else(|| if name.is_empty() { key.into() } else { name }, |role| role.name.clone())
+            }
+        };
+        if found.insert(name.clone(), place).is_some() {
+            return Err(place.invalid(format!("stands for role `{name}`, as another entry does")));
+        }
+    }
+    Ok(found)
+}
+
+/// Compares the team with the one in the file. What can be seen of the roles counts more than the saved shape, where
+/// somebody edited one of them.
+pub(super) fn check_shape(
+    team: &Team,
+    file: &File<'_>,
+    found: &BTreeMap<String, Place<'_>>,
+) -> Result<(), ImportError> {
+    let now = Shape::of(team);
+    let saved = saved_shape(file)?;
+    let mut shape = saved.clone().unwrap_or_else(|| now.clone());
+    shape.roles.retain(|role| found.contains_key(&role.name));
+    for (name, place) in found {
+        let at = shape.roles.iter().position(|role| role.name == *name).unwrap_or_else(|| {
+            let empty = RoleShape { name: name.clone(), actions: vec![], watch: vec![], react: String::new() };
+            shape.roles.push(empty);
+            shape.roles.len() - 1
+        });
+        see(place, &mut shape.roles[at], file.strata.is_some())?;
+    }
+    let differences = shape.differences(&now);
+    if differences.is_empty() { Ok(()) } else { Err(ImportError::Misfit(differences)) }
+}
+
+/// Takes over what can be seen of a role's shape. Empty lists of other programs say nothing.
+fn see(place: &Place<'_>, shape: &mut RoleShape, ours: bool) -> Result<(), ImportError> {
+    let actions = actions(place)?;
+    if ours || !actions.is_empty() {
+        shape.actions = actions;
+    }
+    let Some(rc) = place.get_object("rc")? else { return Ok(()) };
+    let watch = rc.texts("watch")?;
+    if let Some(mut watch) = watch.filter(|watch| ours || !watch.is_empty()) {
+        // Labels of other programs are compared by what a team would call them.
+        if !ours {
+            watch = watch.iter().map(|label| metagpt::short(label, &shape.watch)).collect();
+        }
+        watch.sort();
+        watch.dedup();
+        shape.watch = watch;
+    }
+    let react = rc.get_text("react_mode")?;
+    let same = shape.react.split(' ').next() == Some(react.as_str());
+    if !react.is_empty() && !same {
+        shape.react = react;
+    }
+    Ok(())
+}
+
+/// The names of a role's actions, in order.
+fn actions(place: &Place<'_>) -> Result<Vec<String>, ImportError> {
+    let states = place.texts("states")?.unwrap_or_default();
+    if states.is_empty() {
+        return place.each("actions", |action| {
+            action.object()?;
+            action.get_text("name")
+        });
+    }
+    // A state is the number of an action and its name.
+    Ok(states.iter().map(|state| state.split_once(". ").map_or(state.as_str(), |(_, name)| name).into()).collect())
+}
+
+/// Reads what a role holds.
+pub(super) fn read(
+    role: &Role,
+    place: &Place<'_>,
+    strata: Option<&Place<'_>>,
+    messages: &mut Messages<'_>,
+) -> Result<RoleState, ImportError> {
+    let mut state = RoleState::default();
+    if let Some(rc) = place.get_object("rc")? {
+        if let Some(memory) = rc.get_object("memory")? {
+            state.memory = messages.each(&memory, "storage")?;
+        }
+    }
+    state.latest = place.get("latest_observed_msg").map(|latest| messages.at(&latest)).transpose()?;
+    let Some(strata) = strata else { return Ok(state) };
+    if let Some(buffers) = strata.get_object("buffers")? {
+        state.mailbox = messages.each(&buffers, &role.name)?;
+    }
+    let open = strata.get_object("open")?;
+    let Some(open) = open.as_ref().and_then(|open| open.get(&role.name)) else { return Ok(state) };
+    let mut activation = activation::read(role, &open, strata, messages)?;
+    // The buffer holds the mail that the role took and the mail it has not looked at; somebody may have edited it.
+    if strata.get("buffers").is_some() {
+        activation.news.retain(|id| state.mailbox.contains(id));
+        state.mailbox.retain(|id| !activation.news.contains(id));
+    }
+    let done: Vec<_> = activation.done.iter().map(|done| done.output.message).collect();
+    state.memory.retain(|id| !done.contains(id));
+    // Without the mail it was about there is no work.
+    state.activation = Some(activation).filter(|activation| !activation.news.is_empty());
+    Ok(state)
+}
+
+/// Keeps what is not understood.
+pub(super) fn unknown(place: &Place<'_>, at: &str, foreign: &mut Foreign) -> Result<(), ImportError> {
+    keep(place, at, ROLE, foreign)?;
+    // What we write there ourselves when nobody says otherwise.
+    let ours = [("is_human", "false"), ("role_id", "\"\"")];
+    for (name, value) in ours {
+        let at = format!("{at}/{name}");
+        if foreign.get(&at).is_some_and(|found| [value, "null"].contains(&found.as_str())) {
+            foreign.remove(&at);
+        }
+    }
+    if let Some(list) = place.get("actions") {
+        for (i, action) in list.items()?.enumerate() {
+            keep(&action, &format!("{at}/actions/{i}"), ACTION, foreign)?;
+        }
+    }
+    if let Some(rc) = place.get("rc") {
+        keep(&rc, &format!("{at}/rc"), CONTEXT, foreign)?;
+        if let Some(memory) = rc.get("memory") {
+            keep(&memory, &format!("{at}/rc/memory"), MEMORY, foreign)?;
+        }
+    }
+    Ok(())
+}
