@@ -28,16 +28,18 @@ const FRAMES: usize = 8;
 /// Tells a run as it goes.
 pub(super) struct Reporter {
     loudness: Loudness,
-    began: Instant,
+    /// When the first line was told: what came before it (builds) is not part of the run.
+    began: Option<Instant>,
 }
 
 impl Reporter {
     pub(super) fn new(loudness: Loudness) -> Self {
-        Self { loudness, began: Instant::now() }
+        Self { loudness, began: None }
     }
 
     /// Tells one public line, where it is worth telling.
-    pub(super) fn tell(&self, line: &Line) {
+    pub(super) fn tell(&mut self, line: &Line) {
+        self.began.get_or_insert_with(Instant::now);
         match line.kind {
             "dead-letter" => {
                 let (id, to) = (line.text("id"), line.text("to"));
@@ -61,7 +63,7 @@ impl Reporter {
 
     fn say(&self, line: &Line, what: &str) {
         let step = line.fields.get("step").and_then(serde_json::Value::as_u64).unwrap_or_default();
-        let seconds = self.began.elapsed().as_secs_f32();
+        let seconds = self.began.map_or(0.0, |began| began.elapsed().as_secs_f32());
         let name = format!("{}.{}", line.text("role"), line.text("action"));
         eprintln!("{seconds:7.1}s  step {step:<3} {name:<28} {what}");
     }

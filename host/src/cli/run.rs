@@ -112,7 +112,7 @@ fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure>
 }
 
 /// What is done with each public line: written where events go, told to the operator.
-fn listener(events: Option<&Path>, reporter: Reporter) -> Result<OnLine, Failure> {
+fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<OnLine, Failure> {
     let mut sink: Option<Box<dyn Write + Send>> = match events {
         None => None,
         Some(path) if path == Path::new("-") => Some(Box::new(std::io::stdout())),
