@@ -172,7 +172,7 @@ impl Host {
         self.within(|| P::plan(&call.context()?))
     }
 
-    /// Runs a function that calls the host outside of any action, e.g. a helper of one.
+    /// Runs a function that calls the host outside of any action, e.g. a part of one.
     pub fn within<R>(&mut self, function: impl FnOnce() -> R) -> R {
         imports::serve(self, function)
     }

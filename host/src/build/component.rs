@@ -45,7 +45,8 @@ fn encode(core: &[u8]) -> Result<Vec<u8>, String> {
     ))
 }
 
-fn exports(component: &[u8]) -> Vec<String> {
+/// The names of a component's exports; none of what is no component.
+pub fn exports(component: &[u8]) -> Vec<String> {
     match wit_component::decode(component) {
         Ok(DecodedWasm::Component(resolve, world)) => {
             let exports = resolve.worlds[world].exports.keys();

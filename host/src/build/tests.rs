@@ -47,6 +47,25 @@ fn a_member_of_a_workspace_is_built_once_and_is_fresh_then() {
 }
 
 #[test]
+fn every_plugin_of_the_repository_builds() {
+    let plugins = fs::read_dir(repository().join("plugins")).expect("the plugins are there");
+    let dirs = plugins.map(|entry| entry.expect("an entry").path());
+    for dir in dirs.filter(|dir| dir.join("Cargo.toml").is_file()) {
+        let built = quiet_build(&dir).expect("the plugin builds");
+        let exports = component::exports(&fs::read(built.component).expect("it is there"));
+        let interfaces = if dir.ends_with("probe") {
+            vec!["handler", "planner", "thinker"]
+        } else {
+            vec!["handler"]
+        };
+        for interface in interfaces {
+            let name = format!("strata:action/{interface}@0.1.0");
+            assert!(exports.contains(&name), "{}: {exports:?}", dir.display());
+        }
+    }
+}
+
+#[test]
 fn a_package_of_its_own_is_built_below_its_own_directory() {
     let sdk = repository().join("guest-sdk/rust");
     let manifest = format!(

@@ -2,7 +2,7 @@
 //!
 //! It is for trying teams, limits and recovery without writing code:
 //! `config = { steps = [{ llm = "hello" }, { say = "it answered {reads}" }] }`. Here are its three exports; the
-//! steps themselves are described in [`steps`], carried out in [`act`], and misbehave in [`excess`].
+//! steps themselves are described in [`steps`], carried out in [`mod@act`], and misbehave in [`excess`].
 
 pub mod act;
 pub mod excess;

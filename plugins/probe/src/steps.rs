@@ -1,4 +1,4 @@
-//! The probe's steps, as they are written in a team file. What they do is in [`act`](crate::act).
+//! The probe's steps, as they are written in a team file. What they do is in [`act`](mod@crate::act).
 
 use crate::excess::Excess;
 use serde::de::Error;

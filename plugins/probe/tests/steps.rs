@@ -1,5 +1,7 @@
 //! What each of the probe's steps does, against the host in memory.
 
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
 use probe::Probe;
 use serde_json::{Value, json};
 use strata_action::testing::{Call, Host};

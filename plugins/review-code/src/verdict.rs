@@ -49,10 +49,12 @@ fn item(line: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    type Expected<'a> = Option<(Verdict, &'a [&'a str])>;
+
     #[test]
     fn a_verdict_is_read_and_never_guessed() {
         use Verdict::{Approved, ChangesRequested};
-        let cases: [(&str, Option<(Verdict, &[&str])>); 8] = [
+        let cases: [(&str, Expected<'_>); 8] = [
             ("", None),
             ("Looks good to me.", None),
             ("Not approved", None),

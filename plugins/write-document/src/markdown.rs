@@ -54,9 +54,12 @@ fn heading(line: &str) -> Option<(usize, &str)> {
 mod tests {
     use super::*;
 
+    /// Heading, text.
+    type Expected<'a> = &'a [(&'a str, &'a str)];
+
     #[test]
     fn headings_part_a_text() {
-        let cases: [(&str, Option<&str>, &[(&str, &str)]); 4] = [
+        let cases: [(&str, Option<&str>, Expected<'_>); 4] = [
             ("plain", None, &[]),
             (
                 "# T\nx\n## A\na\n\nb\n## B\n",

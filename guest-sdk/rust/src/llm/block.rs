@@ -55,9 +55,12 @@ fn closes(line: &str, fence: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Language, code, closed.
+    type Expected<'a> = Option<(&'a str, &'a str, bool)>;
+
     #[test]
     fn the_first_block_is_found() {
-        let cases: [(&str, Option<(&str, &str, bool)>); 7] = [
+        let cases: [(&str, Expected<'_>); 7] = [
             ("no code", None),
             ("a `b` c", None),
             ("```inline```", None),
