@@ -8,6 +8,9 @@ use super::{
     next_line,
 };
 
+/// Fewer events are never worth a snapshot.
+const MIN_EVENTS: usize = 100;
+
 /// A run that ends with the process.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
@@ -48,8 +51,8 @@ impl Store for MemoryStore {
     }
 
     fn snapshot_due(&self) -> bool {
-        let (at, messages) = self.snapshot.as_ref().map_or((0, 0), |(at, env)| (*at, env.messages.len()));
-        self.records.len() - at > messages.max(100)
+        let at = self.snapshot.as_ref().map_or(0, |(at, _)| *at);
+        self.records.len() - at > at.max(MIN_EVENTS)
     }
 
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {

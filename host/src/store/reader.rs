@@ -35,7 +35,9 @@ impl Reader {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         let open = Connection::open_with_flags(uri(&path, idle), flags);
         let conn = open.map_err(|e| StoreError::sqlite(&path, "open", e))?;
-        Self::ready(conn, path).map(|(reader, _)| reader)
+        let (reader, _) = Self::ready(conn, path)?;
+        reader.head()?;
+        Ok(reader)
     }
 
     /// Makes a connection ready; tells the version of the schema as well.

@@ -111,6 +111,12 @@ impl SqliteStore {
         self.transact(Durability::Full, |conn| put_team_json(conn, &hash, &hash))
     }
 
+    /// Lets the disk be full once the database has this many pages.
+    #[cfg(test)]
+    pub(super) fn limit_pages(&self, max: u32) {
+        self.reader.conn.pragma_update(None, "max_page_count", max).unwrap();
+    }
+
     fn known_team_json(&self) -> Result<[String; 2], StoreError> {
         let row = "SELECT current, next FROM team_json";
         let row = self.reader.conn.query_row(row, [], |row| Ok([row.get(0)?, row.get(1)?])).optional();
