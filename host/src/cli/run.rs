@@ -86,7 +86,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
                 }
                 Ok(Launched::Goes(run))
             }
-            Resumed::Finished(stepper) => Ok(Launched::Finished(Box::new(stepper), path.clone())),
+            Resumed::Finished(stepper) => Ok(Launched::Finished(stepper, path.clone())),
         };
     }
     let default = || Path::new(DEFAULT_TEAM).exists().then(|| DEFAULT_TEAM.into());

@@ -36,7 +36,7 @@ pub enum Resumed {
     /// The run goes on.
     Goes(Box<Run>, Notes),
     /// The team was finished; nothing was changed.
-    Finished(Stepper),
+    Finished(Box<Stepper>),
 }
 
 /// What the operator should know.
@@ -118,7 +118,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     let opened = Opened::open(resume.path, resume.team, resume.overrides)?;
     let env = opened.stepper.env();
     if env.status == Status::Done && env.is_quiet() {
-        return Ok(Resumed::Finished(opened.stepper));
+        return Ok(Resumed::Finished(Box::new(opened.stepper)));
     }
     let definition = &opened.definition;
     let sandbox = WasmSandbox::new()?;
