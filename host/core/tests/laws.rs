@@ -8,6 +8,8 @@
 
 #[path = "laws/dice.rs"]
 mod dice;
+#[path = "laws/forgery.rs"]
+mod forgery;
 #[path = "laws/hand.rs"]
 mod hand;
 #[path = "laws/life.rs"]
