@@ -16,6 +16,8 @@ mod roles;
 #[cfg(test)]
 mod laws;
 #[cfg(test)]
+mod others;
+#[cfg(test)]
 mod tests;
 
 use serde_json::Value;
