@@ -182,6 +182,9 @@ impl Store for Counting {
     fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
         self.inner.checkpoints()
     }
+    fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
+        self.inner.keep_checkpoints(keep)
+    }
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.inner.records(from, limit)
     }

@@ -104,6 +104,7 @@ impl Opened {
         };
         let durability = durability(&self.definition);
         let journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability);
+        let journal = journal.keep_checkpoints(self.definition.run.checkpoints_kept);
         Ok((journal, self.directory, saved))
     }
 
