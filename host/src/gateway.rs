@@ -59,14 +59,14 @@ pub enum Ask {
         scope: String,
         /// The key.
         key: String,
-        /// All writes of this attempt so far.
+        /// The writes of this attempt to that key so far.
         pending: Vec<Write>,
     },
     /// The keys of a scope, sorted, with this attempt's own writes applied.
     Keys {
         /// `role` or a shared scope.
         scope: String,
-        /// All writes of this attempt so far.
+        /// The writes of this attempt to that scope so far.
         pending: Vec<Write>,
     },
     /// The role's newest messages, oldest of them first.

@@ -1,6 +1,12 @@
 //! strata-host: runs teams of agents whose every action is a sandboxed WebAssembly component.
 
+pub mod build;
+pub mod cli;
+pub mod driver;
 pub mod gateway;
+pub mod launch;
+pub mod manifest;
+pub mod narrator;
 pub mod plugin;
 pub mod sandbox;
 pub mod services;

@@ -4,6 +4,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use strata_core::environment::scope::Write;
 use strata_core::fault::Fault;
@@ -11,15 +12,37 @@ use strata_core::id::Digest;
 use strata_core::message::{Draft, Message};
 use strata_core::team::{Candidate, Profile, Task};
 
-use std::sync::Arc;
-
 use crate::gateway::Gateway;
 use crate::plugin::Plugin;
+
+pub use component::{Exports, LoadError, Loaded, Manifest, WasmSandbox};
+pub use engine::Metering;
+pub use scripted::{Script, ScriptedSandbox, THINK, ended, returned};
+
+mod attempt;
+mod bindings;
+mod capability;
+mod component;
+mod convert;
+mod ctx;
+mod engine;
+mod fault;
+mod limits;
+mod log;
+mod scripted;
+
+/// The sandbox cannot be set up on this machine.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct SandboxError(String);
+
+/// An attempt under way.
+pub type Calling = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 /// Calls plugins. One implementation runs components, one plays scripts for tests.
 pub trait Sandbox: Send + Sync {
     /// Runs one attempt to its end. Dropping the future ends the attempt at once.
-    fn call(&self, call: Call, gateway: Gateway) -> Pin<Box<dyn Future<Output = Ended> + Send>>;
+    fn call(&self, call: Call, gateway: Gateway) -> Calling;
 }
 
 /// One attempt of one call.

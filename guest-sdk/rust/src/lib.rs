@@ -1,1 +1,72 @@
-//! Write actions in Rust.
+//! Actions for strata-host, in Rust.
+//!
+//! An action implements [`Action`] and is exported by [`action!`]. It is built by `strata-host build`, which makes
+//! a WebAssembly component of it, and tested natively against the in-memory host of [`testing`].
+//!
+//! ```
+//! use strata_action::{Action, Context, Failure, Output, action, llm};
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Config { language: String }
+//!
+//! #[derive(serde::Serialize)]
+//! struct Greeting { letters: usize }
+//!
+//! struct Greet;
+//!
+//! impl Action for Greet {
+//!     type Config = Config;
+//!     type Data = Greeting;
+//!     fn run(cx: &Context<Config>) -> Result<Output<Greeting>, Failure> {
+//!         let reply = llm::ask(format!("Greet in {}: {}", cx.config.language, cx.text()))?;
+//!         Ok(Output::new(&reply.text).data(Greeting { letters: reply.text.len() }))
+//!     }
+//! }
+//! action!(Greet);
+//! # use strata_action::testing::{Call, Host};
+//! # let call = Call::new().news("Ann").config(serde_json::json!({ "language": "Latin" }));
+//! # let output = Host::new().reply("Salve, Ann").run::<Greet>(call).unwrap();
+//! # assert_eq!(output.data.unwrap().letters, 10);
+//! ```
+//!
+//! What lies where: [`Action`], [`Thinker`] and [`Planner`] are what an author implements; [`Context`] and
+//! [`Situation`] what such a function is given; [`llm`], [`state`], [`memory`], [`environment`], [`files`],
+//! [`clock`], [`random`] and [`log`] what it may call. The name, version and description an action states about
+//! itself are those of its crate.
+
+mod action;
+#[rustfmt::skip]
+#[allow(missing_docs, unsafe_code, unused_qualifications, clippy::all, clippy::unwrap_used, reason = "generated")]
+mod bindings;
+pub mod clock;
+mod context;
+pub mod environment;
+#[doc(hidden)]
+pub mod export;
+mod failure;
+pub mod files;
+mod json;
+pub mod llm;
+pub mod log;
+pub mod memory;
+mod message;
+pub mod random;
+pub mod state;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod testing;
+
+pub use action::{Action, Choice, Output, Planner, Thinker};
+pub use bindings::strata::action::types::{
+    Attempt, Failure, FailureKind, Hop, HostError, HostErrorKind, Message, Profile, Task,
+};
+pub use context::{Candidate, Context, Situation};
+
+/// The host's functions: the imports of the component, or the in-memory host in native tests.
+#[cfg(target_arch = "wasm32")]
+mod host {
+    pub use crate::bindings::strata::action::{
+        clock, environment, files, llm, log, memory, random, state,
+    };
+}
+#[cfg(not(target_arch = "wasm32"))]
+use testing::imports as host;

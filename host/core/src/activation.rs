@@ -34,6 +34,19 @@ pub struct Activation {
     pub current: Current,
     /// How that call stands.
     pub phase: Phase,
+    /// What was taken back because of a conflict and has to be made again.
+    pub undone: Vec<Undone>,
+}
+
+/// A finished call that was taken back. Its tries count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undone {
+    /// What it was.
+    pub work: Work,
+    /// How many calls were finished before it.
+    pub place: u32,
+    /// The tries it took.
+    pub tried: Current,
 }
 
 /// A finished call.
@@ -47,6 +60,8 @@ pub struct Done {
     pub emissions: Vec<Outgoing>,
     /// What it wrote.
     pub writes: Vec<Write>,
+    /// The tries it took, for the case that it has to be made again.
+    pub tried: Current,
 }
 
 /// A message that waits for the commit.
@@ -108,6 +123,7 @@ impl Activation {
             made: 0,
             current: Current::default(),
             phase: Phase::Ready,
+            undone: Vec::new(),
         };
         activation.proceed(role);
         activation
@@ -118,7 +134,7 @@ impl Activation {
         match role.react {
             React::ByOrder => {
                 let next = usize::from(self.skipped) + self.done.len();
-                (next < role.actions.len()).then(|| Work::Act { action: ActionId(next as u16), task: None })
+                (next < role.actions.len()).then_some(Work::Act { action: ActionId(next as u16), task: None })
             }
             React::Choose { max_loop, .. } => {
                 if let Some(choice) = self.choices.get(self.done.len()) {
@@ -128,9 +144,10 @@ impl Activation {
                 (self.done.len() < max_loop as usize).then_some(Work::Think { round: self.choices.len() as u32 })
             }
             React::PlanAndAct => {
-                let Some(next) = self.done.len().checked_sub(1) else { return Some(Work::Plan) };
-                let task = self.tasks.get(next)?;
-                let action = worker(role, task, next);
+                let Some(next) = self.done.len().checked_sub(1) else {
+                    return (!role.actions.is_empty()).then_some(Work::Plan);
+                };
+                let action = worker(role, self.tasks.get(next)?, next)?;
                 Some(Work::Act { action, task: Some(next as u32) })
             }
         }
@@ -138,16 +155,32 @@ impl Activation {
 
     /// Goes on to the next call, or to the end.
     pub fn proceed(&mut self, role: &Role) {
-        self.current = Current::default();
-        self.phase = if self.work(role).is_some() { Phase::Ready } else { Phase::Complete };
+        let work = self.work(role);
+        self.current = work.map(|work| self.tried(work)).unwrap_or_default();
+        self.phase = if work.is_some() { Phase::Ready } else { Phase::Complete };
     }
 
-    /// Goes back to before a finished call, which will be made again.
+    /// Goes back to before a finished call, which will be made again: as the next attempt, with what it recorded.
     pub fn rewind(&mut self, done: usize, fault: Fault) {
-        self.done.truncate(done);
+        let undone = self.done.drain(done..).zip(done as u32..);
+        let undone = undone.map(|(call, place)| Undone { work: call.work, place, tried: call.tried });
+        // Later takings back come first.
+        self.undone.splice(0..0, undone);
         self.choices.truncate(done + 1);
-        self.current = Current::default();
+        if done == 0 {
+            self.tasks.clear();
+        }
+        let first = self.undone.first().map(|undone| undone.work);
+        let tried = first.map(|work| self.tried(work)).unwrap_or_default();
+        self.current = Current { keep: fault.kind.keeps_calls(), ..tried };
         self.phase = Phase::Failed(fault);
+    }
+
+    /// The tries of a call that comes next: none, where it was not made before and taken back.
+    fn tried(&self, work: Work) -> Current {
+        let place = self.done.len() as u32;
+        let before = self.undone.iter().find(|undone| undone.work == work && undone.place == place);
+        before.map(|undone| undone.tried.clone()).unwrap_or_default()
     }
 
     /// The idempotency key of the call it is at: `run/step/role/index`, with what tells repeated calls of one
@@ -169,10 +202,10 @@ impl Activation {
     }
 }
 
-/// Who carries out a task: the action it names, else the workers in turn. A name that is no worker's is refused
-/// when the plan is made.
-fn worker(role: &Role, task: &Task, turn: usize) -> ActionId {
-    let named = task.action.as_deref().and_then(|name| role.actions.iter().skip(1).position(|a| a.name == name));
-    let workers = role.actions.len().saturating_sub(1).max(1);
-    ActionId((1 + named.unwrap_or(turn % workers)) as u16)
+/// Who carries out a task: the action it names, else the workers in turn; none where there are no workers. A name
+/// that is no worker's is refused when the plan is made.
+fn worker(role: &Role, task: &Task, turn: usize) -> Option<ActionId> {
+    let workers = role.actions.get(1..).filter(|workers| !workers.is_empty())?;
+    let named = task.action.as_deref().and_then(|name| workers.iter().position(|action| action.name == name));
+    Some(ActionId((1 + named.unwrap_or(turn % workers.len())) as u16))
 }

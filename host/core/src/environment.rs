@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::activation::{Activation, Phase};
 use crate::event::{CallPolicy, Status};
-use crate::id::{CheckpointId, Digest, RoleId, RunId, Slot};
+use crate::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::json::Json;
 use crate::message::Message;
 use crate::money::Usd;
+use crate::rules::Rules;
 use crate::shape::Shape;
 use crate::team::Team;
 
@@ -68,6 +69,8 @@ pub struct Environment {
     pub calls: CallPolicy,
     /// What a file that was read held beside what is understood, by JSON pointer.
     pub foreign: BTreeMap<String, Json>,
+    /// The rules the run is under.
+    pub rules: Rules,
 }
 
 /// Everything about a role that changes. Nobody else sees it.
@@ -118,6 +121,7 @@ impl Environment {
             sent: 0,
             calls: CallPolicy::Auto,
             foreign: BTreeMap::new(),
+            rules: Rules::of(team),
         }
     }
 
@@ -156,6 +160,11 @@ impl Environment {
     /// The name of the next checkpoint. `main` is the only lineage there is yet.
     pub fn next_checkpoint(&self) -> CheckpointId {
         CheckpointId(alloc::format!("main-{}", self.checkpoints))
+    }
+
+    /// The id of the next message from outside.
+    pub fn next_sent(&self) -> MessageId {
+        MessageId(alloc::format!("sent-{}", self.sent))
     }
 
     /// The newest `limit` messages that a role remembers, oldest of them first; those with one label only, where

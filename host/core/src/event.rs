@@ -14,6 +14,7 @@ use crate::id::{ActionId, CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::json::Json;
 use crate::message::{Draft, Hop, Message};
 use crate::money::Usd;
+use crate::rules::Rules;
 use crate::team::Task;
 
 /// A fact.
@@ -33,6 +34,8 @@ pub enum Event {
         routed: Routed,
         /// The entry state.
         checkpoint: CheckpointId,
+        /// The rules it is run under.
+        rules: Rules,
     },
     /// The run goes on after a stop or a crash.
     RunResumed {
@@ -46,6 +49,8 @@ pub enum Event {
         calls: CallPolicy,
         /// Finished work of open activations, which is not done again.
         kept: Vec<(RoleId, Work)>,
+        /// The rules from now on.
+        rules: Rules,
     },
     /// A component was replaced.
     ComponentChanged {

@@ -52,3 +52,46 @@ impl fmt::Display for Usd {
         write!(f, "${:.4}", self.dollars())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn dollars_are_rounded_to_the_nearest_unit_and_saturate() {
+        let check = |dollars: f64, expected: u64| assert_eq!(Usd::from_dollars(dollars), Usd(expected), "{dollars}");
+        check(0.0, 0);
+        check(0.6, 600_000_000_000);
+        check(1e-12, 1);
+        check(1.4e-12, 1);
+        check(1.6e-12, 2);
+        check(0.1 + 0.2, 300_000_000_000);
+        check(-1.0, 0);
+        check(f64::NAN, 0);
+        check(f64::NEG_INFINITY, 0);
+        check(f64::INFINITY, u64::MAX);
+        check(1e30, u64::MAX);
+    }
+
+    #[test]
+    fn prices_are_exact() {
+        let check = |dollars: f64, tokens: u32, expected: u64| {
+            assert_eq!(Usd::from_dollars(dollars).per_million(tokens), Usd(expected), "{dollars} x {tokens}");
+        };
+        check(0.6, 1_000_000, 600_000_000_000);
+        check(0.0375, 1, 37_500);
+        check(0.15, 1234, 185_100_000);
+        assert_eq!(Usd(u64::MAX).per_million(u32::MAX), Usd(u64::MAX));
+        assert_eq!(Usd(1).per_million(999_999), Usd::ZERO);
+    }
+
+    #[test]
+    fn sums_saturate() {
+        assert_eq!(Usd(u64::MAX) + Usd(1), Usd(u64::MAX));
+        let mut sum = Usd::from_dollars(0.6);
+        sum += Usd::from_dollars(0.6);
+        assert_eq!((sum.dollars(), sum.to_string().as_str()), (1.2, "$1.2000"));
+    }
+}

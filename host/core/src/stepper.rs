@@ -22,6 +22,9 @@ pub use apply::Illegal;
 /// A team in motion.
 #[derive(Clone, Debug)]
 pub struct Stepper {
+    /// The team as its file has it now.
+    given: Arc<Team>,
+    /// The team under the rules of the environment: the same, but while the past is read back.
     team: Arc<Team>,
     env: Environment,
 }
@@ -30,10 +33,11 @@ impl Stepper {
     /// Puts a team and its environment together. The environment must fit: compare `Environment::shape` with
     /// `Shape::of(team)` before.
     pub fn new(team: Arc<Team>, env: Environment) -> Self {
-        Self { team, env }
+        let under = env.rules.over(&team);
+        Self { given: team, team: under, env }
     }
 
-    /// The team.
+    /// The team, under the rules that the run was last started or resumed with.
     pub fn team(&self) -> &Arc<Team> {
         &self.team
     }
@@ -43,8 +47,11 @@ impl Stepper {
         &self.env
     }
 
-    /// What is to be done next.
+    /// What is to be done next. Before the run is started, that is to wait for its start.
     pub fn next(&self) -> Effect {
+        if self.env.run.0.is_empty() {
+            return Effect::Wait;
+        }
         if self.env.status != Status::Running {
             return Effect::Halt(self.env.status);
         }
@@ -55,10 +62,10 @@ impl Stepper {
         let roles = self.due();
         if roles.is_empty() {
             let failed = self.env.failed().next().is_some();
-            return Effect::Record(self.end(if failed { Status::Failed } else { Status::Done }));
+            return Effect::Record(self.ended(if failed { Status::Failed } else { Status::Done }));
         }
         if self.team.policy.max_steps.is_some_and(|max| self.env.step >= max) {
-            return Effect::Record(self.end(Status::StepLimit));
+            return Effect::Record(self.ended(Status::StepLimit));
         }
         Effect::Record(Event::StepStarted { step: self.env.step, roles })
     }
@@ -68,7 +75,8 @@ impl Stepper {
         let due = |id: &RoleId| {
             let role = self.env.role(*id);
             match &role.activation {
-                Some(activation) => activation.phase == Phase::Ready,
+                // One that is complete here was ended by a lower limit: what it did is still to be committed.
+                Some(activation) => matches!(activation.phase, Phase::Ready | Phase::Complete),
                 None => !role.mailbox.is_empty(),
             }
         };
@@ -76,27 +84,41 @@ impl Stepper {
     }
 
     fn within_step(&self) -> Effect {
-        let busy = |a: &Activation| matches!(a.phase, Phase::Running | Phase::Resting);
-        let running = self.env.activations().filter(|(_, a)| busy(a)).count();
-        if let Some((id, activation)) = self.env.activations().find(|(_, a)| a.phase == Phase::Ready) {
-            if running >= self.team.policy.max_parallel {
+        let Standing { running, resting, ready, failed } = self.standing();
+        if let Some((id, activation)) = ready {
+            // Who rests before another try holds nobody up.
+            if running >= self.team.policy.max_parallel.max(1) {
                 return Effect::Wait;
             }
             if !self.env.is_broke() {
                 return Effect::Call(self.invocation(id, activation));
             }
         }
-        if running > 0 {
+        if running + resting > 0 {
             return Effect::Wait;
         }
-        if self.env.activations().any(|(_, a)| a.phase == Phase::Ready) {
-            return Effect::Record(self.end(Status::OutOfBudget));
+        if ready.is_some() {
+            return Effect::Record(self.ended(Status::OutOfBudget));
         }
-        let failed = self.env.failed().next().is_some();
         if failed && self.team.policy.on_fault == OnFault::Stop {
-            return Effect::Record(self.end(Status::Failed));
+            return Effect::Record(self.ended(Status::Failed));
         }
         Effect::Record(self.conflict().unwrap_or_else(|| self.commit()))
+    }
+
+    /// How the open activations stand.
+    fn standing(&self) -> Standing<'_> {
+        let mut standing = Standing { running: 0, resting: 0, ready: None, failed: false };
+        for (id, activation) in self.env.activations() {
+            match activation.phase {
+                Phase::Running => standing.running += 1,
+                Phase::Resting => standing.resting += 1,
+                Phase::Ready => standing.ready = standing.ready.or(Some((id, activation))),
+                Phase::Failed(_) => standing.failed = true,
+                Phase::Complete => {}
+            }
+        }
+        standing
     }
 
     fn invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
@@ -127,12 +149,22 @@ impl Stepper {
         }
     }
 
-    fn end(&self, status: Status) -> Event {
+    /// The end of the run with this status.
+    pub fn ended(&self, status: Status) -> Event {
         // Between steps the state is that of the last checkpoint.
         let checkpoint = self.env.open.then(|| self.env.next_checkpoint());
         let parent = self.env.checkpoint.clone();
         Event::RunEnded { status, checkpoint, parent }
     }
+}
+
+/// How the open activations stand.
+struct Standing<'a> {
+    running: usize,
+    resting: usize,
+    /// The first that can go on.
+    ready: Option<(RoleId, &'a Activation)>,
+    failed: bool,
 }
 
 /// Where the component of some work stands; none when the host itself thinks.

@@ -1,4 +1,15 @@
 //! Language models: the vocabulary, and the providers behind it.
+//!
+//! What a call may cost, whether an action may make it and whether it is replayed is decided by the driver; the
+//! parsing of `[llm]` is the manifest's.
+
+pub mod config;
+mod models;
+mod openai;
+mod scripted;
+pub mod think;
+
+pub use models::{Completed, Failed, Models};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +32,14 @@ pub struct Request {
     pub stop: Vec<String>,
     /// A seed.
     pub seed: Option<u32>,
+}
+
+impl Request {
+    /// A stand-in for the id that a tool call of the reply lacks. The conversation grows with every turn, so no two
+    /// calls of it share one.
+    fn tool_call_id(&self, index: usize) -> String {
+        format!("call-{}-{}", self.messages.len(), index + 1)
+    }
 }
 
 /// Who speaks.

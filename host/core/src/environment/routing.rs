@@ -51,9 +51,16 @@ pub fn route(team: &Team, parcel: Parcel<'_>) -> Routed {
     routed
 }
 
-/// The legs that begin at the sender, and the others.
+/// The legs that begin at the sender, and the others; each once, or those that nobody travels would double wherever
+/// copies of one message meet.
 fn split(team: &Team, from: Option<RoleId>, itinerary: Vec<Hop>) -> (Vec<Hop>, Vec<Hop>) {
-    itinerary.into_iter().partition(|hop| from.is_some() && team.find(&hop.from) == from)
+    let mut legs: Vec<Hop> = Vec::new();
+    for leg in itinerary {
+        if !legs.contains(&leg) {
+            legs.push(leg);
+        }
+    }
+    legs.into_iter().partition(|leg| from.is_some() && team.find(&leg.from) == from)
 }
 
 /// Takes the first arm that holds of each route. A condition that cannot be judged does not hold.

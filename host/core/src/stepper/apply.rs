@@ -7,11 +7,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Stepper;
+use super::report::idle_task;
 use crate::activation::{Activation, Addressed, Done, Outgoing, Phase};
 use crate::event::{Event, Finished, Journal, Routed, Source, Status, Work};
 use crate::fault::{Fault, FaultKind};
-use crate::id::RoleId;
+use crate::id::{CheckpointId, Digest, Part, RoleId, Slot};
 use crate::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
+use crate::rules::Rules;
 
 /// An event that cannot have happened in this state: a damaged journal, or a bug.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,12 +32,7 @@ impl Stepper {
         match event {
             Event::RunStarted { .. } => self.run_started(event),
             Event::RunResumed { .. } => self.run_resumed(event),
-            Event::ComponentChanged { slot, new, .. } => {
-                self.known(&[slot.role])?;
-                self.env.components.insert(*slot, new.clone());
-                self.component_changed(*slot);
-                Ok(())
-            }
+            Event::ComponentChanged { slot, old, new } => self.component_changed(*slot, old.as_ref(), new),
             Event::MessageSent { message, routed } => self.message_sent(message, routed),
             Event::StepStarted { step, roles } => self.step_started(*step, roles),
             Event::CallStarted { role, work, attempt, journal, .. } => {
@@ -58,20 +55,22 @@ impl Stepper {
                 self.call_failed(*role, *work, fault, *retry_ms)
             }
             Event::RetryDue { role } => {
-                self.known(&[*role])?;
-                let activation = self.env.roles[role.index()].activation.as_mut();
-                let resting = activation.filter(|a| a.phase == Phase::Resting);
-                resting.map(|a| a.phase = Phase::Ready).ok_or_else(|| Illegal("a retry of a role at rest".into()))
+                self.going()?;
+                let activation = self.activation(*role)?;
+                ensure(activation.phase == Phase::Resting, "a retry of a role that does not rest")?;
+                activation.phase = Phase::Ready;
+                Ok(())
             }
-            Event::StepConflicted { step, scope, key, writers } => {
-                self.known(writers)?;
-                ensure(self.settled() && *step == self.env.step, "a conflict in a step that is not settled")?;
+            Event::StepConflicted { scope, key, writers, .. } => {
+                ensure(self.settled(), "a conflict in a step that is not settled")?;
+                ensure(self.conflict().as_ref() == Some(event), "a conflict that is none")?;
                 self.undo(scope, key, writers);
                 Ok(())
             }
             Event::StepCommitted { .. } => self.step_committed(event),
             Event::RunEnded { status, checkpoint, parent } => {
-                ensure(self.env.status == Status::Running, "the end of a run that is not running")?;
+                self.started_run()?;
+                self.going()?;
                 ensure(*status != Status::Running, "an end that is none")?;
                 self.env.status = *status;
                 if let Some(id) = checkpoint {
@@ -83,9 +82,13 @@ impl Stepper {
     }
 
     fn run_started(&mut self, event: &Event) -> Applied {
-        let Event::RunStarted { run, idea, budget, components, routed, checkpoint } = event else { return Ok(()) };
+        let Event::RunStarted { run, idea, budget, components, routed, checkpoint, rules } = event else {
+            return Ok(());
+        };
         ensure(self.env.run.0.is_empty() && self.env.messages.is_empty(), "a start of a run that has started")?;
-        self.known(&routed.to)?;
+        ensure(!run.0.is_empty(), "a run without a name")?;
+        self.routed(routed)?;
+        self.rule(rules)?;
         self.env.run = run.clone();
         self.env.idea = idea.clone();
         self.env.budget = *budget;
@@ -97,12 +100,15 @@ impl Stepper {
     }
 
     fn run_resumed(&mut self, event: &Event) -> Applied {
-        let Event::RunResumed { budget, calls, .. } = event else { return Ok(()) };
-        ensure(!self.env.run.0.is_empty(), "a resume of a run that never started")?;
+        let Event::RunResumed { checkpoint, step, budget, calls, rules, .. } = event else { return Ok(()) };
+        self.started_run()?;
+        ensure(*checkpoint == self.env.checkpoint && *step == self.env.step, "a resume from another place")?;
+        self.rule(rules)?;
         self.env.status = Status::Running;
         self.env.budget = *budget;
         self.env.calls = *calls;
-        for activation in self.env.roles.iter_mut().filter_map(|role| role.activation.as_mut()) {
+        for (role, state) in self.team.roles.iter().zip(&mut self.env.roles) {
+            let Some(activation) = &mut state.activation else { continue };
             activation.current.failures = 0;
             match &activation.phase {
                 // It was killed: it ends like one that was interrupted.
@@ -110,24 +116,44 @@ impl Stepper {
                 Phase::Resting | Phase::Failed(_) | Phase::Ready => {}
                 Phase::Complete => continue,
             }
-            activation.phase = Phase::Ready;
+            // A lower limit may leave it with nothing more to do.
+            activation.phase = if activation.work(role).is_some() { Phase::Ready } else { Phase::Complete };
         }
         Ok(())
     }
 
+    /// From now on these rules hold.
+    fn rule(&mut self, rules: &Rules) -> Applied {
+        ensure(rules.roles.len() == self.env.roles.len(), "rules for another team")?;
+        self.team = rules.over(&self.given);
+        self.env.rules = rules.clone();
+        Ok(())
+    }
+
     /// With another component, recorded calls are worth serving, whatever the failure was.
-    fn component_changed(&mut self, slot: crate::id::Slot) {
+    fn component_changed(&mut self, slot: Slot, old: Option<&Digest>, new: &Digest) -> Applied {
+        self.started_run()?;
+        self.known(slot.role)?;
         let role = self.team.role(slot.role);
+        let exists = match slot.part {
+            Part::Think => true,
+            Part::Action(action) => action.index() < role.actions.len(),
+        };
+        ensure(exists, "a component of an action that the role does not have")?;
+        ensure(self.env.components.get(&slot) == old, "a change of a component that was not there")?;
+        self.env.components.insert(slot, new.clone());
         if let Some(activation) = &mut self.env.roles[slot.role.index()].activation {
             let at = activation.work(role).and_then(|work| super::slot(role, slot.role, work));
             activation.current.keep |= at == Some(slot);
         }
+        Ok(())
     }
 
     fn message_sent(&mut self, message: &Message, routed: &Routed) -> Applied {
-        ensure(!self.env.run.0.is_empty(), "a message to a run that never started")?;
+        self.started_run()?;
+        ensure(message.id == self.env.next_sent(), "a message from outside out of turn")?;
         ensure(message.id == routed.id, "a message that was routed under another id")?;
-        self.known(&routed.to)?;
+        self.routed(routed)?;
         self.env.sent += 1;
         let message = self.env.add(message.clone());
         self.deliver(message, routed);
@@ -151,11 +177,11 @@ impl Stepper {
     }
 
     fn begin_call(&mut self, id: RoleId, work: Work, attempt: u32, journal: Journal) -> Applied {
-        self.known(&[id])?;
-        ensure(self.env.open && self.env.status == Status::Running, "a call outside of a step")?;
-        let role = self.team.role(id);
-        let activation = self.env.roles[id.index()].activation.as_mut();
-        let activation = activation.ok_or_else(|| Illegal(format!("a call of `{}`, which is idle", role.name)))?;
+        self.going()?;
+        ensure(self.env.open, "a call outside of a step")?;
+        let team = self.team.clone();
+        let activation = self.activation(id)?;
+        let role = team.role(id);
         ensure(activation.phase == Phase::Ready, "a call of a role that is not ready")?;
         ensure(activation.work(role) == Some(work), "a call that is not the next one")?;
         ensure(activation.current.attempts + 1 == attempt, "an attempt out of turn")?;
@@ -174,7 +200,10 @@ impl Stepper {
                 ensure(known.contains(choice), "a choice of an action that is none")?;
                 matches!(work, Work::Think { .. })
             }
-            Finished::Planned { .. } => work == Work::Plan,
+            Finished::Planned { tasks, .. } => {
+                ensure(idle_task(self.team.role(id), tasks).is_none(), "a plan that nobody can carry out")?;
+                work == Work::Plan
+            }
             Finished::Returned { .. } => matches!(work, Work::Act { .. }),
         };
         ensure(fits, "a result of another kind of call")?;
@@ -203,7 +232,9 @@ impl Stepper {
     ) -> Applied {
         let emissions = emissions.iter().map(|draft| self.make(id, work, draft)).collect::<Result<_, _>>()?;
         let output = self.make(id, work, output)?;
-        self.activation(id)?.done.push(Done { work, output, emissions, writes: writes.to_vec() });
+        let activation = self.activation(id)?;
+        let tried = core::mem::take(&mut activation.current);
+        activation.done.push(Done { work, output, emissions, writes: writes.to_vec(), tried });
         Ok(())
     }
 
@@ -240,7 +271,9 @@ impl Stepper {
         activation.current.keep = fault.kind.keeps_calls();
         activation.phase = match retry_ms {
             Some(_) => Phase::Resting,
-            None if matches!(work, Work::Think { .. }) && fault.kind != FaultKind::Interrupted => {
+            None if matches!(work, Work::Think { .. })
+                && !matches!(fault.kind, FaultKind::Interrupted | FaultKind::Think) =>
+            {
                 // Whatever went wrong in the component, to the team it is the choice that failed.
                 let message = format!("choosing failed: {}: {}", fault.kind, fault.message);
                 Phase::Failed(Fault { kind: FaultKind::Think, message, ..fault.clone() })
@@ -253,10 +286,11 @@ impl Stepper {
     fn step_committed(&mut self, event: &Event) -> Applied {
         let Event::StepCommitted { step, checkpoint, parent, routed } = event else { return Ok(()) };
         ensure(self.settled() && *step == self.env.step, "a commit of a step that is not settled")?;
+        ensure(self.conflict().is_none(), "a commit of conflicting writes")?;
         let published = self.publications();
-        let ids = published.iter().map(|(_, outgoing)| &self.env.message(outgoing.message).id);
-        ensure(ids.eq(routed.iter().map(|r| &r.id)), "a commit that publishes something else")?;
-        routed.iter().try_for_each(|r| self.known(&r.to))?;
+        let sent = published.iter().map(|(id, outgoing)| (Some(*id), &self.env.message(outgoing.message).id));
+        ensure(sent.eq(routed.iter().map(|r| (r.from, &r.id))), "a commit that publishes something else")?;
+        routed.iter().try_for_each(|r| self.routed(r))?;
         self.merge(routed);
         self.env.step += 1;
         self.env.open = false;
@@ -264,28 +298,43 @@ impl Stepper {
         Ok(())
     }
 
-    fn mark(&mut self, id: crate::id::CheckpointId, parent: Option<crate::id::CheckpointId>) {
+    fn mark(&mut self, id: CheckpointId, parent: Option<CheckpointId>) {
         self.env.checkpoint = Some(id);
         self.env.parent = parent;
         self.env.checkpoints += 1;
     }
 
+    fn started_run(&self) -> Applied {
+        ensure(!self.env.run.0.is_empty(), "something of a run that never started")
+    }
+
+    fn going(&self) -> Applied {
+        ensure(self.env.status == Status::Running, "something of a run that has ended")
+    }
+
     /// Whether the open step has nothing running or to be run.
     fn settled(&self) -> bool {
         let ended = |a: &Activation| matches!(a.phase, Phase::Complete | Phase::Failed(_));
-        self.env.open && self.env.activations().all(|(_, activation)| ended(activation))
+        self.going().is_ok() && self.env.open && self.env.activations().all(|(_, activation)| ended(activation))
     }
 
-    fn known(&self, roles: &[RoleId]) -> Applied {
-        ensure(roles.iter().all(|id| id.index() < self.env.roles.len()), "a role that the team does not have")
+    fn known(&self, id: RoleId) -> Applied {
+        ensure(id.index() < self.env.roles.len(), "a role that the team does not have")
+    }
+
+    /// Receivers are roles of the team, in order, each once.
+    fn routed(&self, routed: &Routed) -> Applied {
+        ensure(routed.to.is_sorted_by(|a, b| a < b), "receivers that are not in order")?;
+        routed.to.last().map_or(Ok(()), |id| self.known(*id))
     }
 
     fn activation(&mut self, id: RoleId) -> Result<&mut Activation, Illegal> {
-        self.known(&[id])?;
+        self.known(id)?;
         self.env.roles[id.index()].activation.as_mut().ok_or_else(|| Illegal("a role that is idle".into()))
     }
 
     fn running(&mut self, id: RoleId, work: Work) -> Result<&mut Activation, Illegal> {
+        self.going()?;
         let team = self.team.clone();
         let activation = self.activation(id)?;
         ensure(activation.phase == Phase::Running, "a call that is not running")?;

@@ -14,6 +14,7 @@ use crate::event::{Event, Routed};
 use crate::fault::{Fault, FaultKind};
 use crate::id::RoleId;
 use crate::message::Hop;
+use crate::team::Reducer;
 
 impl Stepper {
     /// The event that commits the open step.
@@ -32,7 +33,7 @@ impl Stepper {
         let mut writers: BTreeMap<(&str, &str), Vec<RoleId>> = BTreeMap::new();
         for (id, activation) in self.complete() {
             for write in activation.done.iter().flat_map(|done| &done.writes) {
-                if self.team.scopes.get(&write.scope).is_some_and(Option::is_none) {
+                if write.scope != ROLE_SCOPE && self.reducer(&write.scope).is_none() {
                     let roles = writers.entry((&write.scope, &write.key)).or_default();
                     if !roles.contains(&id) {
                         roles.push(id);
@@ -112,17 +113,20 @@ impl Stepper {
         self.env.dead_letters.extend(dead);
     }
 
+    fn reducer(&self, scope: &str) -> Option<Reducer> {
+        self.team.scopes.get(scope).copied().flatten()
+    }
+
     fn write(&mut self, id: RoleId, write: &Write) {
         let (values, reducer) = if write.scope == ROLE_SCOPE {
             (&mut self.env.roles[id.index()].scope, None)
         } else {
-            let reducer = self.team.scopes.get(&write.scope).copied().flatten();
+            let reducer = self.reducer(&write.scope);
             (self.env.shared.entry(write.scope.clone()).or_default(), reducer)
         };
-        match reduce(reducer, values.get(&write.key).cloned(), &write.change) {
-            Some(value) => values.insert(write.key.clone(), value),
-            None => values.remove(&write.key),
-        };
+        // The old value is taken out, not copied: a list that is appended to may be long.
+        let value = reduce(reducer, values.remove(&write.key), &write.change);
+        values.extend(value.map(|value| (write.key.clone(), value)));
     }
 
     /// Takes back what conflicts: every writer goes back to before the call that wrote the key.
@@ -136,8 +140,10 @@ impl Stepper {
         for id in writers {
             if let Some(activation) = &mut self.env.roles[id.index()].activation {
                 let wrote = |write: &Write| write.scope == scope && write.key == key;
-                let first = activation.done.iter().position(|done| done.writes.iter().any(wrote));
-                activation.rewind(first.unwrap_or(0), Fault::new(FaultKind::StateConflict, message.clone()));
+                let Some(first) = activation.done.iter().position(|done| done.writes.iter().any(wrote)) else {
+                    continue;
+                };
+                activation.rewind(first, Fault::new(FaultKind::StateConflict, message.clone()));
             }
         }
     }

@@ -14,7 +14,8 @@ use crate::fault::{Fault, FaultKind, Hope};
 use crate::id::{Digest, RoleId, RunId, Slot};
 use crate::message::{IDEA_LABEL, Message, TO_ALL};
 use crate::money::Usd;
-use crate::team::{Retry, Role};
+use crate::rules::Rules;
+use crate::team::{Retry, Role, Task};
 
 /// The longest pause before another try.
 const MAX_BACKOFF_MS: u32 = 60_000;
@@ -38,8 +39,9 @@ impl Stepper {
             idea,
             budget: self.team.policy.budget,
             components,
-            routed: self.from_outside(&message),
+            routed: self.route_in(&message),
             checkpoint: self.env.next_checkpoint(),
+            rules: Rules::of(&self.given),
         }
     }
 
@@ -54,19 +56,22 @@ impl Stepper {
             budget,
             calls,
             kept: self.env.activations().flat_map(done).collect(),
+            rules: Rules::of(&self.given),
         }
     }
 
     /// A message from outside, e.g. from the operator. Its id is given here.
     pub fn sent(&self, mut message: Message) -> Event {
-        message.id = format!("sent-{}", self.env.sent).as_str().into();
-        let routed = self.from_outside(&message);
+        message.id = self.env.next_sent();
+        if message.send_to.is_empty() {
+            message.send_to.push(TO_ALL.into());
+        }
+        let routed = self.route_in(&message);
         Event::MessageSent { message, routed }
     }
 
-    fn from_outside(&self, message: &Message) -> crate::event::Routed {
-        let open = message.send_to.is_empty() || message.send_to == [TO_ALL];
-        let addressed = if open { Addressed::Open } else { Addressed::Named };
+    fn route_in(&self, message: &Message) -> crate::event::Routed {
+        let addressed = if message.send_to == [TO_ALL] { Addressed::Open } else { Addressed::Named };
         route(&self.team, Parcel { message, from: None, addressed, itinerary: message.route.clone() })
     }
 
@@ -108,19 +113,27 @@ fn sensible(role: &Role, finished: Finished) -> Result<Finished, Fault> {
             let message = format!("chose action {choice} of {count}; indices count from 0, and -1 stops");
             Err(Fault::new(FaultKind::Think, message))
         }
-        Finished::Planned { tasks, .. } => {
-            let worker = |name: &str| role.actions.iter().skip(1).any(|action| action.name == name);
-            let unknown = tasks.iter().filter_map(|task| task.action.as_deref()).find(|name| !worker(name));
-            match unknown {
-                Some(name) => {
-                    let message = format!("planned a task for action `{name}`, which is no worker of this role");
-                    Err(Fault::new(FaultKind::OutputInvalid, message))
-                }
-                None => Ok(finished),
+        Finished::Planned { tasks, .. } => match idle_task(role, tasks) {
+            Some(task) => {
+                let who = task.action.as_deref().map_or("nobody".into(), |name| format!("`{name}`"));
+                let message =
+                    format!("planned the task `{}` for {who}; workers are all actions but the first", task.text);
+                Err(Fault::new(FaultKind::OutputInvalid, message))
             }
-        }
+            None => Ok(finished),
+        },
         _ => Ok(finished),
     }
+}
+
+/// A task that no worker of the role can carry out.
+pub(super) fn idle_task<'a>(role: &Role, tasks: &'a [Task]) -> Option<&'a Task> {
+    let workers = || role.actions.iter().skip(1);
+    let done = |task: &Task| match &task.action {
+        Some(name) => workers().any(|action| action.name == *name),
+        None => workers().next().is_some(),
+    };
+    tasks.iter().find(|task| !done(task))
 }
 
 fn retry(role: &Role, work: Work) -> Retry {

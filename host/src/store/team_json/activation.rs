@@ -48,6 +48,7 @@ pub(super) fn read(
             keep: place.flag("keep")?,
         },
         phase: Phase::Ready,
+        undone: Vec::new(),
     };
     let fault = fault(role, strata)?;
     let phase = |word: &str| match (word, fault.clone()) {
@@ -104,6 +105,7 @@ fn read_done(role: &Role, tasks: usize, place: &Place<'_>, messages: &mut Messag
         output: outgoing(&output, messages)?,
         emissions: place.each("emissions", |emission| outgoing(&emission, messages))?,
         writes: place.each("writes", write)?,
+        tried: Current::default(),
     })
 }
 

@@ -89,6 +89,7 @@ fn outputs(role: &Role, at: u16, memory: &mut Vec<MessageRef>, messages: &Messag
         output: Outgoing { message, addressed: Addressed::Open },
         emissions: Vec::new(),
         writes: Vec::new(),
+        tried: Default::default(),
     };
     (first..at).zip(found).map(done).collect()
 }

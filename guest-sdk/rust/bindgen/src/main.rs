@@ -1,0 +1,119 @@
+//! Writes `src/bindings.rs` of `strata-action` from the WIT package, or with `--check` tells whether it is stale.
+//!
+//! It is run by hand when the WIT changes. That keeps the generator out of every guest build, which would
+//! otherwise take ten times as long. The crate's own test notices a forgotten run by the fingerprint in the header.
+
+use anyhow::{Context, Result, bail};
+use std::fmt::Write as _;
+use std::path::Path;
+use wit_bindgen_core::wit_parser::{PackageId, Resolve};
+use wit_bindgen_core::{Files, WorldGenerator};
+use wit_component::{StringEncoding, metadata};
+
+/// The world with every import and export: the code for it serves all the others.
+const WIDEST: &str = "versatile-action";
+
+/// The worlds a component may have, and the constants that hold their types.
+const WORLDS: [(&str, &str); 4] = [
+    ("action", "ACTION"),
+    ("thinking-action", "THINKING_ACTION"),
+    ("planning-action", "PLANNING_ACTION"),
+    (WIDEST, "VERSATILE_ACTION"),
+];
+
+fn main() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let wit = root.join("../../../wit");
+    let target = root.join("../src/bindings.rs");
+    let generated = generate(&wit)?;
+    if std::env::args().nth(1).as_deref() != Some("--check") {
+        return std::fs::write(&target, generated).context("writing the bindings");
+    }
+    if std::fs::read_to_string(&target)? != generated {
+        bail!("`src/bindings.rs` is not what the WIT says; run this program without `--check`");
+    }
+    Ok(())
+}
+
+fn generate(wit: &Path) -> Result<String> {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_path(wit)?;
+    let mut text = format!(
+        "//! The WIT package as Rust, written by `bindgen`; do not edit.\n//!\n//! wit fingerprint: {:016x}\n\n",
+        fingerprint(wit)?
+    );
+    // The generator changes the resolve it is given, so the types are encoded first.
+    let types = component_types(&resolve, package)?;
+    let mut options = wit_bindgen_rust::Opts::default();
+    options.generate_all = true;
+    options.format = true;
+    options.pub_export_macro = true;
+    options.disable_custom_section_link_helpers = true;
+    options.additional_derive_attributes = vec!["PartialEq".into()];
+    let world = resolve.select_world(&[package], Some(WIDEST))?;
+    let mut files = Files::default();
+    options.build().generate(&mut resolve, world, &mut files)?;
+    let (_, code) = files.iter().next().context("the generator wrote nothing")?;
+    text.push_str(without_export_macro(std::str::from_utf8(code)?)?);
+    text.push_str(&types);
+    Ok(text)
+}
+
+/// Drops the macro that exports everything at once: an action exports only what it implements, by the macros of
+/// the single interfaces.
+fn without_export_macro(code: &str) -> Result<&str> {
+    let start = code
+        .find("/// Generates `#[unsafe(no_mangle)]` functions")
+        .context("the generator's output has changed: no export macro")?;
+    Ok(&code[..start])
+}
+
+/// The component type of each world, as `wit-component` looks for it in a custom section of the core module.
+fn component_types(resolve: &Resolve, package: PackageId) -> Result<String> {
+    let mut text =
+        String::from("/// The component type of each world.\n#[rustfmt::skip]\npub mod worlds {\n");
+    for (world, constant) in WORLDS {
+        let id = resolve.select_world(&[package], Some(world))?;
+        let bytes = metadata::encode(resolve, id, StringEncoding::UTF8, None, false)?;
+        writeln!(text, "    /// World `{world}`.")?;
+        writeln!(
+            text,
+            "    pub const {constant}: [u8; {}] = *b\"{}\";",
+            bytes.len(),
+            literal(&bytes)
+        )?;
+    }
+    text.push_str("}\n");
+    Ok(text)
+}
+
+/// The inside of a byte string literal, folded into lines of bearable length.
+fn literal(bytes: &[u8]) -> String {
+    const WIDTH: usize = 100;
+    let mut text = String::new();
+    let mut column = WIDTH;
+    for byte in bytes {
+        let escaped = byte.escape_ascii().to_string();
+        // A folded line loses its leading white space, so a blank never opens one.
+        if column >= WIDTH && *byte != b' ' {
+            text.push_str("\\\n");
+            column = 0;
+        }
+        column += escaped.len();
+        text.push_str(&escaped);
+    }
+    text
+}
+
+/// FNV-1a over the WIT files in order of their names; the crate's test computes the same.
+fn fingerprint(wit: &Path) -> Result<u64> {
+    let mut files: Vec<_> = std::fs::read_dir(wit)?.collect::<Result<Vec<_>, _>>()?;
+    files.sort_by_key(|file| file.file_name());
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for file in files {
+        for byte in std::fs::read(file.path())? {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    Ok(hash)
+}

@@ -1,0 +1,50 @@
+//! Publishing beyond the action's own output.
+
+use crate::{Failure, HostError, host, json};
+use serde::Serialize;
+
+pub use crate::bindings::strata::action::environment::Emission;
+
+impl Emission {
+    /// A message of this text with the action's name as its label, addressed to nobody in particular.
+    pub fn new(content: impl Into<String>) -> Self {
+        Self {
+            content: content.into(),
+            data: None,
+            to: Vec::new(),
+            cause_by: None,
+            route: Vec::new(),
+        }
+    }
+
+    /// Adds a recipient.
+    #[must_use]
+    pub fn to(mut self, name: impl Into<String>) -> Self {
+        self.to.push(name.into());
+        self
+    }
+
+    /// Sets the label.
+    #[must_use]
+    pub fn cause_by(mut self, label: impl Into<String>) -> Self {
+        self.cause_by = Some(label.into());
+        self
+    }
+
+    /// Attaches structured content.
+    ///
+    /// # Errors
+    /// Fails if the data cannot be written as JSON.
+    pub fn data<T: Serialize>(mut self, data: T) -> Result<Self, Failure> {
+        self.data = json::write_data(Some(data))?;
+        Ok(self)
+    }
+}
+
+/// Publishes one more message. Its recipients see it in the next step, if this attempt succeeds.
+///
+/// # Errors
+/// Fails if the host refuses the message.
+pub fn emit(emission: &Emission) -> Result<(), HostError> {
+    host::environment::emit(emission)
+}

@@ -1,0 +1,69 @@
+//! How an action gives up, and which errors turn into a failure by `?`.
+
+use crate::{Failure, FailureKind, HostError, HostErrorKind};
+
+impl Failure {
+    /// It failed, and trying again unchanged would fail again.
+    pub fn error(message: impl Into<String>) -> Self {
+        Self {
+            kind: FailureKind::Error,
+            message: message.into(),
+        }
+    }
+
+    /// It failed in passing: the host may try again, within the action's `retries`.
+    pub fn retryable(message: impl Into<String>) -> Self {
+        Self {
+            kind: FailureKind::Retryable,
+            message: message.into(),
+        }
+    }
+
+    /// It needed something that the team file does not grant.
+    pub fn denied(message: impl Into<String>) -> Self {
+        Self {
+            kind: FailureKind::Denied,
+            message: message.into(),
+        }
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        let kind = match error.kind {
+            HostErrorKind::Denied => FailureKind::Denied,
+            HostErrorKind::Upstream | HostErrorKind::OutOfBudget => FailureKind::Host,
+            HostErrorKind::Invalid | HostErrorKind::NotFound => FailureKind::Error,
+        };
+        Self {
+            kind,
+            message: error.message,
+        }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::error(format!("handling json: {error}"))
+    }
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self::error(message)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(message: &str) -> Self {
+        Self::error(message)
+    }
+}
+
+/// Turns a failure back into what host functions return, where one of them fails before the host is asked.
+pub(crate) fn invalid(failure: Failure) -> HostError {
+    HostError {
+        kind: HostErrorKind::Invalid,
+        message: failure.message,
+    }
+}

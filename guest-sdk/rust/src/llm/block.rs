@@ -1,0 +1,86 @@
+//! Finds fenced code blocks in the Markdown that models answer with.
+
+/// A fenced code block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeBlock {
+    /// What follows the opening fence, e.g. `html`; empty where nothing does.
+    pub language: String,
+    /// The lines between the fences.
+    pub code: String,
+    /// Whether there is a closing fence. Where there is none the reply was probably cut off.
+    pub closed: bool,
+}
+
+impl CodeBlock {
+    /// The first block of a text. One without a closing fence reaches to the end.
+    pub fn first(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let (fence, language) = lines.by_ref().find_map(opening)?;
+        let mut block = Self {
+            language: language.to_owned(),
+            code: String::new(),
+            closed: false,
+        };
+        for line in lines {
+            if closes(line, fence) {
+                block.closed = true;
+                break;
+            }
+            block.code.push_str(line);
+            block.code.push('\n');
+        }
+        Some(block)
+    }
+}
+
+/// A fence is at least three backticks or tildes; it is closed by at least as many of them.
+fn opening(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim();
+    let first = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let length = line.chars().take_while(|c| *c == first).count();
+    let (fence, language) = line.split_at(length);
+    (length >= 3 && !language.contains(first)).then_some((fence, language.trim()))
+}
+
+fn closes(line: &str, fence: &str) -> bool {
+    let line = line.trim();
+    line.len() >= fence.len()
+        && fence
+            .chars()
+            .next()
+            .is_some_and(|first| line.chars().all(|c| c == first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Language, code, closed.
+    type Expected<'a> = Option<(&'a str, &'a str, bool)>;
+
+    #[test]
+    fn the_first_block_is_found() {
+        let cases: [(&str, Expected<'_>); 7] = [
+            ("no code", None),
+            ("a `b` c", None),
+            ("```inline```", None),
+            (
+                "so:\n```html\n<p>\n```\nand\n```js\n1\n```",
+                Some(("html", "<p>\n", true)),
+            ),
+            ("~~~\n```\n~~~", Some(("", "```\n", true))),
+            (
+                "````md\n```\nx\n```\n````",
+                Some(("md", "```\nx\n```\n", true)),
+            ),
+            ("```c\ncut off", Some(("c", "cut off\n", false))),
+        ];
+        for (text, expected) in cases {
+            let found = CodeBlock::first(text);
+            let found = found
+                .as_ref()
+                .map(|b| (b.language.as_str(), b.code.as_str(), b.closed));
+            assert_eq!(found, expected, "in {text:?}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The calls that the host in memory makes, with plain answers to everything a test does not care for.
+
+use crate::{Attempt, Candidate, Context, Failure, Message, Profile, Situation, Task, json};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A call of an action, a planner or a thinker.
+#[derive(Clone, Debug)]
+pub struct Call {
+    role: Profile,
+    action: String,
+    config: String,
+    news: Vec<Message>,
+    outputs: Vec<Message>,
+    candidates: Vec<Candidate>,
+    task: Option<Task>,
+    attempt: u32,
+}
+
+impl Default for Call {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Call {
+    /// The first attempt of action `act` of role `Tester`, without config and news.
+    pub fn new() -> Self {
+        Self {
+            role: Profile {
+                name: "Tester".to_owned(),
+                profile: String::new(),
+                goal: String::new(),
+                constraints: String::new(),
+                desc: String::new(),
+            },
+            action: "act".to_owned(),
+            config: "null".to_owned(),
+            news: Vec::new(),
+            outputs: Vec::new(),
+            candidates: Vec::new(),
+            task: None,
+            attempt: 1,
+        }
+    }
+
+    /// Sets the acting role.
+    #[must_use]
+    pub fn role(mut self, role: Profile) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// Sets the action's name in the team file.
+    #[must_use]
+    pub fn action(mut self, name: impl Into<String>) -> Self {
+        self.action = name.into();
+        self
+    }
+
+    /// Sets the config, by anything that JSON can hold.
+    ///
+    /// # Panics
+    /// If it cannot be written as JSON.
+    #[must_use]
+    pub fn config(mut self, config: impl Serialize) -> Self {
+        self.config = serde_json::to_string(&config).expect("a test's config is JSON");
+        self
+    }
+
+    /// Adds news: the idea with this text.
+    #[must_use]
+    pub fn news(self, text: impl Into<String>) -> Self {
+        self.message(Message::new("UserRequirement", text))
+    }
+
+    /// Adds any message to the news.
+    #[must_use]
+    pub fn message(mut self, message: Message) -> Self {
+        self.news.push(message);
+        self
+    }
+
+    /// Adds what an earlier action of the activation returned.
+    #[must_use]
+    pub fn output(mut self, message: Message) -> Self {
+        self.outputs.push(message);
+        self
+    }
+
+    /// Adds an action for a thinker to choose from.
+    #[must_use]
+    pub fn candidate(mut self, name: &str, description: &str) -> Self {
+        let candidate = Candidate {
+            name: name.to_owned(),
+            description: description.to_owned(),
+        };
+        self.candidates.push(candidate);
+        self
+    }
+
+    /// Sets the planned task.
+    #[must_use]
+    pub fn task(mut self, text: impl Into<String>) -> Self {
+        self.task = Some(Task {
+            text: text.into(),
+            action: None,
+        });
+        self
+    }
+
+    /// Makes it another attempt than the first.
+    #[must_use]
+    pub fn attempt(mut self, number: u32) -> Self {
+        self.attempt = number;
+        self
+    }
+
+    pub(crate) fn context<C: DeserializeOwned>(self) -> Result<Context<C>, Failure> {
+        Ok(Context {
+            attempt: attempt(self.attempt),
+            role: self.role,
+            action: self.action,
+            index: 0,
+            config: json::parse_config(&self.config)?,
+            news: self.news,
+            outputs: self.outputs,
+            task: self.task,
+        })
+    }
+
+    pub(super) fn situation<C: DeserializeOwned>(
+        self,
+        round: u32,
+    ) -> Result<Situation<C>, Failure> {
+        Ok(Situation {
+            attempt: attempt(self.attempt),
+            role: self.role,
+            config: json::parse_config(&self.config)?,
+            round,
+            candidates: self.candidates,
+            news: self.news,
+            outputs: self.outputs,
+        })
+    }
+}
+
+fn attempt(number: u32) -> Attempt {
+    Attempt {
+        number,
+        idempotency_key: "test/0/Tester/0".to_owned(),
+    }
+}

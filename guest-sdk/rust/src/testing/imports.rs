@@ -1,0 +1,203 @@
+//! The host's functions as the component imports them, answered by the [`Host`] that serves this thread.
+//!
+//! Names and signatures are those of the generated bindings, which they stand in for.
+
+use super::Host;
+use std::cell::RefCell;
+
+thread_local! {
+    static SERVING: RefCell<Option<Host>> = const { RefCell::new(None) };
+}
+
+/// Answers what `function` asks from `host`.
+pub fn serve<R>(host: &mut Host, function: impl FnOnce() -> R) -> R {
+    let outer = SERVING.replace(Some(std::mem::take(host)));
+    // Also when the function panics the host goes back to its owner, who may look into it.
+    struct Return<'a>(&'a mut Host, Option<Host>);
+    impl Drop for Return<'_> {
+        fn drop(&mut self) {
+            if let Some(host) = SERVING.replace(self.1.take()) {
+                *self.0 = host;
+            }
+        }
+    }
+    let _return = Return(host, outer);
+    function()
+}
+
+fn with<R>(function: impl FnOnce(&mut Host) -> R) -> R {
+    SERVING.with_borrow_mut(|host| match host {
+        Some(host) => function(host),
+        None => panic!("a host function was called outside of `strata_action::testing::Host`"),
+    })
+}
+
+fn invalid(message: String) -> crate::HostError {
+    crate::HostError {
+        kind: crate::HostErrorKind::Invalid,
+        message,
+    }
+}
+
+pub mod environment {
+    use super::with;
+    use crate::HostError;
+    use crate::environment::Emission;
+
+    pub fn emit(emission: &Emission) -> Result<(), HostError> {
+        with(|host| host.emitted.push(emission.clone()));
+        Ok(())
+    }
+}
+
+pub mod state {
+    use super::{invalid, with};
+    use crate::HostError;
+    use std::collections::BTreeMap;
+
+    fn scope<R>(
+        name: &str,
+        function: impl FnOnce(&mut BTreeMap<String, String>) -> R,
+    ) -> Result<R, HostError> {
+        with(|host| match host.scopes.get_mut(name) {
+            Some(scope) => Ok(function(scope)),
+            None => Err(invalid(format!(
+                "using scope `{name}`: the team declares no such scope"
+            ))),
+        })
+    }
+
+    pub fn get(name: &str, key: &str) -> Result<Option<String>, HostError> {
+        scope(name, |scope| scope.get(key).cloned())
+    }
+
+    pub fn set(name: &str, key: &str, value: &str) -> Result<(), HostError> {
+        scope(name, |scope| {
+            drop(scope.insert(key.to_owned(), value.to_owned()))
+        })
+    }
+
+    pub fn delete(name: &str, key: &str) -> Result<(), HostError> {
+        scope(name, |scope| drop(scope.remove(key)))
+    }
+
+    pub fn keys(name: &str) -> Result<Vec<String>, HostError> {
+        scope(name, |scope| scope.keys().cloned().collect())
+    }
+}
+
+pub mod memory {
+    use super::with;
+    use crate::Message;
+
+    pub fn recent(limit: u32) -> Vec<Message> {
+        newest(limit, |_| true)
+    }
+
+    pub fn by_label(label: &str, limit: u32) -> Vec<Message> {
+        newest(limit, |message| message.cause_by == label)
+    }
+
+    fn newest(limit: u32, wanted: impl Fn(&Message) -> bool) -> Vec<Message> {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let mut found: Vec<Message> = with(|host| {
+            let newest_first = host.memory.iter().rev().filter(|message| wanted(message));
+            newest_first.take(limit).cloned().collect()
+        });
+        found.reverse();
+        found
+    }
+}
+
+pub mod log {
+    use super::with;
+    use crate::log::Level;
+
+    pub fn write(level: Level, message: &str) {
+        with(|host| host.log.push((level, message.to_owned())));
+    }
+}
+
+pub mod clock {
+    use super::with;
+
+    pub fn unix_time_ms() -> f64 {
+        with(|host| host.now_ms)
+    }
+
+    pub fn sleep(duration_ms: u32) {
+        with(|host| {
+            host.now_ms += f64::from(duration_ms);
+            host.slept_ms += f64::from(duration_ms);
+        });
+    }
+}
+
+pub mod random {
+    use super::{invalid, with};
+    use crate::HostError;
+
+    pub fn bytes(length: u32) -> Result<Vec<u8>, HostError> {
+        if length > 65_536 {
+            return Err(invalid(format!(
+                "getting `{length}` random bytes: more than 65536"
+            )));
+        }
+        Ok(with(|host| {
+            (0..length)
+                .map(|_| next_byte(&mut host.random_state))
+                .collect()
+        }))
+    }
+
+    /// One byte of SplitMix64: enough for tests, and the same in every run.
+    fn next_byte(state: &mut u64) -> u8 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (mixed >> 56) as u8
+    }
+}
+
+pub mod llm {
+    use super::with;
+    use crate::llm::{Reply, Request};
+    use crate::{HostError, HostErrorKind};
+
+    pub fn complete(request: &Request) -> Result<Reply, HostError> {
+        let refuse = |kind, message: &str| {
+            Err(HostError {
+                kind,
+                message: message.to_owned(),
+            })
+        };
+        with(|host| {
+            host.requests.push(request.clone());
+            let Some(replies) = &mut host.llm else {
+                return refuse(HostErrorKind::Denied, "asking the llm: not granted");
+            };
+            let none_left = || refuse(HostErrorKind::Upstream, "asking the llm: no reply is left");
+            replies.pop_front().unwrap_or_else(none_left)
+        })
+    }
+
+    pub fn complete_many(requests: &[Request]) -> Vec<Result<Reply, HostError>> {
+        requests.iter().map(complete).collect()
+    }
+}
+
+pub mod files {
+    use super::with;
+    use crate::HostError;
+
+    pub fn read(path: &str) -> Result<Vec<u8>, HostError> {
+        with(|host| host.directories.read(path))
+    }
+
+    pub fn write(path: &str, content: &[u8]) -> Result<(), HostError> {
+        with(|host| host.directories.write(path, content))
+    }
+
+    pub fn list(path: &str) -> Result<Vec<String>, HostError> {
+        with(|host| host.directories.list(path))
+    }
+}

@@ -1,0 +1,142 @@
+//! What one action call costs over raw wasmtime doing the same: fresh store, instantiate, call, drop. Prints medians
+//! and their ratio, measured in turns in one run.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use strata_core::id::RoleId;
+use strata_core::json::Json;
+use strata_core::team::Profile;
+use strata_host::gateway::Gateway;
+use strata_host::plugin::{Grants, Limits, Plugin};
+use strata_host::sandbox::{Call, Entry, Metering, Sandbox, WasmSandbox};
+use tokio::sync::mpsc;
+use wasmtime::component::{Component, InstancePre, Linker};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
+
+use generated::exports::strata::action::handler::GuestIndices;
+use generated::strata::action::types::{Attempt, Input, Profile as RawProfile};
+
+#[allow(dead_code, reason = "the tests need more of it")]
+#[path = "../tests/sandbox/guest.rs"]
+mod guest;
+
+#[allow(missing_docs, reason = "generated")]
+mod generated {
+    wasmtime::component::bindgen!({ path: "../wit", world: "action", exports: { default: async } });
+}
+
+/// Batches of each kind; the median is over these.
+const BATCHES: usize = 200;
+/// Calls in a batch.
+const CALLS: u32 = 100;
+
+/// Raw wasmtime with a pool, epochs, and functions looked up beforehand.
+struct Raw {
+    pre: InstancePre<()>,
+    indices: GuestIndices,
+    attempt: Attempt,
+    input: Input,
+}
+
+impl Raw {
+    fn new(guest: &[u8]) -> wasmtime::Result<Self> {
+        let mut pool = PoolingAllocationConfig::new();
+        pool.linear_memory_keep_resident(256 << 10).table_keep_resident(256 << 10).pagemap_scan(Enabled::Auto);
+        let mut config = Config::new();
+        config.concurrency_support(false).epoch_interruption(true);
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+        let engine = Engine::new(&config)?;
+        let component = Component::from_binary(&engine, guest)?;
+        let mut linker = Linker::new(&engine);
+        linker.define_unknown_imports_as_traps(&component)?;
+        let pre = linker.instantiate_pre(&component)?;
+        let indices = GuestIndices::new(&pre)?;
+        let empty = String::new;
+        let attempt = Attempt { number: 1, idempotency_key: "run/0/R/0".into() };
+        let role =
+            RawProfile { name: "R".into(), profile: empty(), goal: empty(), constraints: empty(), desc: empty() };
+        let (news, outputs, task) = (Vec::new(), Vec::new(), None);
+        let input = Input { role, action: "A".into(), index: 0, config: "null".into(), news, outputs, task };
+        Ok(Self { pre, indices, attempt, input })
+    }
+
+    async fn call(&self) {
+        let mut store = Store::new(self.pre.engine(), ());
+        store.set_epoch_deadline(1_000_000);
+        let instance = self.pre.instantiate_async(&mut store).await.expect("it instantiates");
+        let guest = self.indices.load(&mut store, &instance).expect("its types fit");
+        let result = guest.call_run(&mut store, &self.attempt, &self.input).await.expect("it runs");
+        assert!(result.is_ok());
+    }
+}
+
+/// The same through the sandbox.
+struct Ours {
+    sandbox: WasmSandbox,
+    call: Call,
+    gateway: Gateway,
+}
+
+impl Ours {
+    fn new(guest: &[u8]) -> Self {
+        let sandbox = WasmSandbox::uncached().expect("the sandbox starts");
+        let digest = sandbox.load(guest, Metering::Plain).expect("the guest loads").digest;
+        let plugin = Plugin {
+            component: "/guest.wasm".into(),
+            pin: None,
+            config: Json::null(),
+            output_schema: None,
+            limits: Limits::default(),
+            grants: Grants::default(),
+        };
+        let call = Call {
+            digest,
+            plugin: Arc::new(plugin),
+            attempt: 1,
+            idempotency_key: "run/0/R/0".into(),
+            entry: Entry::Run { action: "A".into(), index: 0, task: None },
+            role: Profile { name: "R".into(), ..Profile::default() },
+            news: Vec::new(),
+            outputs: Vec::new(),
+        };
+        let (questions, _) = mpsc::channel(1);
+        Self { sandbox, call, gateway: Gateway::new(RoleId(0), questions) }
+    }
+
+    async fn call(&self) {
+        let ended = self.sandbox.call(self.call.clone(), self.gateway.clone()).await;
+        assert!(ended.result.is_ok());
+    }
+}
+
+async fn batch<F: Future<Output = ()>>(call: impl Fn() -> F) -> Duration {
+    let start = Instant::now();
+    for _ in 0..CALLS {
+        call().await;
+    }
+    start.elapsed() / CALLS
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn main() {
+    let guest = guest::Guest::default().build();
+    let raw = Raw::new(&guest).expect("raw wasmtime runs the guest");
+    let ours = Ours::new(&guest);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime starts");
+    let (mut raw_times, mut our_times) = (Vec::new(), Vec::new());
+    runtime.block_on(async {
+        for _ in 0..BATCHES {
+            raw_times.push(batch(|| raw.call()).await);
+            our_times.push(batch(|| ours.call()).await);
+        }
+    });
+    let (raw, ours) = (median(raw_times), median(our_times));
+    let ratio = ours.as_secs_f64() / raw.as_secs_f64();
+    println!("one call: raw wasmtime {raw:?}, sandbox {ours:?}, ratio {ratio:.2}");
+}

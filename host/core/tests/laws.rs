@@ -1,0 +1,45 @@
+//! The laws of the core, held against random lives of random teams.
+//!
+//! `teams` draws a team, `script` decides what its actions return, `life` drives it through kills, stops, mail and
+//! changes by the throw of `dice`; `view` is what is compared; `hand` moves a life by hand. Then a file for each
+//! family of laws: what is recorded (`replay`, `illegal`), order and privacy (`order`), who receives what (`routing`),
+//! shared state (`scopes`), the end (`halting`), what survives (`recovery`), all at once (`simulation`); and single
+//! lives worth telling by themselves: `stories` of each mode, `cases` that once went wrong, `shapes` and keys.
+
+#[path = "laws/dice.rs"]
+mod dice;
+#[path = "laws/forgery.rs"]
+mod forgery;
+#[path = "laws/hand.rs"]
+mod hand;
+#[path = "laws/life.rs"]
+mod life;
+#[path = "laws/script.rs"]
+mod script;
+#[path = "laws/teams.rs"]
+mod teams;
+#[path = "laws/view.rs"]
+mod view;
+
+#[path = "laws/cases.rs"]
+mod cases;
+#[path = "laws/halting.rs"]
+mod halting;
+#[path = "laws/illegal.rs"]
+mod illegal;
+#[path = "laws/order.rs"]
+mod order;
+#[path = "laws/recovery.rs"]
+mod recovery;
+#[path = "laws/replay.rs"]
+mod replay;
+#[path = "laws/routing.rs"]
+mod routing;
+#[path = "laws/scopes.rs"]
+mod scopes;
+#[path = "laws/shapes.rs"]
+mod shapes;
+#[path = "laws/simulation.rs"]
+mod simulation;
+#[path = "laws/stories.rs"]
+mod stories;

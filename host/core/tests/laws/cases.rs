@@ -1,0 +1,274 @@
+//! Single lives, told by hand: one for each thing that is easily got wrong.
+
+use strata_core::activation::Phase;
+use strata_core::effect::Effect;
+use strata_core::event::{CallPolicy, Event, Finished, Status};
+use strata_core::fault::{Fault, FaultKind, Hope};
+use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
+use strata_core::json::Json;
+use strata_core::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
+use strata_core::team::{OnFault, React, Reducer, Task, Team, Thinker};
+
+use crate::hand::{Hand, draft, mail, says, writes};
+use crate::teams::{role, team};
+
+fn chooser(max_loop: u32) -> Team {
+    let mut chooser = role("C", &[IDEA_LABEL], &["x", "y"]);
+    chooser.react = React::Choose { max_loop, thinker: Thinker::Component };
+    team(vec![chooser])
+}
+
+#[test]
+fn a_raised_loop_limit_does_not_unsettle_what_was_recorded_under_the_lower_one() {
+    let mut life = Hand::start(chooser(1));
+    life.act(Ok(Finished::Chosen(0)));
+    life.act(Ok(says("x ok")));
+    assert_eq!(life.halt(), Status::Done);
+    life.resume(chooser(5), CallPolicy::Auto);
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(life.history(), ["idea", "x ok"]);
+}
+
+#[test]
+fn a_lowered_loop_limit_ends_an_activation_that_has_reached_it() {
+    let mut life = Hand::start(chooser(5));
+    life.act(Ok(Finished::Chosen(0)));
+    life.act(Ok(says("x ok")));
+    life.resume(chooser(1), CallPolicy::Auto);
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(life.history(), ["idea", "x ok"]);
+}
+
+#[test]
+fn what_a_parked_role_had_done_is_published_when_a_lowered_limit_ends_its_activation() {
+    let parking = |max_loop| {
+        let mut team = chooser(max_loop);
+        team.policy.on_fault = OnFault::Park;
+        team
+    };
+    let mut life = Hand::start(parking(5));
+    life.act(Ok(Finished::Chosen(0)));
+    life.act(Ok(says("x ok")));
+    life.act(Err(Fault::new(FaultKind::Trap, "in the second choice")));
+    assert_eq!(life.halt(), Status::Failed);
+    assert_eq!((life.env().open, life.history().len()), (false, 1));
+    life.resume(parking(1), CallPolicy::Auto);
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(life.history(), ["idea", "x ok"]);
+}
+
+#[test]
+fn a_new_reducer_does_not_change_what_was_committed_without_one() {
+    let with = |reducer| {
+        let mut team = team(vec![role("A", &[IDEA_LABEL], &["a"])]);
+        team.scopes.insert("s0".into(), reducer);
+        team
+    };
+    let mut life = Hand::start(with(None));
+    life.act(Ok(writes("a ok", &[("k", 1)])));
+    assert_eq!(life.halt(), Status::Done);
+    let before = life.env().shared.clone();
+    life.resume(with(Some(Reducer::Append)), CallPolicy::Auto);
+    assert_eq!(life.env().shared, before);
+    assert_eq!(life.env().rules.scopes["s0"], Some(Reducer::Append));
+}
+
+/// Two roles that hear the idea and share a scope.
+fn two_writers(reducer: Option<Reducer>) -> Team {
+    let mut team = team(vec![role("A", &[IDEA_LABEL], &["p", "a"]), role("B", &[IDEA_LABEL], &["b"])]);
+    team.scopes.insert("s0".into(), reducer);
+    team
+}
+
+/// A life of theirs up to the conflict: A asked a model before it wrote.
+fn conflict() -> Hand {
+    let mut life = Hand::start(two_writers(None));
+    life.act(Ok(says("p ok")));
+    let call = life.call();
+    life.ask(&call, "q", 5);
+    life.end(call.role, Ok(writes("a ok", &[("k", 1)])));
+    life.act(Ok(writes("b ok", &[("k", 2)])));
+    assert_eq!(life.halt(), Status::Failed);
+    life
+}
+
+#[test]
+fn a_call_that_is_undone_by_a_conflict_is_made_again_as_the_next_attempt() {
+    let mut life = conflict();
+    let (_, failed) = life.env().failed().next().expect("A failed");
+    assert_eq!(failed.current.attempts, 1);
+    life.resume(two_writers(Some(Reducer::Add)), CallPolicy::Auto);
+    let again = life.act(Ok(writes("a again", &[("k", 1)])));
+    assert_eq!((again.attempt, again.idempotency_key.as_str()), (2, "run/0/A/1"));
+    assert_eq!(again.outputs[0].content, "p ok");
+    assert!(again.recorded.is_empty(), "the same answers would lead to the same write");
+    life.act(Ok(writes("b again", &[("k", 2)])));
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(life.env().shared["s0"]["k"], Json::from(serde_json::json!(3)));
+    assert_eq!(life.history(), ["idea", "a again", "b again"]);
+}
+
+#[test]
+fn calls_after_an_undone_one_are_made_again_as_next_attempts_too() {
+    let team = |reducer| {
+        let mut team = two_writers(reducer);
+        team.roles.swap(0, 1);
+        team
+    };
+    let mut life = Hand::start(team(None));
+    life.act(Ok(writes("b ok", &[("k", 1)])));
+    life.act(Ok(writes("p ok", &[("k", 2)])));
+    life.act(Ok(says("a ok")));
+    assert_eq!(life.halt(), Status::Failed);
+    life.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
+    let attempts: Vec<u32> = ["b", "p", "a"].map(|text| life.act(Ok(says(text))).attempt).into();
+    assert_eq!(attempts, [2, 2, 2]);
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn a_scope_that_the_team_no_longer_declares_unites_nothing() {
+    let mut life = Hand::start(two_writers(Some(Reducer::Add)));
+    life.act(Ok(writes("p ok", &[("k", 1)])));
+    life.act(Ok(says("a ok")));
+    life.act(Ok(writes("b ok", &[("k", 2)])));
+    let mut without = two_writers(None);
+    without.scopes.clear();
+    life.resume(without, CallPolicy::Auto);
+    assert_eq!(life.halt(), Status::Failed);
+}
+
+#[test]
+fn what_an_undone_call_recorded_can_still_be_reused() {
+    let mut life = conflict();
+    life.resume(two_writers(Some(Reducer::Add)), CallPolicy::Reuse);
+    assert_eq!(life.call().recorded.len(), 1);
+}
+
+#[test]
+fn nothing_of_a_conflict_is_seen_anywhere() {
+    let life = conflict();
+    assert!(life.env().shared.is_empty());
+    assert_eq!(life.history(), ["idea"]);
+    for (role, scope) in [(0, "s0"), (1, "s0"), (0, "role")] {
+        let value = life.env().read(life.stepper.team(), RoleId(role), (scope, "k"), &[]);
+        assert_eq!(value, Some(None));
+    }
+}
+
+#[test]
+fn a_plan_that_nobody_can_carry_out_is_a_fault() {
+    let check = |actions: &[&str], action: Option<&str>, fails: bool| {
+        let mut planner = role("P", &[IDEA_LABEL], actions);
+        planner.react = React::PlanAndAct;
+        let mut life = Hand::start(team(vec![planner]));
+        let tasks = vec![Task { text: "t".into(), action: action.map(String::from) }];
+        life.act(Ok(Finished::Planned { tasks, emissions: Vec::new(), writes: Vec::new() }));
+        assert_eq!(life.env().failed().next().is_some(), fails, "{actions:?} {action:?}");
+    };
+    check(&["plan"], None, true);
+    check(&["plan"], Some("plan"), true);
+    check(&["plan", "work"], Some("plan"), true);
+    check(&["plan", "work"], Some("rest"), true);
+    check(&["plan", "work"], Some("work"), false);
+    check(&["plan", "work"], None, false);
+}
+
+#[test]
+fn a_team_whose_roles_have_no_actions_ends_done() {
+    for react in [React::ByOrder, React::PlanAndAct, React::Choose { max_loop: 0, thinker: Thinker::Model }] {
+        let mut idle = role("I", &[IDEA_LABEL], &[]);
+        idle.react = react;
+        let mut life = Hand::start(team(vec![idle]));
+        assert_eq!(life.halt(), Status::Done);
+        assert_eq!(life.env().roles[0].memory.len(), 1, "it heard the idea");
+    }
+}
+
+#[test]
+fn a_run_that_has_ended_takes_in_nothing_more_of_its_steps() {
+    let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["a"]), role("B", &[IDEA_LABEL], &["b"])]));
+    let call = life.call();
+    let late = [
+        life.stepper.call_ended(call.role, Ok(says("late"))).expect("an end"),
+        life.stepper.call_ended(call.role, Err(Fault::new(FaultKind::Trap, "late"))).expect("an end"),
+        Event::RetryDue { role: call.role },
+        life.stepper.ended(Status::Done),
+    ];
+    life.record(life.stepper.ended(Status::Interrupted));
+    for event in late {
+        let before = life.env().clone();
+        assert!(life.stepper.apply(&event).is_err(), "{event:?}");
+        assert_eq!(*life.env(), before);
+    }
+}
+
+#[test]
+fn a_component_is_changed_only_where_it_stands() {
+    let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["a"])]));
+    let mut check = |slot, old: &str, fits: bool| {
+        let event = Event::ComponentChanged { slot, old: Some(Digest::from(old)), new: Digest::from("build 1") };
+        assert_eq!(life.stepper.apply(&event).is_ok(), fits, "{event:?}");
+    };
+    check(Slot { role: RoleId(0), part: Part::Action(ActionId(1)) }, "build 0", false);
+    check(Slot { role: RoleId(1), part: Part::Think }, "build 0", false);
+    check(Slot { role: RoleId(0), part: Part::Action(ActionId(0)) }, "another", false);
+    check(Slot { role: RoleId(0), part: Part::Action(ActionId(0)) }, "build 0", true);
+}
+
+#[test]
+fn a_message_from_outside_without_recipients_is_a_broadcast_and_is_taken_once() {
+    let mut life = Hand::start(team(vec![role("A", &["x"], &["a"])]));
+    let sent = life.stepper.sent(mail("hi", "x", &[]));
+    life.record(sent.clone());
+    assert!(life.stepper.apply(&sent).is_err());
+    let id = life.env().roles[0].mailbox[0];
+    assert_eq!(life.env().message(id).send_to, [TO_ALL]);
+}
+
+#[test]
+fn a_failed_choice_is_a_fault_of_the_choice_and_keeps_its_reason() {
+    let check = |result, message: &str| {
+        let mut life = Hand::start(chooser(1));
+        life.act(result);
+        let (_, failed) = life.env().failed().next().expect("the choice failed");
+        let Phase::Failed(fault) = &failed.phase else { panic!("it failed") };
+        assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Think, message));
+    };
+    check(Ok(Finished::Chosen(2)), "chose action 2 of 2; indices count from 0, and -1 stops");
+    check(Err(Fault::new(FaultKind::Trap, "unreachable")), "choosing failed: trap: unreachable");
+}
+
+#[test]
+fn legs_that_nobody_travels_do_not_multiply_where_copies_meet() {
+    // A sends to B and C, both send to A, and so on; the leg of Z travels with every message.
+    let mut team =
+        team(vec![role("A", &[IDEA_LABEL, "b", "c"], &["a"]), role("B", &["a"], &["b"]), role("C", &["a"], &["c"])]);
+    team.policy.max_steps = Some(20);
+    let mut life = Hand::start(team);
+    let route = vec![Hop { from: "Z".into(), to: vec!["A".into()] }];
+    let output = Draft { route: route.clone(), ..draft("first", &[]) };
+    life.act(Ok(Finished::Returned { output, emissions: Vec::new(), writes: Vec::new() }));
+    while let Effect::Call(_) = life.go() {
+        life.act(Ok(says("on")));
+    }
+    let last = life.env().history.last().expect("a message");
+    assert_eq!(life.env().message(*last).route, route);
+}
+
+#[test]
+fn a_role_that_rests_before_another_try_holds_nobody_up() {
+    let mut resting = role("A", &[IDEA_LABEL], &["a"]);
+    resting.actions[0].retry.retries = 1;
+    let mut team = team(vec![resting, role("B", &[IDEA_LABEL], &["b"])]);
+    team.policy.max_parallel = 1;
+    let mut life = Hand::start(team);
+    let retryable = Fault { hope: Hope::Retryable, ..Fault::new(FaultKind::Error, "try again") };
+    life.act(Err(retryable));
+    assert_eq!(life.act(Ok(says("b ok"))).role, RoleId(1));
+    assert_eq!(life.go(), Effect::Wait);
+    life.record(Event::RetryDue { role: RoleId(0) });
+    assert_eq!(life.act(Ok(says("a ok"))).attempt, 2);
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(life.history(), ["idea", "a ok", "b ok"]);
+}

@@ -1,0 +1,119 @@
+//! Every life ends: within its step limit, without one where nobody hears of what comes back, and when the money is
+//! spent.
+
+use proptest::prelude::*;
+use strata_core::activation::Phase;
+use strata_core::event::{Event, Source, Status};
+use strata_core::money::Usd;
+use strata_core::team::{React, Team};
+
+use crate::life::{Change, Life, Weather};
+use crate::script::{Address, Script};
+use crate::teams::{acyclic_team, any_team, cases};
+
+/// No script plans more tasks.
+const MAX_TASKS: usize = 3;
+/// No script makes more host calls in one attempt.
+const MAX_HOST_CALLS: usize = 3;
+
+/// The most events that so many steps can have.
+fn most_events(team: &Team, steps: usize) -> usize {
+    let calls = |role: &strata_core::team::Role| match role.react {
+        React::ByOrder => role.actions.len(),
+        React::Choose { max_loop, .. } => 2 * max_loop as usize + 1,
+        React::PlanAndAct => 1 + MAX_TASKS,
+    };
+    let attempts: usize = team.roles.iter().map(|role| calls(role) * 3).sum();
+    // An attempt: its start, its host calls, its end, the end of the pause after it. A step: its start, its end, a
+    // conflict for every two roles. A run: its start and its end.
+    2 + steps * (2 + team.roles.len() / 2 + attempts * (3 + MAX_HOST_CALLS))
+}
+
+proptest! {
+    #![proptest_config(cases(128))]
+
+    #[test]
+    fn a_life_ends_within_its_step_limit(team in any_team(), seed: u64, order: u64, trouble in 0..100_u64) {
+        let max_steps = team.policy.max_steps.expect("a limit");
+        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble }, Weather::default(), order);
+        prop_assert!(life.log.len() <= most_events(&team, max_steps as usize), "{} events", life.log.len());
+        prop_assert!(life.env().step <= max_steps);
+        let steps = life.log.iter().filter(|event| matches!(event, Event::StepStarted { .. })).count();
+        prop_assert!(steps as u64 <= max_steps);
+        prop_assert_ne!(life.env().status, Status::Running);
+    }
+
+    #[test]
+    fn the_step_limit_counts_over_resumes_and_stops_before_the_step(team in any_team(), seed: u64, order: u64) {
+        let weather = Weather { kills: 2, stops: 2, mail: 2, resumes: 3, change: Change::Everything };
+        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 20 }, weather, order);
+        for (event, state) in life.log.iter().zip(&life.states) {
+            if matches!(event, Event::RunEnded { status: Status::StepLimit, .. }) {
+                prop_assert!(!state.open);
+                prop_assert!(state.roles.iter().any(|role| !role.mailbox.is_empty() || role.activation.is_some()));
+                prop_assert!(state.step >= team.policy.max_steps.expect("a limit"));
+            }
+        }
+    }
+
+    #[test]
+    fn without_cycles_a_life_ends_by_itself(team in acyclic_team(), seed: u64, order: u64, trouble in 0..60_u64) {
+        let mut team = team;
+        team.policy.budget = None;
+        let script = Script { seed, address: Address::Never, trouble };
+        let life = Life::tell(&team, script, Weather::default(), order);
+        prop_assert!(life.log.len() <= most_events(&team, team.roles.len()));
+        prop_assert!(life.env().step <= team.roles.len() as u64, "each step goes on to a later role");
+        if trouble == 0 {
+            prop_assert!(life.env().status == Status::Done || life.env().failed().next().is_some());
+        }
+    }
+
+    #[test]
+    fn it_is_done_only_when_nothing_is_left_and_failed_only_with_a_fault(team in any_team(), seed: u64, order: u64) {
+        let weather = Weather { kills: 1, stops: 1, mail: 3, resumes: 3, change: Change::Everything };
+        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 20 }, weather, order);
+        for (event, state) in life.log.iter().zip(&life.states) {
+            let Event::RunEnded { status, .. } = event else { continue };
+            match status {
+                Status::Done => prop_assert!(state.is_quiet()),
+                Status::Failed => prop_assert!(state.failed().next().is_some()),
+                Status::OutOfBudget => {
+                    prop_assert!(state.is_broke());
+                    prop_assert!(state.activations().any(|(_, a)| a.phase == Phase::Ready));
+                }
+                Status::StepLimit | Status::Interrupted => {}
+                other => prop_assert!(false, "nothing ends {other:?} here"),
+            }
+            if *status != Status::Interrupted {
+                let busy = |phase: &Phase| matches!(phase, Phase::Running | Phase::Resting);
+                prop_assert!(!state.activations().any(|(_, a)| busy(&a.phase)), "siblings finish first");
+            }
+        }
+    }
+
+    #[test]
+    fn no_call_starts_when_the_money_is_spent(team in any_team(), seed: u64, order: u64, budget in 1..30_u64) {
+        let mut team = team;
+        team.policy.budget = Some(Usd(budget));
+        let weather = Weather { kills: 2, stops: 1, mail: 1, resumes: 4, change: Change::Everything };
+        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 25 }, weather, order);
+        for (at, _) in &life.calls {
+            let before = &life.states[at - 1];
+            prop_assert!(before.budget.is_some_and(|max| before.spent < max));
+        }
+    }
+
+    #[test]
+    fn a_call_is_paid_for_once_and_never_when_it_is_served_from_the_record(team in any_team(), seed: u64, order: u64) {
+        let weather = Weather { kills: 3, stops: 2, mail: 1, resumes: 4, change: Change::Everything };
+        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 30 }, weather, order);
+        let mut sum = 0;
+        for (event, state) in life.log.iter().zip(&life.states) {
+            if let Event::HostCalled { call, source: Source::Live, .. } = event {
+                sum += call.cost.0;
+            }
+            prop_assert_eq!(state.spent, Usd(sum));
+        }
+    }
+}

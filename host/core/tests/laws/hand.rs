@@ -1,0 +1,152 @@
+//! A life moved by hand, for cases told in full.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use strata_core::effect::{Effect, Invocation};
+use strata_core::environment::Environment;
+use strata_core::environment::scope::{Change, Write};
+use strata_core::event::{CallPolicy, Event, Finished, HostCall, HostCallKind, Source, Status};
+use strata_core::fault::Fault;
+use strata_core::id::{Digest, RoleId, RunId};
+use strata_core::json::Json;
+use strata_core::message::{Draft, Message};
+use strata_core::money::Usd;
+use strata_core::stepper::Stepper;
+use strata_core::team::Team;
+
+use crate::life::slots;
+
+/// A life moved by hand.
+pub struct Hand {
+    /// The team in motion.
+    pub stepper: Stepper,
+    /// All that was recorded.
+    pub log: Vec<Event>,
+}
+
+impl Hand {
+    /// A run that has begun.
+    pub fn start(team: Team) -> Self {
+        let team = Arc::new(team);
+        let stepper = Stepper::new(team.clone(), Environment::new(&team));
+        let mut hand = Self { stepper, log: Vec::new() };
+        let components = slots(&team).map(|slot| (slot, Digest::from("build 0"))).collect();
+        hand.record(hand.stepper.started(RunId::from("run"), "idea".into(), components));
+        hand
+    }
+
+    /// The state.
+    pub fn env(&self) -> &Environment {
+        self.stepper.env()
+    }
+
+    /// Records an event.
+    pub fn record(&mut self, event: Event) {
+        self.stepper.apply(&event).unwrap_or_else(|illegal| panic!("{illegal}: {event:?}"));
+        self.log.push(event);
+    }
+
+    /// Goes on to the next call and starts it.
+    pub fn call(&mut self) -> Invocation {
+        self.next_call().unwrap_or_else(|| panic!("expected a call, not {:?}", self.stepper.next()))
+    }
+
+    /// The same, where there may be no more calls.
+    pub fn next_call(&mut self) -> Option<Invocation> {
+        let Effect::Call(call) = self.go() else { return None };
+        self.record(self.stepper.call_started(&call));
+        Some(call)
+    }
+
+    /// Goes on to the next call, starts it and ends it.
+    pub fn act(&mut self, result: Result<Finished, Fault>) -> Invocation {
+        let call = self.call();
+        self.end(call.role, result);
+        call
+    }
+
+    /// Ends a call.
+    pub fn end(&mut self, role: RoleId, result: Result<Finished, Fault>) {
+        let event = self.stepper.call_ended(role, result).expect("a running call");
+        self.record(event);
+    }
+
+    /// Makes a host call.
+    pub fn ask(&mut self, call: &Invocation, request: &str, cost: u64) {
+        let answer =
+            HostCall { kind: HostCallKind::Llm, request: request.into(), response: Json::null(), cost: Usd(cost) };
+        let event = Event::HostCalled { role: call.role, work: call.work, call: answer, source: Source::Live };
+        self.record(event);
+    }
+
+    /// Goes on until somebody has to act, and says who.
+    pub fn go(&mut self) -> Effect {
+        loop {
+            match self.stepper.next() {
+                Effect::Record(event) => self.record(event),
+                other => return other,
+            }
+        }
+    }
+
+    /// Goes on to the end.
+    pub fn halt(&mut self) -> Status {
+        match self.go() {
+            Effect::Halt(status) => status,
+            other => panic!("expected a halt, not {other:?}"),
+        }
+    }
+
+    /// The process ends, and another goes on with this team.
+    pub fn resume(&mut self, team: Team, calls: CallPolicy) {
+        let team = Arc::new(team);
+        let mut stepper = Stepper::new(team.clone(), Environment::new(&team));
+        for event in &self.log {
+            stepper.apply(event).expect("what was recorded can be read back");
+        }
+        self.stepper = stepper;
+        self.record(self.stepper.resumed(team.policy.budget, calls));
+    }
+
+    /// The contents of what was published.
+    pub fn history(&self) -> Vec<&str> {
+        self.env().history.iter().map(|id| self.env().message(*id).content.as_str()).collect()
+    }
+}
+
+/// An output.
+pub fn says(content: &str) -> Finished {
+    Finished::Returned { output: draft(content, &[]), emissions: Vec::new(), writes: Vec::new() }
+}
+
+/// An output and writes of numbers into `s0`.
+pub fn writes(content: &str, values: &[(&str, i64)]) -> Finished {
+    let write = |(key, value): &(&str, i64)| Write {
+        scope: "s0".into(),
+        key: (*key).into(),
+        change: Change::Set(Json::from(serde_json::Value::from(*value))),
+    };
+    let writes = values.iter().map(write).collect();
+    Finished::Returned { output: draft(content, &[]), emissions: Vec::new(), writes }
+}
+
+/// A draft for these recipients.
+pub fn draft(content: &str, to: &[&str]) -> Draft {
+    Draft { content: content.into(), to: to.iter().map(|name| (*name).into()).collect(), ..Draft::default() }
+}
+
+/// A message from outside.
+pub fn mail(content: &str, cause: &str, to: &[&str]) -> Message {
+    Message {
+        id: "".into(),
+        content: content.into(),
+        instruct: None,
+        role: "user".into(),
+        cause_by: cause.into(),
+        sent_from: String::new(),
+        send_to: to.iter().map(|name| (*name).into()).collect(),
+        meta: BTreeMap::new(),
+        route: Vec::new(),
+    }
+}

@@ -1,0 +1,232 @@
+//! Recovery: a life that was disturbed ends as one that was not, and does nothing twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use strata_core::activation::Phase;
+use strata_core::effect::Invocation;
+use strata_core::event::{CallPolicy, Event, Journal, Source, Work};
+use strata_core::fault::Hope;
+use strata_core::id::RoleId;
+use strata_core::team::{Retry, Team};
+
+use crate::life::{Change, Life, Weather};
+use crate::script::{Address, Script};
+use crate::teams::{any_team, cases, steady_team};
+use crate::view::view;
+
+const STORMY: Weather = Weather { kills: 4, stops: 3, mail: 0, resumes: 6, change: Change::Circumstances };
+
+/// A life that is resumed until it gets through everything.
+fn disturbed(team: &Team, seed: u64, order: u64) -> Life {
+    Life::tell(team, script(seed), Weather { resumes: 400, ..STORMY }, order)
+}
+
+/// Every end of a call, with the invocation it ends and whether it succeeded.
+fn ends(life: &Life) -> Vec<(usize, &Invocation, bool)> {
+    let mut started: BTreeMap<RoleId, &Invocation> = BTreeMap::new();
+    let mut calls = life.calls.iter().peekable();
+    let mut ends = Vec::new();
+    for (at, event) in life.log.iter().enumerate() {
+        if let Some((_, call)) = calls.next_if(|(start, _)| *start == at) {
+            started.insert(call.role, call);
+        }
+        match event {
+            Event::CallFinished { role, .. } => ends.push((at, started[role], true)),
+            Event::CallFailed { role, .. } => ends.push((at, started[role], false)),
+            _ => {}
+        }
+    }
+    ends
+}
+
+/// A call that was made, or one that has nothing to do any more with what is made under its key.
+enum Remade<'a> {
+    Made(&'a Invocation),
+    Forget(&'a str),
+}
+
+/// All calls; and after each conflict those of `which` that followed a call that it took back.
+fn remade(life: &Life, which: impl Fn(&Invocation) -> bool) -> Vec<Remade<'_>> {
+    let mut all = Vec::new();
+    let mut made: Vec<&Invocation> = Vec::new();
+    let mut calls = life.calls.iter().peekable();
+    for (at, event) in life.log.iter().enumerate() {
+        if let Some((_, call)) = calls.next_if(|(start, _)| *start == at) {
+            made.push(call);
+            all.push(Remade::Made(call));
+        }
+        let Event::StepConflicted { writers, .. } = event else { continue };
+        for writer in writers {
+            let activation = life.states[at].role(*writer).activation.as_ref().expect("an activation");
+            let (opened, kept) = (format!("run/{}/", activation.opened), activation.done.len());
+            let after = made.iter().filter(|call| call.role == *writer && call.idempotency_key.starts_with(&opened));
+            let lost = after.filter(|call| call.outputs.len() > kept && which(call));
+            all.extend(lost.map(|call| Remade::Forget(&call.idempotency_key)));
+        }
+    }
+    all
+}
+
+fn retry(team: &Team, role: RoleId, work: Work) -> Retry {
+    match work {
+        Work::Think { .. } => Retry { retries: 0, backoff_ms: 0 },
+        Work::Plan => team.role(role).actions[0].retry,
+        Work::Act { action, .. } => team.role(role).action(action).retry,
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(128))]
+
+    #[test]
+    fn a_disturbed_life_ends_as_the_undisturbed_one(team in steady_team(), seed: u64, order: u64, parallel in 1..5_usize) {
+        let script = Script { seed, address: Address::Often, trouble: 0 };
+        let calm = Life::tell(&team, script, Weather::default(), 0);
+        let mut team = team;
+        team.policy.max_parallel = parallel;
+        let rough = disturbed(&team, seed, order);
+        prop_assert_eq!(calm.env().status, rough.env().status);
+        prop_assert_eq!(view(calm.env()), view(rough.env()));
+    }
+
+    #[test]
+    fn what_is_finished_is_never_started_again(team in steady_team(), seed: u64, order: u64) {
+        let life = disturbed(&team, seed, order);
+        let mut finished = BTreeMap::new();
+        for (at, call, succeeded) in ends(&life) {
+            if succeeded {
+                let twice = finished.insert(&call.idempotency_key, at);
+                prop_assert_eq!(twice, None, "{:?} was finished twice", call);
+            }
+        }
+        for (start, call) in &life.calls {
+            let end = finished.get(&call.idempotency_key);
+            prop_assert!(end.is_none_or(|end| start < end), "{:?} was started after it was finished", call);
+        }
+    }
+
+    #[test]
+    fn the_idea_is_published_once(team in any_team(), seed: u64, order: u64) {
+        let life = Life::tell(&team, script(seed), STORMY, order);
+        let all: Vec<_> = life.env().history.iter().map(|id| life.env().message(*id).id.0.as_str()).collect();
+        prop_assert_eq!(all.iter().filter(|id| **id == "idea").count(), 1);
+        prop_assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+    }
+
+    #[test]
+    fn attempts_count_from_one_over_kills_stops_and_resumes(team in any_team(), seed: u64, order: u64) {
+        let life = Life::tell(&team, script(seed), STORMY, order);
+        let mut last: BTreeMap<&str, u32> = BTreeMap::new();
+        let think = |call: &Invocation| matches!(call.work, Work::Think { .. });
+        for call in remade(&life, think) {
+            match call {
+                Remade::Made(call) => {
+                    let attempts = last.entry(&call.idempotency_key).or_default();
+                    prop_assert_eq!(call.attempt, *attempts + 1, "{:?}", call);
+                    *attempts += 1;
+                }
+                // After it a choice is a new choice.
+                Remade::Forget(key) => drop(last.remove(key)),
+            }
+        }
+    }
+
+    #[test]
+    fn every_attempt_of_a_call_is_given_the_same_input(team in any_team(), seed: u64, order: u64) {
+        let weather = Weather { mail: 3, change: Change::Everything, ..STORMY };
+        let life = Life::tell(&team, script(seed), weather, order);
+        let mut first: BTreeMap<&str, &Invocation> = BTreeMap::new();
+        for call in remade(&life, |_| true) {
+            match call {
+                Remade::Made(call) => {
+                    let before = first.entry(&call.idempotency_key).or_insert(call);
+                    prop_assert_eq!((before.role, before.work, &before.task), (call.role, call.work, &call.task));
+                    prop_assert_eq!(&before.news, &call.news);
+                    prop_assert_eq!(&before.outputs, &call.outputs);
+                }
+                // What comes after a call that is made again sees another output.
+                Remade::Forget(key) => drop(first.remove(key)),
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_may_pass_is_retried_and_ever_more_slowly(team in any_team(), seed: u64, order: u64) {
+        let life = Life::tell(&team, Script { trouble: 60, ..script(seed) }, STORMY, order);
+        let mut failures: BTreeMap<RoleId, u32> = BTreeMap::new();
+        for (event, state) in life.log.iter().zip(&life.states) {
+            match event {
+                Event::RunResumed { .. } => failures.clear(),
+                Event::CallFinished { role, .. } => drop(failures.remove(role)),
+                Event::CallFailed { role, work, fault, retry_ms, .. } => {
+                    let before = failures.entry(*role).or_default();
+                    let Retry { retries, backoff_ms } = retry(&team, *role, *work);
+                    let pause = (u64::from(backoff_ms) * 2_u64.pow(*before)).min(60_000) as u32;
+                    let again = fault.hope == Hope::Retryable && *before < retries;
+                    prop_assert_eq!(*retry_ms, again.then_some(pause));
+                    let phase = &state.role(*role).activation.as_ref().expect("an activation").phase;
+                    prop_assert_eq!(again, *phase == Phase::Resting);
+                    *before += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn recorded_calls_are_served_as_the_end_of_the_last_attempt_and_the_operator_say(
+        team in any_team(), seed: u64, order: u64,
+    ) {
+        let life = Life::tell(&team, Script { trouble: 50, ..script(seed) }, STORMY, order);
+        // What is known of the call that each role is at.
+        let mut recorded = BTreeMap::new();
+        let mut kept: BTreeMap<RoleId, bool> = BTreeMap::new();
+        let mut policy = CallPolicy::Auto;
+        let mut calls = life.calls.iter().peekable();
+        for (at, event) in life.log.iter().enumerate() {
+            match event {
+                Event::RunResumed { calls, .. } => {
+                    policy = *calls;
+                    let killed = life.states[at - 1].activations().filter(|(_, a)| a.phase == Phase::Running);
+                    kept.extend(killed.map(|(id, _)| (id, true)));
+                }
+                Event::ComponentChanged { slot, .. } => {
+                    let env = &life.states[at];
+                    let activation = env.role(slot.role).activation.as_ref();
+                    let work = activation.and_then(|a| a.work(team.role(slot.role)));
+                    if work.and_then(|work| strata_core::stepper::slot(team.role(slot.role), slot.role, work)) == Some(*slot) {
+                        kept.insert(slot.role, true);
+                    }
+                }
+                Event::CallFailed { role, fault, .. } => drop(kept.insert(*role, fault.kind.keeps_calls())),
+                Event::CallFinished { role, .. } => {
+                    recorded.remove(role);
+                    kept.remove(role);
+                }
+                // What a conflict takes back is told among the cases.
+                Event::StepConflicted { .. } => return Ok(()),
+                Event::HostCalled { role, call, source: Source::Live, .. } => {
+                    recorded.entry(*role).or_insert_with(Vec::new).push(call.clone());
+                }
+                _ => {}
+            }
+            if let Some((_, call)) = calls.next_if(|(start, _)| *start == at) {
+                let keep = match policy {
+                    CallPolicy::Reuse => true,
+                    CallPolicy::Fresh => false,
+                    CallPolicy::Auto => kept.get(&call.role).copied().unwrap_or(false),
+                };
+                if !keep {
+                    recorded.remove(&call.role);
+                }
+                prop_assert_eq!(call.journal == Journal::Keep, keep, "{:?}", call);
+                prop_assert_eq!(&call.recorded, &recorded.get(&call.role).cloned().unwrap_or_default());
+            }
+        }
+    }
+}
+
+fn script(seed: u64) -> Script {
+    Script { seed, address: Address::Often, trouble: 30 }
+}

@@ -1,0 +1,69 @@
+//! What is recorded is the state: replay, snapshots, and events that do not fit.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use strata_core::environment::Environment;
+use strata_core::event::Event;
+use strata_core::stepper::Stepper;
+use strata_core::team::Team;
+
+use crate::dice::Dice;
+use crate::life::{Change, Life, Weather};
+use crate::script::{Address, Script};
+use crate::teams::{self, any_team};
+
+const STORMY: Weather = Weather { kills: 3, stops: 2, mail: 3, resumes: 3, change: Change::Everything };
+
+/// A life in any weather.
+fn told(team: &Team, seed: u64, order: u64) -> Life {
+    Life::tell(team, Script { seed, address: Address::Often, trouble: 25 }, STORMY, order)
+}
+
+/// All states of a life that is read back: that before the first event, then that after each.
+fn replay(team: &Arc<Team>, log: &[Event]) -> Vec<Environment> {
+    let mut stepper = Stepper::new(team.clone(), Environment::new(team));
+    let mut states = vec![stepper.env().clone()];
+    for event in log {
+        stepper.apply(event).expect("what was recorded can be read back");
+        states.push(stepper.env().clone());
+    }
+    states
+}
+
+proptest! {
+    #![proptest_config(teams::cases(96))]
+
+    #[test]
+    fn what_is_read_back_equals_what_was_lived(team in any_team(), seed: u64, order: u64) {
+        // It is read back under the team as it is at last, whatever it was then.
+        let life = told(&team, seed, order);
+        prop_assert_eq!(&replay(life.team(), &life.log)[1..], &life.states[..]);
+    }
+
+    #[test]
+    fn a_snapshot_and_the_tail_equal_a_full_replay(team in any_team(), seed: u64, order: u64) {
+        let life = told(&team, seed, order);
+        let mut dice = Dice::new(order, "snapshots");
+        for _ in 0..6 {
+            let at = dice.below(life.states.len());
+            let bytes = postcard::to_allocvec(&life.states[at]).expect("a state can be written");
+            let read: Environment = postcard::from_bytes(&bytes).expect("a state can be read");
+            prop_assert_eq!(&read, &life.states[at]);
+            let mut stepper = Stepper::new(life.team().clone(), read);
+            for event in &life.log[at + 1..] {
+                stepper.apply(event).expect("the tail fits the snapshot");
+            }
+            prop_assert_eq!(stepper.env(), life.env());
+        }
+    }
+
+    #[test]
+    fn every_event_survives_being_written_and_read(team in any_team(), seed: u64, order: u64) {
+        let life = told(&team, seed, order);
+        for event in &life.log {
+            let bytes = postcard::to_allocvec(event).expect("an event can be written");
+            prop_assert_eq!(&postcard::from_bytes::<Event>(&bytes).expect("an event can be read"), event);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Random small teams: up to five roles that watch each other's labels (cycles included), answer to aliases, lie in
+//! groups, send along routes with conditions, react in every mode and write scopes with every reducer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use strata_core::id::RoleId;
+use strata_core::message::{IDEA_LABEL, Message, TO_ALL, TO_SELF};
+use strata_core::money::Usd;
+use strata_core::team::{Action, Arm, Condition, OnFault, Policy, React, Reducer, Retry, Role, Route, Team, Thinker};
+
+/// The names that actions are drawn from; roles share them.
+pub const LABELS: [&str; 6] = ["l0", "l1", "l2", "l3", "l4", "l5"];
+/// Names that messages are sent to; some stand for nobody in most teams.
+pub const NAMES: [&str; 12] = ["R0", "R1", "R2", "R3", "R4", "al0", "al1", "al2", "g0", "g1", TO_ALL, TO_SELF];
+/// The shared scopes that teams may have.
+pub const SCOPES: [&str; 3] = ["s0", "s1", "s2"];
+
+/// So many random cases. Failures are not kept in files: what they show becomes one of `cases`.
+pub fn cases(count: u32) -> ProptestConfig {
+    ProptestConfig { cases: count, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// A role with these actions that watches these labels.
+pub fn role(name: &str, watch: &[&str], actions: &[&str]) -> Role {
+    let retry = Retry { retries: 0, backoff_ms: 100 };
+    Role {
+        name: name.into(),
+        profile: format!("job of {name}"),
+        goal: String::new(),
+        constraints: String::new(),
+        desc: String::new(),
+        watch: watch.iter().map(|label| (*label).into()).collect(),
+        addresses: Vec::new(),
+        react: React::ByOrder,
+        actions: actions.iter().map(|name| Action { name: (*name).into(), retry }).collect(),
+    }
+}
+
+/// A team of these roles without anything else.
+pub fn team(roles: Vec<Role>) -> Team {
+    Team {
+        name: "t".into(),
+        desc: String::new(),
+        roles,
+        groups: BTreeMap::new(),
+        routes: Vec::new(),
+        scopes: BTreeMap::new(),
+        policy: Policy { on_fault: OnFault::Stop, max_steps: None, max_parallel: 8, budget: None },
+    }
+}
+
+/// An edge to these names, always taken.
+pub fn edge(from: u16, to: &[&str]) -> Route {
+    let arm = Arm { when: None, to: to.iter().map(|name| (*name).into()).collect() };
+    Route { from: RoleId(from), label: String::new(), arms: vec![arm] }
+}
+
+/// Any team whose life ends: its steps are counted.
+pub fn any_team() -> impl Strategy<Value = Team> {
+    let roles = prop::collection::vec(any_role(), 1..=5);
+    let groups = prop::collection::vec(prop::collection::btree_set(0..5_u16, 0..=3), 0..=2);
+    let routes = prop::collection::vec(any_route(), 0..=3);
+    let scopes = prop::collection::vec(any_reducer(), 0..=3);
+    (roles, groups, routes, scopes, any_policy()).prop_map(|(roles, groups, routes, scopes, policy)| {
+        let count = roles.len() as u16;
+        let mut team = team(roles.into_iter().enumerate().map(|(i, role)| named(role, i)).collect());
+        let member = |members: BTreeSet<u16>| members.into_iter().filter(|id| *id < count).map(RoleId).collect();
+        team.groups = ["g0", "al1"].map(String::from).into_iter().zip(groups.into_iter().map(member)).collect();
+        team.routes = routes.into_iter().filter(|route| route.from.0 < count).collect();
+        team.scopes = SCOPES.iter().map(|name| (*name).into()).zip(scopes).collect();
+        team.policy = policy;
+        // Somebody listens to the idea.
+        team.roles[0].watch.insert(IDEA_LABEL.into());
+        team
+    })
+}
+
+/// Any team that stops at faults, and whose writes never conflict: what becomes of it is decided by what its
+/// actions return.
+pub fn steady_team() -> impl Strategy<Value = Team> {
+    any_team().prop_map(|mut team| {
+        team.policy.on_fault = OnFault::Stop;
+        team.policy.budget = None;
+        for reducer in team.scopes.values_mut() {
+            reducer.get_or_insert(Reducer::Last);
+        }
+        team
+    })
+}
+
+/// Any team in which nobody hears of what comes back to it: it ends without a limit.
+pub fn acyclic_team() -> impl Strategy<Value = Team> {
+    (any_team(), any::<u64>()).prop_map(|(mut team, watches)| {
+        team.policy.max_steps = None;
+        team.routes.clear();
+        for (i, role) in team.roles.iter_mut().enumerate() {
+            for (j, action) in role.actions.iter_mut().enumerate() {
+                action.name = format!("r{i}a{j}");
+            }
+            role.watch = (0..i).flat_map(|earlier| (0..3).map(move |j| format!("r{earlier}a{j}"))).collect();
+            let heard =
+                |label: &String| watches >> (label.len() as u64 * 7 + i as u64) & 1 == 0 || label.ends_with('0');
+            role.watch.retain(heard);
+            role.watch.insert(IDEA_LABEL.into());
+        }
+        team
+    })
+}
+
+fn named(mut role: Role, i: usize) -> Role {
+    role.name = format!("R{i}");
+    if i == 3 {
+        role.profile.clear();
+    }
+    role
+}
+
+fn any_role() -> impl Strategy<Value = Role> {
+    let labels = prop::sample::subsequence(LABELS.to_vec(), 1..=3);
+    let watch = prop::sample::subsequence([&LABELS[..], &[IDEA_LABEL]].concat(), 0..=3);
+    // One alias is another role's name, one a group's.
+    let alias = prop::option::of(prop::sample::select(vec!["al0", "al1", "al2", "R1"]));
+    let retry = (0..=2_u32, prop::sample::select(vec![0, 100, 50_000, u32::MAX]));
+    (labels, watch, alias, any_react(), retry).prop_map(|(labels, watch, alias, react, (retries, backoff_ms))| {
+        let mut role = role("", &watch, &labels);
+        role.profile = "Worker".into();
+        role.addresses = alias.into_iter().map(String::from).collect();
+        role.react = react;
+        role.actions.iter_mut().for_each(|action| action.retry = Retry { retries, backoff_ms });
+        role
+    })
+}
+
+fn any_react() -> impl Strategy<Value = React> {
+    let choose = |thinker| (0..=3_u32).prop_map(move |max_loop| React::Choose { max_loop, thinker });
+    prop_oneof![
+        4 => Just(React::ByOrder),
+        1 => choose(Thinker::Component),
+        1 => choose(Thinker::Model),
+        1 => Just(React::PlanAndAct),
+    ]
+}
+
+fn any_reducer() -> impl Strategy<Value = Option<Reducer>> {
+    let all = [Reducer::Append, Reducer::Add, Reducer::Max, Reducer::Merge, Reducer::Last];
+    prop::option::of(prop::sample::select(all.to_vec()))
+}
+
+fn any_policy() -> impl Strategy<Value = Policy> {
+    let on_fault = prop::sample::select(vec![OnFault::Stop, OnFault::Park]);
+    let budget = prop::option::weighted(0.2, (1..40_u64).prop_map(Usd));
+    (on_fault, 1..8_u64, 1..=4_usize, budget).prop_map(|(on_fault, steps, max_parallel, budget)| Policy {
+        on_fault,
+        max_steps: Some(steps),
+        max_parallel,
+        budget,
+    })
+}
+
+fn any_route() -> impl Strategy<Value = Route> {
+    let to = prop::sample::subsequence(NAMES.to_vec(), 0..=3);
+    let arm = (to, prop::option::of(any_condition()))
+        .prop_map(|(to, when)| Arm { when, to: to.into_iter().map(String::from).collect() });
+    (0..5_u16, prop::collection::vec(arm, 1..=3)).prop_map(|(from, arms)| Route {
+        from: RoleId(from),
+        label: String::new(),
+        arms,
+    })
+}
+
+fn any_condition() -> impl Strategy<Value = Condition> {
+    let by_label = prop::sample::select(LABELS.to_vec()).prop_map(|label| {
+        let judge = move |message: &Message| Ok(message.cause_by == label);
+        Condition::new(format!("cause_by == '{label}'"), Box::new(judge))
+    });
+    let by_length = Just(()).prop_map(|()| {
+        Condition::new(
+            "size(content) % 2 == 0".into(),
+            Box::new(|message: &Message| Ok(message.content.len().is_multiple_of(2))),
+        )
+    });
+    let never_told = Just(()).prop_map(|()| Condition::new("data.x == 1".into(), Box::new(|_| Err("no data".into()))));
+    prop_oneof![3 => by_label, 3 => by_length, 1 => never_told]
+}

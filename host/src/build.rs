@@ -1,0 +1,156 @@
+//! Turns a directory of source into a component: `strata-host build`, and `component = "…"` entries that name a
+//! directory.
+//!
+//! Here the language is told from what lies in the directory; each language has a module of its own below. Making
+//! a component of a core module is in [`component`]. What is done with a component is the sandbox's business.
+
+mod cargo;
+mod component;
+mod rust;
+#[cfg(test)]
+mod tests;
+mod toolchain;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// What came of a build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// The component's file.
+    pub component: PathBuf,
+    /// Whether it was there already and nothing had to be done.
+    pub fresh: bool,
+}
+
+/// Why there is no component.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The path is no directory.
+    #[error("building `{}`: it is not a directory", dir.display())]
+    NotADirectory {
+        /// The path.
+        dir: PathBuf,
+    },
+    /// Nothing in the directory tells its language.
+    #[error("building `{}`: no source of an action was found; looked for {}", dir.display(), looked_for())]
+    UnknownLanguage {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A program that the build needs does not run.
+    #[error("running `{program}`: {source}; {hint}")]
+    Program {
+        /// The program.
+        program: &'static str,
+        /// What to do about it.
+        hint: &'static str,
+        /// Why it does not run.
+        source: io::Error,
+    },
+    /// No compiler for WebAssembly.
+    #[error(
+        "looking for a rust compiler with the target wasm32-unknown-unknown: there is none, and none could be had; \
+         add one: `rustup target add wasm32-unknown-unknown`\n{details}"
+    )]
+    NoToolchain {
+        /// What was tried.
+        details: String,
+    },
+    /// The package is not made to become a component.
+    #[error("building `{}`: the package is no dynamic library; {hint}", manifest.display())]
+    NotALibrary {
+        /// The package's manifest.
+        manifest: PathBuf,
+        /// What to add to it.
+        hint: &'static str,
+    },
+    /// The compiler, or the tool that drives it, refused the source.
+    #[error("compiling `{}`:\n{details}", dir.display())]
+    Compile {
+        /// The directory.
+        dir: PathBuf,
+        /// What the compiler said.
+        details: String,
+    },
+    /// The compiled module cannot become a component.
+    #[error("making a component of `{}`: {details}", module.display())]
+    Component {
+        /// The compiled module.
+        module: PathBuf,
+        /// What is wrong with it, and what to do.
+        details: String,
+    },
+    /// A file could not be read or written.
+    #[error("building: accessing `{}`: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// A language that actions can be written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Language {
+    Rust,
+}
+
+impl Language {
+    const ALL: [Self; 1] = [Self::Rust];
+
+    /// The file that tells the language.
+    const fn marker(self) -> &'static str {
+        match self {
+            Self::Rust => "Cargo.toml",
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Rust => "rust",
+        }
+    }
+}
+
+/// Builds the action in a directory, unless its component is up to date.
+///
+/// Lines that tell a waiting user what takes long go to `report`; when nothing has to be done there are none.
+/// Concurrent builds, also by other processes, wait for each other.
+///
+/// # Errors
+/// Fails if the directory holds no action, a tool is missing, or the source does not compile to a component.
+pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
+    let dir = match dir.canonicalize() {
+        Ok(found) if found.is_dir() => found,
+        _ => {
+            return Err(BuildError::NotADirectory {
+                dir: dir.to_owned(),
+            });
+        }
+    };
+    match Language::ALL
+        .into_iter()
+        .find(|language| dir.join(language.marker()).is_file())
+    {
+        Some(Language::Rust) => rust::build(&dir, report),
+        None => Err(BuildError::UnknownLanguage { dir }),
+    }
+}
+
+fn looked_for() -> String {
+    let markers =
+        Language::ALL.map(|language| format!("`{}` ({})", language.marker(), language.name()));
+    markers.join(", ")
+}
+
+/// Names the file that an operation failed on.
+fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
+    result.map_err(|source| BuildError::File {
+        path: path.to_owned(),
+        source,
+    })
+}

@@ -1,0 +1,253 @@
+//! Runs cargo: what a package is, and its core module. Its output is shown only where it failed.
+
+use super::toolchain::Toolchain;
+use super::{BuildError, toolchain};
+use serde::Deserialize;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+/// Kept of what cargo writes, for the error message. The first errors are the ones that matter.
+const DETAILS_BYTES: usize = 256 * 1024;
+
+const LIBRARY_HINT: &str = "add to it:\n\n    [lib]\n    crate-type = [\"cdylib\", \"rlib\"]\n";
+
+/// Variables of the caller's that say how a build reaches the network and its registries, not what it does.
+const KEPT: [&str; 5] = [
+    "CARGO_HOME",
+    "CARGO_HTTP_",
+    "CARGO_NET_",
+    "CARGO_REGISTR",
+    "CARGO_SOURCE_",
+];
+
+/// Small, and with the names of functions, which the backtraces in fault reports need.
+const PROFILE: [(&str, &str); 7] = [
+    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "s"),
+    ("CARGO_PROFILE_RELEASE_LTO", "true"),
+    ("CARGO_PROFILE_RELEASE_PANIC", "abort"),
+    ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"),
+    ("CARGO_PROFILE_RELEASE_DEBUG", "false"),
+    ("CARGO_PROFILE_RELEASE_STRIP", "debuginfo"),
+    ("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "false"),
+];
+
+/// A package that can become a component.
+#[derive(Debug)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// The root of its workspace; its own directory where it belongs to none.
+    pub workspace: PathBuf,
+    dir: PathBuf,
+    id: String,
+}
+
+/// Where and with what a package is compiled.
+#[derive(Debug)]
+pub struct Target {
+    /// Cargo's target directory.
+    pub dir: PathBuf,
+    /// The compiler.
+    pub toolchain: Toolchain,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<MetadataPackage>,
+    workspace_root: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct MetadataPackage {
+    name: String,
+    id: String,
+    manifest_path: PathBuf,
+    targets: Vec<MetadataTarget>,
+}
+
+#[derive(Deserialize)]
+struct MetadataTarget {
+    crate_types: Vec<String>,
+}
+
+/// A line of cargo's JSON messages, as far as it is about an artifact.
+#[derive(Deserialize)]
+struct Message {
+    package_id: Option<String>,
+    #[serde(default)]
+    filenames: Vec<PathBuf>,
+}
+
+impl Package {
+    /// Reads what cargo knows of the package in `dir`.
+    pub fn read(dir: &Path) -> Result<Self, BuildError> {
+        let manifest = dir.join("Cargo.toml");
+        let mut command = cargo(dir);
+        command.args(["metadata", "--no-deps", "--format-version", "1"]);
+        let output = command.output().map_err(no_cargo)?;
+        let refused = |details: String| BuildError::Compile {
+            dir: dir.to_owned(),
+            details,
+        };
+        if !output.status.success() {
+            return Err(refused(
+                String::from_utf8_lossy(&output.stderr).into_owned(),
+            ));
+        }
+        let metadata: Metadata = serde_json::from_slice(&output.stdout)
+            .map_err(|error| refused(format!("reading the output of `cargo metadata`: {error}")))?;
+        let mut packages = metadata.packages.into_iter();
+        let package = packages
+            .find(|package| package.manifest_path == manifest)
+            .ok_or_else(|| refused("its Cargo.toml describes a workspace and no package".into()))?;
+        let is_library = |target: &MetadataTarget| target.crate_types.iter().any(|t| t == "cdylib");
+        if !package.targets.iter().any(is_library) {
+            return Err(BuildError::NotALibrary {
+                manifest,
+                hint: LIBRARY_HINT,
+            });
+        }
+        Ok(Self {
+            name: package.name,
+            workspace: metadata.workspace_root,
+            dir: dir.to_owned(),
+            id: package.id,
+        })
+    }
+
+    /// Compiles the package and returns its core module.
+    pub fn compile(
+        &self,
+        target: &Target,
+        report: &mut dyn FnMut(&str),
+    ) -> Result<PathBuf, BuildError> {
+        let mut command = cargo(&self.dir);
+        command.args(["build", "--release", "--lib", "--target", toolchain::TARGET]);
+        command
+            .args([
+                "--message-format",
+                "json-render-diagnostics",
+                "--target-dir",
+            ])
+            .arg(&target.dir);
+        command
+            .envs(PROFILE)
+            .env("CARGO_ENCODED_RUSTFLAGS", self.flags(&target.toolchain));
+        if let Toolchain::At(rustc) = &target.toolchain {
+            command.env("RUSTC", rustc);
+        }
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(no_cargo)?;
+        let messages = child
+            .stdout
+            .take()
+            .map(|pipe| thread::spawn(move || read_all(pipe)));
+        let details = self.follow(&mut child, report);
+        let status = child.wait().map_err(no_cargo)?;
+        let messages = messages
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default();
+        let refused = |details: String| BuildError::Compile {
+            dir: self.dir.clone(),
+            details,
+        };
+        if !status.success() {
+            return Err(refused(details));
+        }
+        self.module(&messages)
+            .ok_or_else(|| refused("cargo named no core module".into()))
+    }
+
+    /// Collects what cargo writes while it works, and reports that it does work.
+    fn follow(&self, child: &mut Child, report: &mut dyn FnMut(&str)) -> String {
+        let mut details = String::new();
+        let mut reported = false;
+        let Some(pipe) = child.stderr.take() else {
+            return details;
+        };
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            if !reported && line.trim_start().starts_with("Compiling") {
+                reported = true;
+                report(&format!("building {}", self.name));
+            }
+            if details.len() + line.len() < DETAILS_BYTES {
+                details.push_str(&line);
+                details.push('\n');
+            }
+        }
+        details
+    }
+
+    fn module(&self, messages: &str) -> Option<PathBuf> {
+        let messages = messages
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        let own = messages.filter(|m: &Message| m.package_id.as_ref() == Some(&self.id));
+        own.flat_map(|message| message.filenames).find(|file| {
+            file.extension()
+                .is_some_and(|extension| extension == "wasm")
+        })
+    }
+
+    /// Paths of this machine are kept out of the module, so that the same source becomes the same component
+    /// everywhere. The compiler's path stands among them for another reason: cargo cannot tell two compilers of
+    /// one version apart, whose standard libraries do not mix.
+    fn flags(&self, toolchain: &Toolchain) -> String {
+        let mut flags = vec!["-Clink-arg=--keep-section=name".to_owned()];
+        let mut remap = |from: &Path, to: &str| {
+            flags.push(format!("--remap-path-prefix={}={to}", from.display()));
+        };
+        remap(&self.workspace, ".");
+        if let Some(home) = cargo_home() {
+            remap(&home, "/cargo");
+        }
+        if let Toolchain::At(rustc) = toolchain {
+            remap(rustc, "/rustc");
+        }
+        flags.join("\u{1f}")
+    }
+}
+
+/// A cargo run in `dir` that nothing in the caller's environment bends: not its flags, wrappers, target or
+/// profiles, nor what an enclosing cargo run has set.
+fn cargo(dir: &Path) -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(dir);
+    for (name, _) in std::env::vars_os() {
+        let name_text = name.to_string_lossy();
+        let bends = ["CARGO_", "RUSTC", "RUSTDOC", "RUSTFLAGS"];
+        let starts =
+            |prefixes: &[&str]| prefixes.iter().any(|prefix| name_text.starts_with(prefix));
+        if starts(&bends) && !starts(&KEPT) {
+            command.env_remove(&name);
+        }
+    }
+    command.env("CARGO_TERM_COLOR", "never");
+    command
+}
+
+fn cargo_home() -> Option<PathBuf> {
+    let set = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
+}
+
+fn no_cargo(source: std::io::Error) -> BuildError {
+    BuildError::Program {
+        program: "cargo",
+        hint: "rust actions are compiled by it: install rust, e.g. from https://rustup.rs",
+        source,
+    }
+}
+
+fn read_all(mut pipe: impl Read) -> String {
+    let mut bytes = Vec::new();
+    // What cannot be read is missed where the artifact is looked for.
+    let _ = pipe.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}

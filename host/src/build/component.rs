@@ -1,0 +1,81 @@
+//! Makes a component of a core module, and makes sure that it is an action.
+
+use super::{BuildError, at};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use wit_component::{ComponentEncoder, DecodedWasm};
+
+/// The interface that every action exports.
+const HANDLER: &str = "strata:action/handler@0.1.0";
+
+/// Writes the component of `module` to `component`, whole or not at all.
+pub fn write(module: &Path, component: &Path) -> Result<(), BuildError> {
+    let core = at(module, fs::read(module))?;
+    let bytes = encode(&core).map_err(|details| BuildError::Component {
+        module: module.to_owned(),
+        details,
+    })?;
+    // The caller holds the package's lock, so nobody else uses this name. Synced, since a file cut short by a crash
+    // would pass for an up-to-date component.
+    let unfinished = component.with_extension("unfinished");
+    let written = File::create(&unfinished).and_then(|mut file| {
+        file.write_all(&bytes)?;
+        file.sync_all()
+    });
+    at(&unfinished, written)?;
+    at(component, fs::rename(&unfinished, component))?;
+    Ok(())
+}
+
+/// Encodes a core module as a component that exports the handler. The error says what is wrong with the module.
+fn encode(core: &[u8]) -> Result<Vec<u8>, String> {
+    let encoder = ComponentEncoder::default().validate(true).module(core);
+    let bytes = encoder.and_then(|mut encoder| encoder.encode()).map_err(|error| {
+        format!(
+            "{error:#}; an action imports nothing but interfaces of strata:action, while its dependencies may \
+             expect a browser or an operating system"
+        )
+    })?;
+    if exports(&bytes).iter().any(|name| name == HANDLER) {
+        return Ok(bytes);
+    }
+    Err(format!(
+        "it does not export `{HANDLER}`; in rust, `strata_action::action!` does that"
+    ))
+}
+
+/// The names of a component's exports; none of what is no component.
+pub fn exports(component: &[u8]) -> Vec<String> {
+    match wit_component::decode(component) {
+        Ok(DecodedWasm::Component(resolve, world)) => {
+            let exports = resolve.worlds[world].exports.keys();
+            exports.map(|key| resolve.name_world_key(key)).collect()
+        }
+        Ok(DecodedWasm::WitPackage(..)) | Err(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_become_an_action_is_refused() {
+        let empty_module = b"\0asm\x01\0\0\0".as_slice();
+        let foreign_import =
+            b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x02\x07\x01\x01e\x01f\0\0".as_slice();
+        let cases = [
+            (b"no wasm".as_slice(), "an action imports nothing"),
+            (foreign_import, "an action imports nothing"),
+            (
+                empty_module,
+                "does not export `strata:action/handler@0.1.0`",
+            ),
+        ];
+        for (core, expected) in cases {
+            let error = encode(core).expect_err("it is no action");
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Builds Rust actions: cargo compiles the core module, in a directory that no other cargo run locks, and
+//! `component` makes the component of it.
+
+use super::cargo::{Package, Target};
+use super::{BuildError, Built, at, component, toolchain};
+use std::fs::{self, File};
+use std::path::Path;
+
+/// Builds the package in `dir`.
+pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
+    let package = Package::read(dir)?;
+    // Below the workspace's own `target`, which is ignored and cleaned with it, yet apart from it: a host's
+    // `cargo test` that builds guests on the way must not wait for itself.
+    let target_dir = package.workspace.join("target").join("guest");
+    at(&target_dir, fs::create_dir_all(&target_dir))?;
+    let component = target_dir.join(&package.name).with_extension("wasm");
+    let _lock = lock(&target_dir.join(&package.name).with_extension("lock"))?;
+
+    let target = Target {
+        dir: target_dir,
+        toolchain: toolchain::find(dir, report)?,
+    };
+    let module = package.compile(&target, report)?;
+    if up_to_date(&component, &module) {
+        return Ok(Built {
+            component,
+            fresh: true,
+        });
+    }
+    component::write(&module, &component)?;
+    Ok(Built {
+        component,
+        fresh: false,
+    })
+}
+
+/// Holds the lock until it is dropped: between cargo's end and the reading of what it made, no other build of the
+/// same package may replace it.
+fn lock(path: &Path) -> Result<File, BuildError> {
+    let file = at(path, File::options().create(true).append(true).open(path))?;
+    at(path, file.lock())?;
+    Ok(file)
+}
+
+/// Cargo keeps the time of a module it had not to compile again, so the component is up to date if it is younger.
+fn up_to_date(component: &Path, module: &Path) -> bool {
+    let time = |path: &Path| {
+        fs::metadata(path)
+            .and_then(|metadata| metadata.modified())
+            .ok()
+    };
+    match (time(component), time(module)) {
+        (Some(component), Some(module)) => component >= module,
+        _ => false,
+    }
+}

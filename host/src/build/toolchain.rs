@@ -1,0 +1,57 @@
+//! Finds a Rust compiler for guests, or has one made, by the script that ships with the Rust SDK.
+//!
+//! The script is part of this program, so that actions can be built where there is no checkout of the project.
+
+use super::BuildError;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The target that guests are compiled for.
+pub const TARGET: &str = "wasm32-unknown-unknown";
+
+const SCRIPT: &str = include_str!("../../../guest-sdk/rust/toolchain.sh");
+
+/// The compiler for guests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Toolchain {
+    /// The one that cargo takes anyway.
+    Default,
+    /// The one at this path.
+    At(PathBuf),
+}
+
+/// Finds the compiler for the package in `dir`. That it has to be made is reported, line by line.
+pub fn find(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Toolchain, BuildError> {
+    let no_shell = |source| BuildError::Program {
+        program: "sh",
+        hint: "a posix shell finds the compiler for guests",
+        source,
+    };
+    let mut child = Command::new("sh")
+        .args(["-c", SCRIPT])
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(no_shell)?;
+    let mut details = String::new();
+    if let Some(pipe) = child.stderr.take() {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            report(&line);
+            details.push_str(&line);
+            details.push('\n');
+        }
+    }
+    let mut found = String::new();
+    if let Some(mut pipe) = child.stdout.take() {
+        pipe.read_to_string(&mut found).map_err(no_shell)?;
+    }
+    let status = child.wait().map_err(no_shell)?;
+    match (status.success(), found.trim()) {
+        (false, _) => Err(BuildError::NoToolchain { details }),
+        (true, "") => Ok(Toolchain::Default),
+        (true, path) => Ok(Toolchain::At(path.into())),
+    }
+}

@@ -1,0 +1,12 @@
+//! `build`: makes a component of the source in a directory. Its path is all that goes to stdout.
+
+use std::path::Path;
+
+use super::{Failure, print};
+
+pub(super) fn build(dir: &Path) -> Result<u8, Failure> {
+    let built =
+        crate::build::build(dir, &mut |line| eprintln!("{line}")).map_err(|error| Failure::usage(error.to_string()))?;
+    print(&built.component.display().to_string());
+    Ok(0)
+}

@@ -1,0 +1,20 @@
+//! `check`: validates a team, links its components, prints what each may do. Nothing of the team is run.
+
+use super::{CheckArgs, Failure, print};
+use crate::launch::Components;
+use crate::manifest::{Definition, policy};
+use crate::sandbox::WasmSandbox;
+
+pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
+    let definition = Definition::read(&args.team)?;
+    let sandbox = WasmSandbox::new().map_err(|error| Failure::internal(error.to_string()))?;
+    let components = Components::load(&definition, &sandbox, &mut |line| eprintln!("{line}"))?;
+    components.equip(&definition, sandbox).map_err(|error| Failure::usage(error.to_string()))?;
+    let rows = policy::rows(&definition, &components.digests());
+    if args.json {
+        print(&serde_json::to_string_pretty(&rows).map_err(|error| Failure::internal(error.to_string()))?);
+    } else {
+        print(policy::render(&rows).trim_end());
+    }
+    Ok(0)
+}

@@ -1,0 +1,116 @@
+//! `inspect`: a saved state, for people as tables, for programs as the document that `team.json` holds.
+
+use strata_core::activation::{Activation, Phase};
+use strata_core::environment::Environment;
+use strata_core::event::Work;
+use strata_core::id::{CheckpointId, RoleId};
+use strata_core::stepper::Stepper;
+
+use super::{Failure, InspectArgs, print};
+use crate::launch::saved;
+use crate::store::{At, team_json};
+
+/// How much of a message is shown.
+const PREVIEW: usize = 70;
+
+pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
+    let at = match &args.checkpoint {
+        Some(id) => At::Checkpoint(CheckpointId(id.clone())),
+        None => At::Head,
+    };
+    let saved = saved(&args.saved.path, &at)?;
+    let stepper = &saved.stepper;
+    if args.saved.json {
+        print(team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end());
+    } else {
+        show(stepper);
+    }
+    Ok(0)
+}
+
+fn show(stepper: &Stepper) {
+    let (team, env) = (stepper.team(), stepper.env());
+    let checkpoint = env.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
+    print(&format!("run         {} ({})", env.run, team.name));
+    print(&format!("idea        {}", preview(&env.idea)));
+    print(&format!("status      {}", env.status.name()));
+    let open = if env.open { "open" } else { "next" };
+    print(&format!("step        {} ({open}), checkpoint {checkpoint}", env.step));
+    let budget = env.budget.map_or_else(|| "no limit".into(), |budget| budget.to_string());
+    print(&format!("spent       {} of {budget}", env.spent));
+    print(&format!("messages    {} published, {} dead letters", env.history.len(), env.dead_letters.len()));
+    print("");
+    print(&format!("{:<20} {:>4} {:>8}  at", "role", "mail", "memory"));
+    for id in team.role_ids() {
+        let mail = env.buffer(id).count();
+        let memory = env.memory(id).count();
+        print(&format!("{:<20} {mail:>4} {memory:>8}  {}", team.role(id).name, standing(stepper, id)));
+    }
+    show_faults(stepper);
+    show_mail(stepper, env);
+}
+
+/// What a role is at, in words.
+fn standing(stepper: &Stepper, id: RoleId) -> String {
+    let role = stepper.team().role(id);
+    let Some(activation) = &stepper.env().role(id).activation else { return "idle".into() };
+    let what = match activation.work(role) {
+        Some(Work::Think { round }) => format!("choice {round}"),
+        Some(Work::Plan) => format!("planning with 0 `{}`", role.actions[0].name),
+        Some(Work::Act { action, .. }) => format!("action {} `{}`", action.0, role.action(action).name),
+        None => return "finished, waits for the step to commit".into(),
+    };
+    let how = match &activation.phase {
+        Phase::Ready => "next",
+        Phase::Running => "running",
+        Phase::Resting => "waits for another try",
+        Phase::Failed(_) => "FAILED",
+        Phase::Complete => "finished",
+    };
+    format!("{what}: {how} (attempts {})", activation.current.attempts)
+}
+
+fn show_faults(stepper: &Stepper) {
+    let fault = |(id, activation): (RoleId, &Activation)| match &activation.phase {
+        Phase::Failed(fault) => {
+            let (name, at) = (stepper.team().role(id).name.clone(), standing(stepper, id));
+            Some(format!("  {name} {at}: {}: {}", fault.kind, fault.message))
+        }
+        _ => None,
+    };
+    section("faults", stepper.env().failed().filter_map(fault));
+}
+
+fn show_mail(stepper: &Stepper, env: &Environment) {
+    let mail = stepper.team().role_ids().flat_map(|id| {
+        let name = stepper.team().role(id).name.clone();
+        env.buffer(id).map(move |message| {
+            let message = env.message(message);
+            let from = if message.sent_from.is_empty() { "outside" } else { &message.sent_from };
+            format!("  {name} <- {from} [{}] {}", message.cause_by, preview(&message.content))
+        })
+    });
+    section("mailboxes", mail);
+    let dead = env.dead_letters.iter().map(|letter| {
+        let message = env.message(letter.message);
+        format!("  to `{}`: {}", letter.to, preview(&message.content))
+    });
+    section("dead letters", dead);
+}
+
+fn section(title: &str, lines: impl Iterator<Item = String>) {
+    let mut lines = lines.peekable();
+    if lines.peek().is_some() {
+        print("");
+        print(title);
+        lines.for_each(|line| print(&line));
+    }
+}
+
+fn preview(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(PREVIEW) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}

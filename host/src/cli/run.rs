@@ -1,0 +1,167 @@
+//! `run`: a fresh run, or a resume.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use strata_core::activation::Phase;
+use strata_core::event::Status;
+use strata_core::stepper::Stepper;
+
+use super::reporter::{Loudness, Reporter};
+use super::signals::Signals;
+use super::{Failure, RunArgs, exit_code, print};
+use crate::driver::OnLine;
+use crate::launch::{LaunchError, Resume, Resumed, Run, Start, resume, start};
+use crate::manifest::Overrides;
+use crate::narrator::Line;
+use crate::store::Replace;
+
+/// The team file that is taken where none is named.
+const DEFAULT_TEAM: &str = "team.toml";
+
+pub(super) fn run(args: RunArgs) -> Result<u8, Failure> {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // Guests yield by epochs only: every turn looks at timers and signals.
+    let runtime = runtime.enable_all().event_interval(1).build();
+    let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start the runtime: {error}")))?;
+    let code = runtime.block_on(launch_and_run(args));
+    // An action that hangs in the host must not hold up the end.
+    runtime.shutdown_background();
+    code
+}
+
+async fn launch_and_run(args: RunArgs) -> Result<u8, Failure> {
+    let signals =
+        Signals::listen().map_err(|error| Failure::internal(format!("cannot listen for signals: {error}")))?;
+    let loudness = if args.quiet { Loudness::Quiet } else { Loudness::Normal };
+    let on_line = listener(args.events.as_deref(), Reporter::new(loudness))?;
+    let reporter = Reporter::new(loudness);
+    let mut run = match launch(&args, on_line)? {
+        Launched::Goes(run) => run,
+        Launched::Finished(stepper, path) => {
+            eprintln!("the team saved in `{}` is done; nothing is left to run", path.display());
+            summarise(&args, Status::Done, &stepper, &path);
+            return Ok(0);
+        }
+    };
+    let mut stop = signals.stop.clone();
+    let status = run.run(&mut stop).await?;
+    reporter.end(status, run.stepper(), run.path());
+    summarise(&args, status, run.stepper(), run.path());
+    Ok(if status == Status::Interrupted { signals.code() } else { exit_code(status) })
+}
+
+enum Launched {
+    Goes(Box<Run>),
+    Finished(Box<Stepper>, PathBuf),
+}
+
+fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
+    let (team, idea) = words(&args.words)?;
+    let overrides = Overrides {
+        max_steps: args.max_steps,
+        max_parallel: args.max_parallel,
+        investment: args.investment,
+        components: args.component.clone(),
+    };
+    let report = &mut |line: &str| {
+        if !args.quiet {
+            eprintln!("{line}");
+        }
+    };
+    if let Some(path) = &args.recover_path {
+        if idea.is_some() {
+            eprintln!("warning: the idea is ignored: a resume goes on with the saved one");
+        }
+        let calls = args.calls.into();
+        let what = Resume { path, team: team.as_deref(), overrides: &overrides, calls, strict: args.strict };
+        return match resume(what, report, on_line)? {
+            Resumed::Goes(run, notes) => {
+                if notes.team_json_differs {
+                    eprintln!(
+                        "warning: `team.json` in `{}` was changed by hand; `team.db` beside it is newer and wins",
+                        run.path().display()
+                    );
+                }
+                Ok(Launched::Goes(run))
+            }
+            Resumed::Finished(stepper) => Ok(Launched::Finished(stepper, path.clone())),
+        };
+    }
+    let default = || Path::new(DEFAULT_TEAM).exists().then(|| DEFAULT_TEAM.into());
+    let none = || Failure::usage("which team? give a TEAM.toml, or `--recover_path PATH` to go on with a saved one");
+    let team: PathBuf = team.or_else(default).ok_or_else(none)?;
+    let replace = if args.force { Replace::Unfinished } else { Replace::Never };
+    let what = Start { team: &team, idea, overrides: &overrides, storage: &args.storage, replace };
+    let started = start(what, report, on_line)?;
+    if let Some(aside) = started.moved_to {
+        report(&format!("the team that was saved there is now in `{}`", aside.display()));
+    }
+    Ok(Launched::Goes(Box::new(started.run)))
+}
+
+/// The team file and the idea among the words of the command line.
+fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure> {
+    let (teams, ideas): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| word.ends_with(".toml"));
+    if teams.len() > 1 || ideas.len() > 1 {
+        let what = if teams.len() > 1 { "team files" } else { "ideas" };
+        return Err(Failure::usage(format!("two {what} were given; quote an idea of several words")));
+    }
+    Ok((teams.into_iter().next().map(PathBuf::from), ideas.into_iter().next()))
+}
+
+/// What is done with each public line: written where events go, told to the operator.
+fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<OnLine, Failure> {
+    let mut sink: Option<Box<dyn Write + Send>> = match events {
+        None => None,
+        Some(path) if path == Path::new("-") => Some(Box::new(std::io::stdout())),
+        Some(path) => {
+            let file = File::create(path);
+            let file = file.map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", path.display())))?;
+            Some(Box::new(file))
+        }
+    };
+    Ok(Box::new(move |line: &Line| {
+        if let Some(out) = &mut sink
+            && let Err(error) = writeln!(out, "{}", line.to_json()).and_then(|()| out.flush())
+        {
+            eprintln!("warning: events are no longer written: {error}");
+            sink = None;
+        }
+        reporter.tell(line);
+    }))
+}
+
+fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
+    if !args.json {
+        return;
+    }
+    let env = stepper.env();
+    let fault = |(id, activation): (strata_core::id::RoleId, &strata_core::activation::Activation)| {
+        let Phase::Failed(fault) = &activation.phase else { return None };
+        let role = &stepper.team().role(id).name;
+        Some(serde_json::json!({
+            "role": role, "attempt": activation.current.attempts,
+            "kind": fault.kind.name(), "message": fault.message,
+        }))
+    };
+    let summary = serde_json::json!({
+        "status": status.name(), "run": env.run.0, "step": env.step, "storage": path,
+        "checkpoint": env.checkpoint.as_ref().map(|id| &id.0),
+        "spent": env.spent.dollars(), "budget": env.budget.map(|budget| budget.dollars()),
+        "faults": env.failed().filter_map(fault).collect::<Vec<_>>(),
+    });
+    print(&summary.to_string());
+}
+
+impl From<LaunchError> for Failure {
+    fn from(error: LaunchError) -> Self {
+        match error {
+            LaunchError::Store(error) | LaunchError::Driver(crate::driver::DriverError::Store(error)) => error.into(),
+            LaunchError::Unfit(_) => Self::unfit(error.to_string()),
+            LaunchError::Sandbox(_) | LaunchError::Driver(_) => Self::internal(error.to_string()),
+            _ => Self::usage(error.to_string()),
+        }
+    }
+}

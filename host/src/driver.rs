@@ -1,0 +1,190 @@
+//! The driver: does what the stepper decides.
+//!
+//! One loop on one thread owns the stepper and the store. It records and applies events (`driver::journal`), starts
+//! attempts in the sandbox (`driver::attempt`) and answers what they ask (`driver::answer`). It decides nothing: what
+//! happens next is the stepper's, what a guest may do is the sandbox's.
+
+mod answer;
+mod attempt;
+mod journal;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use strata_core::effect::{Effect, Invocation};
+use strata_core::event::{Event, Status};
+use strata_core::fault::{Fault, FaultKind};
+use strata_core::id::{RoleId, Slot};
+use strata_core::stepper::Illegal;
+use tokio::sync::{mpsc, watch};
+
+use crate::gateway::{QUEUE, Question};
+use crate::narrator::Line;
+use crate::plugin::Plugin;
+use crate::sandbox::Sandbox;
+use crate::services::llm::Models;
+use crate::store::StoreError;
+
+use answer::Served;
+use attempt::{Attempt, Ending};
+pub use journal::Journal;
+
+/// Why a run cannot go on. What a guest does wrong is never among these.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    /// Nothing can be saved any more.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An event does not fit: the journal is damaged, or there is a bug in the core.
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+}
+
+/// Told to a driver that shall stop.
+pub type Stop = watch::Receiver<bool>;
+
+/// What a team needs to run beside its own state.
+pub struct Equipment {
+    /// Runs the attempts.
+    pub sandbox: Arc<dyn Sandbox>,
+    /// The components in their places.
+    pub plugins: BTreeMap<Slot, Arc<Plugin>>,
+    /// What they say of themselves, for whoever chooses among them.
+    pub descriptions: BTreeMap<Slot, String>,
+    /// The language models; none where the team file names no provider.
+    pub models: Option<Arc<Models>>,
+}
+
+/// Something that happened and concerns the driver.
+enum Arrived {
+    /// An attempt ended.
+    Ended(Ending),
+    /// A pause before another try is over.
+    Due(RoleId),
+    /// A service answered.
+    Served(Served),
+}
+
+/// Runs a team.
+pub struct Driver {
+    journal: Journal,
+    equipment: Equipment,
+    attempts: BTreeMap<RoleId, Attempt>,
+    arrivals: FuturesUnordered<BoxFuture<'static, Arrived>>,
+    questions: mpsc::Receiver<Question>,
+    ask: mpsc::Sender<Question>,
+}
+
+impl Driver {
+    /// A driver that goes on from what is in the journal.
+    pub fn new(journal: Journal, equipment: Equipment) -> Self {
+        let (ask, questions) = mpsc::channel(QUEUE);
+        let arrivals = FuturesUnordered::new();
+        Self { journal, equipment, attempts: BTreeMap::new(), arrivals, questions, ask }
+    }
+
+    /// Runs until the team halts or is stopped. Everything that happened is recorded when this returns.
+    pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
+        loop {
+            let (calls, halted) = self.decide()?;
+            if let Some(status) = halted {
+                return Ok(status);
+            }
+            self.start(calls);
+            tokio::select! {
+                biased;
+                Ok(_) = stop.wait_for(|stop| *stop) => return self.interrupt(),
+                Some(first) = self.arrivals.next(), if !self.arrivals.is_empty() => self.arrived(first)?,
+                Some(question) = self.questions.recv() => self.answer(question)?,
+            }
+        }
+    }
+
+    /// What was recorded, and the state it led to.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The same, to change what is stored beside the events.
+    pub fn journal_mut(&mut self) -> &mut Journal {
+        &mut self.journal
+    }
+
+    /// Lets everything that needs nobody happen, durably. Returns the attempts to start, or the status at a halt.
+    fn decide(&mut self) -> Result<(Vec<Invocation>, Option<Status>), DriverError> {
+        let mut calls = Vec::new();
+        let halted = loop {
+            match self.journal.stepper().next() {
+                Effect::Record(event) => self.journal.stage(event)?,
+                Effect::Call(call) => {
+                    self.journal.stage(self.journal.stepper().call_started(&call))?;
+                    calls.push(call);
+                }
+                Effect::Wait => break None,
+                Effect::Halt(status) => break Some(status),
+            }
+        };
+        self.journal.flush()?;
+        Ok((calls, halted))
+    }
+
+    /// Starts attempts. One that is alone runs on this thread, where nothing has to be handed over; several run in
+    /// parallel.
+    fn start(&mut self, calls: Vec<Invocation>) {
+        let alone = calls.len() == 1 && self.attempts.is_empty();
+        for call in calls {
+            let (attempt, ending) = self.attempt(call);
+            let role = attempt.role();
+            self.attempts.insert(role, attempt);
+            let ending = if alone { ending } else { attempt::elsewhere(role, ending) };
+            self.arrivals.push(Box::pin(async move { Arrived::Ended(ending.await) }));
+        }
+    }
+
+    /// Takes in what arrived, and what else has arrived by now, so that it is recorded in one go.
+    fn arrived(&mut self, first: Arrived) -> Result<(), DriverError> {
+        let mut next = Some(first);
+        while let Some(arrived) = next {
+            match arrived {
+                Arrived::Ended(ending) => self.ended(ending)?,
+                Arrived::Due(role) => self.journal.stage(Event::RetryDue { role })?,
+                Arrived::Served(served) => self.served(served)?,
+            }
+            next = futures_util::FutureExt::now_or_never(self.arrivals.next()).flatten();
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, ending: Ending) -> Result<(), DriverError> {
+        self.attempts.remove(&ending.role);
+        let Some(event) = self.journal.stepper().call_ended(ending.role, ending.result) else { return Ok(()) };
+        if let Event::CallFailed { role, retry_ms: Some(pause), .. } = &event {
+            let (role, pause) = (*role, std::time::Duration::from_millis(u64::from(*pause)));
+            self.arrivals.push(Box::pin(async move {
+                tokio::time::sleep(pause).await;
+                Arrived::Due(role)
+            }));
+        }
+        self.journal.stage(event)
+    }
+
+    /// Ends all attempts and saves.
+    fn interrupt(&mut self) -> Result<Status, DriverError> {
+        // Dropping the futures ends the attempts, wherever they run.
+        self.arrivals = FuturesUnordered::new();
+        for role in std::mem::take(&mut self.attempts).into_keys() {
+            let fault = Fault::new(FaultKind::Interrupted, "stopped by the operator");
+            if let Some(event) = self.journal.stepper().call_ended(role, Err(fault)) {
+                self.journal.stage(event)?;
+            }
+        }
+        self.journal.stage(self.journal.stepper().ended(Status::Interrupted))?;
+        self.journal.flush()?;
+        Ok(Status::Interrupted)
+    }
+}
+
+/// Receives every public line, after what it tells is durable.
+pub type OnLine = Box<dyn FnMut(&Line) + Send>;

@@ -1,0 +1,165 @@
+//! One attempt: what the sandbox is given, and what becomes of what it gives back.
+
+use futures_util::future::BoxFuture;
+use strata_core::effect::Invocation;
+use strata_core::event::{Finished, HostCall, HostCallKind, Work};
+use strata_core::fault::{Fault, FaultKind};
+use strata_core::id::{ActionId, Part, RoleId, Slot};
+use strata_core::stepper::slot;
+use strata_core::team::{Candidate, Profile, Role};
+
+use super::Driver;
+use crate::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind};
+use crate::sandbox::{Call, Entry, Returned, Value};
+use crate::services::llm::think;
+
+/// What the driver keeps of a running attempt.
+pub(super) struct Attempt {
+    call: Invocation,
+    /// Recorded host calls that were not served yet.
+    recorded: Vec<HostCall>,
+    /// How many random draws it made.
+    pub(super) draws: u32,
+}
+
+/// The end of an attempt.
+pub(super) struct Ending {
+    pub(super) role: RoleId,
+    pub(super) result: Result<Finished, Fault>,
+}
+
+impl Attempt {
+    pub(super) fn role(&self) -> RoleId {
+        self.call.role
+    }
+
+    pub(super) fn work(&self) -> Work {
+        self.call.work
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.call.attempt
+    }
+
+    pub(super) fn key(&self) -> &str {
+        &self.call.idempotency_key
+    }
+
+    /// The first recorded call that matches, once.
+    pub(super) fn recall(&mut self, kind: HostCallKind, request: &str) -> Option<HostCall> {
+        let at = self.recorded.iter().position(|call| call.kind == kind && call.request == request)?;
+        Some(self.recorded.remove(at))
+    }
+}
+
+impl Driver {
+    /// Prepares an attempt. Nothing happens until the future is polled.
+    pub(super) fn attempt(&self, mut call: Invocation) -> (Attempt, BoxFuture<'static, Ending>) {
+        let id = call.role;
+        let team = self.journal.stepper().team().clone();
+        let role = team.role(id);
+        let gateway = Gateway::new(id, self.ask.clone());
+        let slot = slot(role, id, call.work);
+        let result: BoxFuture<'static, Result<Finished, Fault>> = match slot {
+            Some(place) => match (self.equipment.plugins.get(&place), call.digest.clone()) {
+                (Some(plugin), Some(digest)) => {
+                    let call = Call {
+                        digest,
+                        plugin: plugin.clone(),
+                        attempt: call.attempt,
+                        idempotency_key: call.idempotency_key.clone(),
+                        entry: self.entry(role, &call),
+                        role: profile(role),
+                        news: call.news.clone(),
+                        outputs: call.outputs.clone(),
+                    };
+                    let running = self.equipment.sandbox.call(call, gateway);
+                    Box::pin(async move { running.await.result.map(finished) })
+                }
+                _ => {
+                    let fault = Fault::new(FaultKind::Host, "the host was given no component for this call");
+                    Box::pin(async move { Err(fault) })
+                }
+            },
+            None => {
+                let candidates = self.candidates(role, id);
+                let request = think::think_request(&profile(role), &candidates, &call.news, &call.outputs);
+                Box::pin(choose(gateway, request, candidates.len()))
+            }
+        };
+        let ending = Box::pin(async move { Ending { role: id, result: result.await } });
+        let recorded = std::mem::take(&mut call.recorded);
+        (Attempt { call, recorded, draws: 0 }, ending)
+    }
+
+    fn entry(&self, role: &Role, call: &Invocation) -> Entry {
+        let name = |action: ActionId| role.action(action).name.clone();
+        match call.work {
+            Work::Think { round } => Entry::Choose { round, candidates: self.candidates(role, call.role) },
+            Work::Plan => Entry::Plan { action: name(ActionId(0)), index: 0 },
+            Work::Act { action, .. } => {
+                Entry::Run { action: name(action), index: u32::from(action.0), task: call.task.clone() }
+            }
+        }
+    }
+
+    fn candidates(&self, role: &Role, id: RoleId) -> Vec<Candidate> {
+        let candidate = |(index, action): (usize, &strata_core::team::Action)| {
+            let slot = Slot { role: id, part: Part::Action(ActionId(index as u16)) };
+            let description = self.equipment.descriptions.get(&slot).cloned().unwrap_or_default();
+            Candidate { name: action.name.clone(), description }
+        };
+        role.actions.iter().enumerate().map(candidate).collect()
+    }
+}
+
+/// Runs an attempt on another thread; it ends when the returned future is dropped.
+pub(super) fn elsewhere(role: RoleId, ending: BoxFuture<'static, Ending>) -> BoxFuture<'static, Ending> {
+    struct AbortOnDrop(tokio::task::JoinHandle<Ending>);
+    impl Drop for AbortOnDrop {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+    let mut task = AbortOnDrop(tokio::spawn(ending));
+    Box::pin(async move {
+        (&mut task.0).await.unwrap_or_else(|error| {
+            let fault = Fault::new(FaultKind::Host, format!("the host failed while it ran the action: {error}"));
+            Ending { role, result: Err(fault) }
+        })
+    })
+}
+
+/// Lets the team's model choose the next action.
+async fn choose(gateway: Gateway, request: crate::services::llm::Request, actions: usize) -> Result<Finished, Fault> {
+    let reply = match gateway.ask(Ask::Complete(vec![request])).await {
+        Some(Answer::Replies(mut replies)) => replies.pop(),
+        _ => None,
+    };
+    let gone = || HostError::new(HostErrorKind::Upstream, "the host is stopping");
+    let reply = reply.unwrap_or_else(|| Err(gone())).map_err(|error| {
+        let kind = if error.kind == HostErrorKind::Denied { FaultKind::Denied } else { FaultKind::Host };
+        Fault::new(kind, error.message)
+    })?;
+    let choice = think::parse_choice(&reply, actions).map_err(|why| Fault::new(FaultKind::Think, why))?;
+    Ok(Finished::Chosen(choice))
+}
+
+fn finished(returned: Returned) -> Finished {
+    let Returned { value, emissions, writes } = returned;
+    match value {
+        Value::Output(output) => Finished::Returned { output, emissions, writes },
+        Value::Tasks(tasks) => Finished::Planned { tasks, emissions, writes },
+        Value::Choice(choice) => Finished::Chosen(choice),
+    }
+}
+
+fn profile(role: &Role) -> Profile {
+    Profile {
+        name: role.name.clone(),
+        profile: role.profile.clone(),
+        goal: role.goal.clone(),
+        constraints: role.constraints.clone(),
+        desc: role.desc.clone(),
+    }
+}

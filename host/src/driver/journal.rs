@@ -1,0 +1,110 @@
+//! The journal: the stepper and the store, moved together.
+//!
+//! An event is staged (applied to the stepper, put aside for the store) and takes effect in the world only after the
+//! flush that makes it durable: no line is told and no attempt is started before. A failed flush ends the run.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use strata_core::environment::Environment;
+use strata_core::event::{Event, HostCallKind, Source};
+use strata_core::stepper::Stepper;
+
+use super::{DriverError, OnLine};
+use crate::narrator::{Line, Narrator};
+use crate::store::{Durability, Record, Store};
+
+/// The stepper and the store, moved together.
+pub struct Journal {
+    stepper: Stepper,
+    store: Box<dyn Store>,
+    narrator: Narrator,
+    on_line: OnLine,
+    /// What an event that others depend on must survive.
+    durability: Durability,
+    next_line: u64,
+    staged: Vec<Record>,
+    told: Vec<Line>,
+}
+
+impl Journal {
+    /// A journal that goes on with the line `next_line`.
+    pub fn new(stepper: Stepper, store: Box<dyn Store>, next_line: u64, durability: Durability) -> Self {
+        let narrator = Narrator::new(stepper.env().shape.clone());
+        let on_line: OnLine = Box::new(|_| ());
+        Self { stepper, store, narrator, on_line, durability, next_line, staged: Vec::new(), told: Vec::new() }
+    }
+
+    /// Tells every line from now on to `on_line`, after it is durable.
+    pub fn on_line(mut self, on_line: OnLine) -> Self {
+        self.on_line = on_line;
+        self
+    }
+
+    /// The team in motion.
+    pub fn stepper(&self) -> &Stepper {
+        &self.stepper
+    }
+
+    /// The state.
+    pub fn env(&self) -> &Environment {
+        self.stepper.env()
+    }
+
+    /// The store.
+    pub fn store(&mut self) -> &mut dyn Store {
+        self.store.as_mut()
+    }
+
+    /// Lets an event happen, to be made durable by the next `flush`.
+    pub fn stage(&mut self, event: Event) -> Result<(), DriverError> {
+        self.stepper.apply(&event)?;
+        let time_ms = now_ms();
+        let lines = self.narrator.tell(&event, self.next_line, time_ms);
+        let count = lines.len() as u32;
+        self.staged.push(Record { line: self.next_line, lines: count, time_ms, event });
+        self.next_line += u64::from(count);
+        self.told.extend(lines);
+        Ok(())
+    }
+
+    /// Makes what is staged durable, in one transaction, then tells it.
+    pub fn flush(&mut self) -> Result<(), DriverError> {
+        if self.staged.is_empty() {
+            return Ok(());
+        }
+        let hard = self.staged.iter().any(|record| must_last(&record.event));
+        let durability = if hard { self.durability } else { Durability::Process };
+        self.store.append(&self.staged, durability)?;
+        self.staged.clear();
+        if self.store.snapshot_due() {
+            self.store.save_snapshot(self.stepper.env())?;
+        }
+        self.told.drain(..).for_each(|line| (self.on_line)(&line));
+        Ok(())
+    }
+}
+
+/// Whether something that cannot be repeated for nothing depends on an event. What the stepper would decide again
+/// from the same state (steps, commits, starts) need only survive the process.
+fn must_last(event: &Event) -> bool {
+    match event {
+        Event::RunStarted { .. }
+        | Event::RunResumed { .. }
+        | Event::ComponentChanged { .. }
+        | Event::MessageSent { .. }
+        | Event::CallFinished { .. }
+        | Event::CallFailed { .. }
+        | Event::RunEnded { .. } => true,
+        Event::HostCalled { call, source, .. } => *source == Source::Live && call.kind == HostCallKind::Llm,
+        Event::StepStarted { .. }
+        | Event::CallStarted { .. }
+        | Event::RetryDue { .. }
+        | Event::StepConflicted { .. }
+        | Event::StepCommitted { .. } => false,
+    }
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

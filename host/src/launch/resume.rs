@@ -1,0 +1,180 @@
+//! A resume: what is saved is opened, held against the team, and gone on from.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use strata_core::environment::Environment;
+use strata_core::event::{CallPolicy, Event, Status};
+use strata_core::id::{Digest, Slot};
+use strata_core::shape::Shape;
+use strata_core::stepper::Stepper;
+use strata_core::team::Team;
+
+use super::{Components, LaunchError, Run, durability, saved_definition};
+use crate::driver::{Driver, DriverError, Journal, OnLine};
+use crate::manifest::{Definition, Overrides};
+use crate::sandbox::WasmSandbox;
+use crate::store::{At, Content, Directory, FIRST_LINE, SavedDefinition, SqliteStore, Store, team_json};
+
+/// What a resume is made of.
+pub struct Resume<'a> {
+    /// The storage directory or its `team.json`.
+    pub path: &'a Path,
+    /// The team file, where it is not the saved one.
+    pub team: Option<&'a Path>,
+    /// What the command line changes.
+    pub overrides: &'a Overrides,
+    /// Which recorded host calls are served again.
+    pub calls: CallPolicy,
+    /// Whether other components than the saved ones are refused.
+    pub strict: bool,
+}
+
+/// What became of a resume.
+pub enum Resumed {
+    /// The run goes on.
+    Goes(Box<Run>, Notes),
+    /// The team was finished; nothing was changed.
+    Finished(Box<Stepper>),
+}
+
+/// What the operator should know.
+#[derive(Clone, Debug, Default)]
+pub struct Notes {
+    /// Whether somebody changed the `team.json` beside the database, which is not looked at.
+    pub team_json_differs: bool,
+}
+
+/// A saved team that was read, to be gone on from. Nothing was changed yet.
+pub(super) struct Opened {
+    pub(super) directory: Directory,
+    pub(super) definition: Definition,
+    pub(super) stepper: Stepper,
+    next_line: u64,
+    origin: Origin,
+}
+
+/// Where a saved state came from.
+enum Origin {
+    /// The database.
+    Database { store: Box<SqliteStore>, team_json_differs: bool },
+    /// A `team.json` alone.
+    TeamJson(Vec<u8>),
+}
+
+impl Opened {
+    /// Opens what is saved at a path, with the team file given or the saved one.
+    pub(super) fn open(path: &Path, team: Option<&Path>, overrides: &Overrides) -> Result<Self, LaunchError> {
+        let directory = Directory::locate(path)?;
+        match directory.team()? {
+            Content::Database => {
+                let opened = directory.open()?;
+                let mut definition = define(team, || Ok(Some(opened.store.definition()?)))?;
+                definition.apply(overrides)?;
+                let saved = opened.store.load(&At::Head)?;
+                fits(&saved.base, &definition.team)?;
+                let mut stepper = Stepper::new(Arc::new(definition.team.clone()), saved.base);
+                for record in &saved.tail {
+                    stepper.apply(&record.event).map_err(DriverError::from)?;
+                }
+                let team_json_differs = opened.team_json_differs;
+                let origin = Origin::Database { store: Box::new(opened.store), team_json_differs };
+                Ok(Self { directory, definition, stepper, next_line: saved.next_line, origin })
+            }
+            _ => {
+                let bytes = directory.read_team_json()?;
+                let mut definition = define(team, || Ok(team_json::saved_definition(&bytes)))?;
+                definition.apply(overrides)?;
+                let env = team_json::import(&definition.team, &bytes)?;
+                fits(&env, &definition.team)?;
+                let stepper = Stepper::new(Arc::new(definition.team.clone()), env);
+                let origin = Origin::TeamJson(bytes);
+                Ok(Self { directory, definition, stepper, next_line: FIRST_LINE, origin })
+            }
+        }
+    }
+
+    /// A journal that goes on where the records end; a `team.json` alone gets a database now.
+    pub(super) fn journal(self) -> Result<(Journal, Directory, SavedDefinition), LaunchError> {
+        let saved = saved_definition(&self.definition);
+        let store = match self.origin {
+            Origin::Database { store, .. } => *store,
+            Origin::TeamJson(bytes) => self.directory.adopt(&bytes, self.stepper.env(), &saved)?,
+        };
+        let durability = durability(&self.definition);
+        let journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability);
+        Ok((journal, self.directory, saved))
+    }
+
+    fn notes(&self) -> Notes {
+        let team_json_differs = matches!(self.origin, Origin::Database { team_json_differs: true, .. });
+        Notes { team_json_differs }
+    }
+}
+
+/// Goes on from what is saved. `report` is told what takes long; `on_line` every public line.
+pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Resumed, LaunchError> {
+    let opened = Opened::open(resume.path, resume.team, resume.overrides)?;
+    let env = opened.stepper.env();
+    if env.status == Status::Done && env.is_quiet() {
+        return Ok(Resumed::Finished(Box::new(opened.stepper)));
+    }
+    let definition = &opened.definition;
+    let sandbox = WasmSandbox::new()?;
+    let components = Components::load(definition, &sandbox, report)?;
+    let changes = changes(env, components.digests());
+    if resume.strict && !changes.is_empty() {
+        return Err(LaunchError::Unfit(changes.iter().map(|event| difference(definition, event)).collect()));
+    }
+    let equipment = components.equip(definition, sandbox)?;
+    let budget = match (resume.overrides.investment, resume.team, definition.team.policy.budget) {
+        (Some(_), _, budget) | (None, Some(_), budget @ Some(_)) => budget,
+        _ => env.budget,
+    };
+    let notes = opened.notes();
+    let (journal, directory, saved) = opened.journal()?;
+    let mut journal = journal.on_line(on_line);
+    if resume.team.is_some() {
+        journal.store().set_definition(&saved)?;
+    }
+    let event = journal.stepper().resumed(budget, resume.calls);
+    journal.stage(event)?;
+    changes.into_iter().try_for_each(|event| journal.stage(event))?;
+    journal.flush()?;
+    let driver = Driver::new(journal, equipment);
+    let run = Run { driver, definition: saved, path: directory.path().into() };
+    Ok(Resumed::Goes(Box::new(run), notes))
+}
+
+/// The team file to go on with: the one given, else the saved one.
+fn define(
+    team: Option<&Path>,
+    saved: impl FnOnce() -> Result<Option<SavedDefinition>, LaunchError>,
+) -> Result<Definition, LaunchError> {
+    if let Some(team) = team {
+        return Ok(Definition::read(team)?);
+    }
+    let none = "the saved state does not hold its team file; give it: `run TEAM.toml --recover_path PATH`";
+    let SavedDefinition { name, base, text } = saved()?.ok_or_else(|| LaunchError::Missing(none.into()))?;
+    Ok(Definition::parse(&text, &name, &base)?)
+}
+
+fn fits(env: &Environment, team: &Team) -> Result<(), LaunchError> {
+    let differences = env.shape.differences(&Shape::of(team));
+    if differences.is_empty() { Ok(()) } else { Err(LaunchError::Unfit(differences)) }
+}
+
+/// The components that were replaced.
+fn changes(env: &Environment, now: BTreeMap<Slot, Digest>) -> Vec<Event> {
+    let changed = now.into_iter().filter(|(slot, digest)| env.components.get(slot) != Some(digest));
+    changed.map(|(slot, new)| Event::ComponentChanged { slot, old: env.components.get(&slot).cloned(), new }).collect()
+}
+
+fn difference(definition: &Definition, event: &Event) -> String {
+    let Event::ComponentChanged { slot, old, new } = event else { return String::new() };
+    let role = &definition.team.role(slot.role).name;
+    let part = super::components::part_name(definition, *slot);
+    let old = old.as_ref().map_or("nothing", |digest| digest.0.as_str());
+    format!("component of `{role}.{part}` is `{new}`, saved `{old}`")
+}

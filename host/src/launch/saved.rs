@@ -1,0 +1,67 @@
+//! What is saved, for looking at: opened without the lock, also while the team runs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use strata_core::stepper::Stepper;
+
+use super::LaunchError;
+use crate::driver::DriverError;
+use crate::manifest::Definition;
+use crate::store::{At, Content, Directory, Reader, SavedDefinition, StoreError, team_json};
+
+/// A saved state.
+pub struct SavedTeam {
+    /// The team and the state.
+    pub stepper: Stepper,
+    /// The team file it goes by.
+    pub definition: SavedDefinition,
+}
+
+/// Reads a saved state, of the newest moment or of a checkpoint.
+pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
+    let directory = Directory::locate(path)?;
+    match directory.team()? {
+        Content::Database => {
+            let reader = Reader::open(&directory)?;
+            let definition = reader.definition()?;
+            let team = Arc::new(parse(&definition)?.team);
+            let saved = reader.load(at)?;
+            let mut stepper = Stepper::new(team, saved.base);
+            for record in &saved.tail {
+                stepper.apply(&record.event).map_err(DriverError::from)?;
+            }
+            Ok(SavedTeam { stepper, definition })
+        }
+        _ => {
+            let bytes = directory.read_team_json()?;
+            let none = || LaunchError::Missing("this `team.json` does not hold its team file; resume it first".into());
+            let definition = team_json::saved_definition(&bytes).ok_or_else(none)?;
+            let team = Arc::new(parse(&definition)?.team);
+            let env = team_json::import(&team, &bytes)?;
+            match at {
+                At::Checkpoint(id) if env.checkpoint.as_ref() != Some(id) => {
+                    let last = env.checkpoint.map(|id| id.0);
+                    Err(StoreError::NoCheckpoint { id: id.0.clone(), last }.into())
+                }
+                _ => Ok(SavedTeam { stepper: Stepper::new(team, env), definition }),
+            }
+        }
+    }
+}
+
+/// The records of a saved team. A `team.json` alone has none.
+pub fn reader(path: &Path) -> Result<Reader, LaunchError> {
+    let directory = Directory::locate(path)?;
+    match directory.team()? {
+        Content::Database => Ok(Reader::open(&directory)?),
+        _ => {
+            let what = "it holds a `team.json` alone, without records; resume it first".into();
+            Err(StoreError::NoTeam { path: path.into(), what }.into())
+        }
+    }
+}
+
+fn parse(definition: &SavedDefinition) -> Result<Definition, LaunchError> {
+    Ok(Definition::parse(&definition.text, &definition.name, &definition.base)?)
+}

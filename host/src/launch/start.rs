@@ -1,0 +1,72 @@
+//! A fresh run: the entry state is saved before anything runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sha2::{Digest as _, Sha256};
+use strata_core::environment::Environment;
+use strata_core::id::RunId;
+use strata_core::stepper::Stepper;
+
+use super::{Components, LaunchError, Run, durability, saved_definition};
+use crate::driver::{Driver, Journal, OnLine};
+use crate::manifest::{Definition, Overrides};
+use crate::sandbox::WasmSandbox;
+use crate::store::{Directory, FIRST_LINE, Replace};
+
+/// What a fresh run is made of.
+pub struct Start<'a> {
+    /// The team file.
+    pub team: &'a Path,
+    /// The idea, in place of the one in the file.
+    pub idea: Option<String>,
+    /// What the command line changes.
+    pub overrides: &'a Overrides,
+    /// Where it is saved.
+    pub storage: &'a Path,
+    /// What happens to an unfinished team there.
+    pub replace: Replace,
+}
+
+/// A fresh run.
+pub struct Started {
+    /// It.
+    pub run: Run,
+    /// Where the team went that was saved there before.
+    pub moved_to: Option<PathBuf>,
+}
+
+/// Starts a fresh run. `report` is told what takes long; `on_line` every public line.
+pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Started, LaunchError> {
+    let mut definition = Definition::read(start.team)?;
+    definition.apply(start.overrides)?;
+    let idea = start.idea.or_else(|| definition.idea.clone());
+    let missing = || "there is no idea; give one behind the team file or set `[team] idea = \"…\"`".to_owned();
+    let idea = idea.ok_or_else(|| LaunchError::Missing(missing()))?;
+    let sandbox = WasmSandbox::new()?;
+    let components = Components::load(&definition, &sandbox, report)?;
+    let equipment = components.equip(&definition, sandbox)?;
+
+    let saved = saved_definition(&definition);
+    let env = Environment::new(&definition.team);
+    let durability = durability(&definition);
+    let created = Directory::new(start.storage).create(start.replace, &env, &saved)?;
+    let stepper = Stepper::new(Arc::new(definition.team), env);
+    let mut journal = Journal::new(stepper, Box::new(created.store), FIRST_LINE, durability).on_line(on_line);
+    let started = journal.stepper().started(run_id(start.storage), idea, components.digests());
+    journal.stage(started)?;
+    journal.flush()?;
+    let driver = Driver::new(journal, equipment);
+    let mut run = Run { driver, definition: saved, path: start.storage.into() };
+    run.save()?;
+    Ok(Started { run, moved_to: created.moved_to })
+}
+
+/// A name that no other run has: of the time, the process and the place.
+fn run_id(storage: &Path) -> RunId {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seed = format!("{}/{}/{}", now.as_nanos(), std::process::id(), storage.display());
+    let digest = Sha256::digest(seed);
+    RunId(digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,201 @@
+//! The team file: read, checked, and turned into a team and its plugins. Nothing is run here and no component is opened.
+//!
+//! Three stages, a module each: `authored` (every key, typed, with its place and default), `check` (names, targets,
+//! modes, conditions) and what comes of it, a `Definition`. All problems of a file are shown at once.
+
+mod authored;
+mod check;
+mod condition;
+pub mod diagnostic;
+mod http;
+mod json;
+pub mod llm;
+mod names;
+pub mod overrides;
+mod place;
+pub mod policy;
+mod table;
+mod units;
+mod unsupported;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use strata_core::id::{Part, Slot};
+use strata_core::team::React::Choose;
+use strata_core::team::{Team, Thinker};
+use toml::de::DeTable;
+
+use self::diagnostic::Problems;
+pub use self::diagnostic::{Diagnostic, Diagnostics, Paint, Source};
+pub use self::llm::LlmConfig;
+pub use self::overrides::{OverrideError, Overrides};
+use self::place::{Given, Place};
+use self::table::Table;
+use crate::plugin::Plugin;
+
+/// Team files are written by hand; a larger file is another file.
+const MAX_FILE_BYTES: usize = 4 << 20;
+
+/// A team with everything that is needed to run it.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// The text it was read from.
+    pub source: Arc<Source>,
+    /// The team.
+    pub team: Team,
+    /// What the team is asked to do, where the file says so.
+    pub idea: Option<String>,
+    /// The plugins, by their place in the team. Each action has one, and each role that thinks with a component.
+    pub plugins: BTreeMap<Slot, Plugin>,
+    /// The team's language model.
+    pub llm: Option<LlmConfig>,
+    /// How what happens is kept.
+    pub run: RunConfig,
+    places: BTreeMap<Slot, Place>,
+    modes: Vec<Range<usize>>,
+    given: BTreeMap<Slot, Given>,
+}
+
+/// How what happens is kept. The rest of `[run]` is in the team's policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunConfig {
+    /// What saved work survives.
+    pub durability: Durability,
+    /// How many checkpoints are kept; none for all.
+    pub checkpoints_kept: Option<u32>,
+}
+
+/// What saved work survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// A loss of power.
+    #[default]
+    Full,
+    /// The end of the process, however sudden.
+    Process,
+}
+
+impl Definition {
+    /// Reads a team file.
+    pub fn read(path: &Path) -> Result<Self, Diagnostics> {
+        let name = path.display().to_string();
+        let fail = |reason: String| {
+            let message = format!("cannot read the team file `{name}`: {reason}");
+            Diagnostics::from(Diagnostic::new(message))
+        };
+        let meta = std::fs::metadata(path).map_err(|e| fail(e.to_string()))?;
+        if !meta.is_file() {
+            return Err(fail("it is not a file".into()));
+        }
+        if meta.len() > MAX_FILE_BYTES as u64 {
+            return Err(fail(format!("it has more than {MAX_FILE_BYTES} bytes")));
+        }
+        let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
+            fail(format!("it is not UTF-8 in line {line}"))
+        })?;
+        let file = std::path::absolute(path).map_err(|e| fail(e.to_string()))?;
+        let base = file.parent().unwrap_or(Path::new("/"));
+        Self::parse(&text, &name, base)
+    }
+
+    /// Reads the text of a team file. `name` is shown to people; relative paths are relative to `base`.
+    pub fn parse(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
+        let source = Arc::new(Source {
+            text: text.to_owned(),
+            name: name.to_owned(),
+            base: base.to_owned(),
+        });
+        let problems = Problems::new(Arc::clone(&source));
+        let (document, errors) = DeTable::parse_recoverable(&source.text);
+        // What follows the first error of a broken text is mostly guesswork.
+        if let Some(error) = errors.first() {
+            let span = error.span().unwrap_or(0..0);
+            let message = format!("not valid TOML: {}", error.message());
+            return Err(Diagnostic::at(&source, span, message).into());
+        }
+        let authored = authored::read(Table::root(document.get_ref(), &problems));
+        let checked = check::check(&authored, &problems);
+        // What cannot be done yet matters once the rest is right.
+        if problems.is_empty() {
+            unsupported::check(&authored, &problems);
+        }
+        problems.finish()?;
+        Ok(Self {
+            source,
+            team: checked.team,
+            idea: authored.idea,
+            plugins: checked.plugins,
+            llm: authored.llm,
+            run: authored.run.config,
+            places: checked.places,
+            modes: checked.modes,
+            given: BTreeMap::new(),
+        })
+    }
+
+    /// Fails if something is not there that running needs: a component, or what chooses for a role.
+    ///
+    /// To be asked after `apply`, which may put other components in place, and after the team was compared with a saved
+    /// one: that they differ says more than that something is missing.
+    pub fn check_ready(&self) -> Result<(), Diagnostics> {
+        let missing = self.plugins.iter().filter_map(|(slot, plugin)| {
+            let error = std::fs::metadata(&plugin.component).err()?;
+            let path = plugin.component.display();
+            let message = format!("cannot find the component `{path}`: {error}");
+            let problem = self.at(*slot, message, |place| place.component.clone());
+            let hint = "give a component, or a directory with the source of one";
+            Some(Diagnostics::from(problem.hint(hint)))
+        });
+        let undecided = self.team.role_ids().filter_map(|id| {
+            let Choose { thinker, .. } = self.team.role(id).react else {
+                return None;
+            };
+            let asks = thinker == Thinker::Model && self.llm.is_none();
+            let span = self.modes.get(id.index()).filter(|_| asks)?;
+            let message = "nothing chooses the role's next action";
+            let hint = "add `think = { component = \"…\" }`, or an `[llm]` for the team";
+            let problem = Diagnostic::at(&self.source, span.clone(), message);
+            Some(Diagnostics::from(problem.hint(hint)))
+        });
+        let all = missing.chain(undecided).reduce(Diagnostics::and);
+        all.map_or(Ok(()), Err)
+    }
+
+    /// A problem with a component, shown where the component is written.
+    pub fn at_component(&self, slot: Slot, message: impl Into<String>) -> Diagnostics {
+        self.at(slot, message.into(), |place| place.component.clone())
+            .into()
+    }
+
+    /// A problem with a component's pinned digest, shown where it is written.
+    pub fn at_pin(&self, slot: Slot, message: impl Into<String>) -> Diagnostics {
+        let pin = |place: &Place| place.pin.clone().unwrap_or(place.component.clone());
+        self.at(slot, message.into(), pin).into()
+    }
+
+    /// A grant that a component needs and does not have, with the line that would grant it.
+    pub fn at_allow(&self, slot: Slot, message: impl Into<String>, line: &str) -> Diagnostics {
+        let allow = |place: &Place| place.allow.clone().unwrap_or(place.entry.clone());
+        let table = match slot.part {
+            Part::Think => "`allow` of `think`",
+            Part::Action(_) => "`[role.action.allow]`",
+        };
+        self.at(slot, message.into(), allow)
+            .hint(format!("add to {table}: `{line}`"))
+            .into()
+    }
+
+    fn at(&self, slot: Slot, message: String, span: impl Fn(&Place) -> Range<usize>) -> Diagnostic {
+        match (self.given.get(&slot), self.places.get(&slot)) {
+            (Some(given), _) => given.problem(message),
+            (None, Some(place)) => Diagnostic::at(&self.source, span(place), message),
+            (None, None) => Diagnostic::new(message),
+        }
+    }
+}

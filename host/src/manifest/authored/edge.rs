@@ -1,0 +1,161 @@
+//! `[[route]]`, `[[join]]` and `[env.external]` as they are written.
+
+use std::ops::Range;
+
+use super::section;
+use crate::manifest::http;
+use crate::manifest::table::{At, Table};
+
+/// `[[route]]`.
+pub(in crate::manifest) struct Route {
+    pub(in crate::manifest) from: Option<At<String>>,
+    pub(in crate::manifest) label: String,
+    pub(in crate::manifest) arms: Vec<Arm>,
+}
+
+/// One way of a route.
+pub(in crate::manifest) struct Arm {
+    pub(in crate::manifest) when: Option<At<String>>,
+    pub(in crate::manifest) to: Vec<At<String>>,
+}
+
+/// `[[join]]`.
+pub(in crate::manifest) struct Join {
+    pub(in crate::manifest) span: Range<usize>,
+    pub(in crate::manifest) id: Option<At<String>>,
+    pub(in crate::manifest) from: Vec<At<String>>,
+    pub(in crate::manifest) to: Option<At<String>>,
+}
+
+/// Reads all routes.
+pub(super) fn read_routes(root: &Table<'_>) -> Vec<Route> {
+    let tables = root.item("route").map(|item| item.tables("`[[route]]`"));
+    tables.iter().flatten().map(read_route).collect()
+}
+
+fn read_route(table: &Table<'_>) -> Route {
+    let from = table.required("from").and_then(|item| item.text());
+    let label = table.item("label").and_then(|item| item.text());
+    let label = label.map(|label| label.value).unwrap_or_default();
+    let arms = if table.has("case") {
+        read_cases(table)
+    } else {
+        read_plain(table)
+    };
+    Route { from, label, arms }
+}
+
+/// `to`, with or without `when`.
+fn read_plain(table: &Table<'_>) -> Vec<Arm> {
+    if let Some(default) = table.item("default") {
+        let problem = table
+            .problems
+            .at(&default.key_span, "`default` needs `case`");
+        let hint = "a route without `case` names its targets in `to`";
+        table.problems.add(problem.hint(hint));
+    }
+    // Asked for so that it is known: a slip of the pen is then explained.
+    let _ = table.item("case");
+    let to = read_to(table, "to");
+    vec![Arm {
+        when: table.item("when").and_then(|item| item.text()),
+        to,
+    }]
+}
+
+/// `case` with its arms, and `default`.
+fn read_cases(table: &Table<'_>) -> Vec<Arm> {
+    for key in ["to", "when"] {
+        if let Some(item) = table.item(key) {
+            let message = format!("a route cannot have both `case` and `{key}`");
+            let problem = table.problems.at(&item.key_span, message);
+            let hint = "put it into an arm of `case`, or into `default`";
+            table.problems.add(problem.hint(hint));
+        }
+    }
+    let mut arms = Vec::new();
+    if let Some(case) = table.item("case") {
+        let tables = case.tables("an arm of `case`");
+        if tables.is_empty() {
+            let hint = "add `{ when = \"…\", to = [\"…\"] }`, or use `to` alone";
+            case.refuse("`case` has no arms", hint);
+        }
+        arms.extend(tables.iter().map(|arm| Arm {
+            when: arm.required("when").and_then(|item| item.text()),
+            to: read_to(arm, "to"),
+        }));
+    }
+    if table.item("default").is_some() {
+        arms.push(Arm {
+            when: None,
+            to: read_to(table, "default"),
+        });
+    }
+    arms
+}
+
+fn read_to(table: &Table<'_>, key: &'static str) -> Vec<At<String>> {
+    let Some(item) = table.required(key) else {
+        return Vec::new();
+    };
+    let to = item.texts();
+    if item.is_empty_list() {
+        let hint = "name a role, an alias, a group or a join";
+        item.refuse(format!("`{key}` leads nowhere"), hint);
+    }
+    to
+}
+
+/// Reads all joins. `mode` and `deliver` are only checked: nothing runs joins yet.
+pub(super) fn read_joins(root: &Table<'_>) -> Vec<Join> {
+    let tables = root.item("join").map(|item| item.tables("`[[join]]`"));
+    let read = |table: &Table<'_>| {
+        let choice = |key, words: &[(&str, ())]| {
+            table.item(key).and_then(|item| item.choice(words));
+        };
+        choice("mode", &[("all", ()), ("any", ()), ("active", ())]);
+        choice("deliver", &[("batch", ()), ("each", ())]);
+        let from = table.required("from");
+        if let Some(from) = from.as_ref().filter(|from| from.is_empty_list()) {
+            from.refuse("a join needs sources", "name the roles it waits for");
+        }
+        Join {
+            span: table.span.clone(),
+            id: table.required("id").and_then(|item| item.text()),
+            from: from.map(|item| item.texts()).unwrap_or_default(),
+            to: table.required("to").and_then(|item| item.text()),
+        }
+    };
+    tables.iter().flatten().map(read).collect()
+}
+
+/// Checks `[env.external]` and says where it is.
+pub(super) fn read_external(env: &Table<'_>) -> Option<Range<usize>> {
+    #[derive(Clone, Copy)]
+    enum Kind {
+        Stdio,
+        Http,
+    }
+    let table = section(env, "external", "`[env.external]`")?;
+    let words = [("stdio", Kind::Stdio), ("http", Kind::Http)];
+    let kind = table.required("kind").and_then(|item| item.choice(&words));
+    match kind {
+        Some(Kind::Stdio) => {
+            let command = table.required("command");
+            if let Some(item) = command.filter(|item| item.strings().is_empty()) {
+                item.refuse("`command` is empty", "name a program and its arguments");
+            }
+        }
+        Some(Kind::Http) => {
+            if let Some(item) = table.required("url") {
+                http::read_url(&item);
+            }
+        }
+        // What is wrong is said already; which keys belong cannot be told.
+        None => {
+            table.item("command");
+            table.item("url");
+        }
+    }
+    Some(table.span.clone())
+}

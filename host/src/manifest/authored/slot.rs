@@ -1,0 +1,212 @@
+//! A component in its place, as it is written: which file, with what configuration, limits and grants.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::limits::{self, Patch, Subject};
+use super::section;
+use crate::manifest::http;
+use crate::manifest::table::{At, Item, Table};
+use crate::plugin::{Access, DirGrant, Grants, LlmGrant, Schema};
+
+/// Schemas are written by hand; a larger file is another file.
+const MAX_SCHEMA_BYTES: u64 = 1 << 20;
+
+/// A component in its place.
+pub(in crate::manifest) struct Slot {
+    pub(in crate::manifest) span: Range<usize>,
+    pub(in crate::manifest) component: Option<At<PathBuf>>,
+    pub(in crate::manifest) pin: Option<At<String>>,
+    pub(in crate::manifest) config: Value,
+    pub(in crate::manifest) output_schema: Option<Schema>,
+    pub(in crate::manifest) limits: Patch,
+    pub(in crate::manifest) allow: Allow,
+}
+
+/// `[role.action.allow]`.
+#[derive(Default)]
+pub(in crate::manifest) struct Allow {
+    pub(in crate::manifest) span: Option<Range<usize>>,
+    pub(in crate::manifest) grants: Grants,
+    pub(in crate::manifest) http: Option<Range<usize>>,
+    pub(in crate::manifest) secrets: Option<Range<usize>>,
+}
+
+/// Reads a component's keys from its table.
+pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
+    let limits = section(table, "limits", "`limits`").map(|t| limits::read(&t, subject));
+    Slot {
+        span: table.span.clone(),
+        component: table.required("component").and_then(|item| path(&item)),
+        pin: table.item("sha256").and_then(|item| read_pin(&item)),
+        config: table.item("config").map_or(Value::Null, |item| item.json()),
+        output_schema: match subject {
+            Subject::Action => table
+                .item("output_schema")
+                .and_then(|item| read_schema(&item)),
+            Subject::Thinker => None,
+        },
+        limits: limits.unwrap_or_default(),
+        allow: section(table, "allow", "`allow`")
+            .map(|allow| read_allow(&allow))
+            .unwrap_or_default(),
+    }
+}
+
+/// A path, made absolute.
+pub(in crate::manifest) fn path(item: &Item<'_>) -> Option<At<PathBuf>> {
+    let text = item.text()?;
+    if text.value.is_empty() || text.value.contains('\0') {
+        item.refuse(
+            format!("`{}` is not a path", item.key),
+            "a path is relative to the team file",
+        );
+        return None;
+    }
+    Some(At {
+        value: item.base().join(&text.value),
+        span: text.span,
+    })
+}
+
+fn read_pin(item: &Item<'_>) -> Option<At<String>> {
+    let pin = item.text()?;
+    if pin.value.len() != 64 || !pin.value.bytes().all(|b| b.is_ascii_hexdigit()) {
+        item.refuse(
+            format!("`{}` is not a SHA-256", pin.value),
+            "it has 64 hexadecimal digits, as `sha256sum` prints them",
+        );
+        return None;
+    }
+    Some(At {
+        value: pin.value.to_ascii_lowercase(),
+        span: pin.span,
+    })
+}
+
+fn read_schema(item: &Item<'_>) -> Option<Schema> {
+    let file = path(item)?.value;
+    let schema = load_schema(&file);
+    if let Err(reason) = &schema {
+        let message = format!("cannot use the schema `{}`: {reason}", file.display());
+        item.refuse(message, "it must be a file that holds a JSON Schema");
+    }
+    schema.ok()
+}
+
+fn load_schema(file: &Path) -> Result<Schema, String> {
+    let meta = std::fs::metadata(file).map_err(|e| e.to_string())?;
+    if !meta.is_file() {
+        return Err("it is not a file".into());
+    }
+    if meta.len() > MAX_SCHEMA_BYTES {
+        return Err(format!("it has more than {MAX_SCHEMA_BYTES} bytes"));
+    }
+    let text = std::fs::read(file).map_err(|e| e.to_string())?;
+    let schema: Value = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+    Schema::compile(&schema)
+}
+
+fn read_allow(table: &Table<'_>) -> Allow {
+    let dirs = table.item("dirs");
+    let dirs = dirs.map(|dirs| read_dirs(&dirs.tables("`dirs`")));
+    Allow {
+        span: Some(table.span.clone()),
+        grants: Grants {
+            llm: section(table, "llm", "`llm`").and_then(|llm| read_llm(&llm)),
+            dirs: dirs.unwrap_or_default(),
+            env: read_names(table, "env"),
+        },
+        http: table.item("http").and_then(|item| http::read(&item)),
+        secrets: {
+            let named = read_names(table, "secrets");
+            let item = table.item("secrets").filter(|_| !named.is_empty());
+            item.map(|item| item.key_span)
+        },
+    }
+}
+
+/// Names of environment variables.
+pub(in crate::manifest) fn read_names(table: &Table<'_>, key: &'static str) -> Vec<String> {
+    let names = table.item(key).map(|item| item.texts()).unwrap_or_default();
+    for name in &names {
+        if name.value.is_empty() || name.value.contains(['=', '\0']) {
+            let message = format!(
+                "`{}` is not the name of an environment variable",
+                name.value
+            );
+            table.problems.add(table.problems.at(&name.span, message));
+        }
+    }
+    names.into_iter().map(|name| name.value).collect()
+}
+
+fn read_llm(table: &Table<'_>) -> Option<LlmGrant> {
+    let calls = table.item("calls");
+    let calls = calls.and_then(|item| item.whole(1..=u64::from(u32::MAX)));
+    let item = table.required("models")?;
+    let models = item.texts();
+    if models.is_empty() {
+        item.refuse("`models` grants no model", "`[\"*\"]` grants all");
+    }
+    Some(LlmGrant {
+        models: models.into_iter().map(|model| model.value).collect(),
+        calls: calls.map(|calls| calls as u32),
+    })
+}
+
+fn read_dirs(tables: &[Table<'_>]) -> Vec<DirGrant> {
+    let mut taken = BTreeSet::new();
+    let mut dirs = Vec::new();
+    for table in tables {
+        let host = table.required("host");
+        let host = host.and_then(|item| read_host_dir(&item));
+        let write = table.item("write").and_then(|item| item.flag());
+        let guest = table.required("guest").and_then(|item| {
+            let guest = read_guest_dir(&item)?;
+            if !taken.insert(guest.clone()) {
+                item.refuse(format!("`{guest}` is granted twice"), "remove one of them");
+            }
+            Some(guest)
+        });
+        if let (Some(host), Some(guest)) = (host, guest) {
+            let access = match write {
+                Some(true) => Access::Write,
+                _ => Access::Read,
+            };
+            dirs.push(DirGrant {
+                host,
+                guest,
+                access,
+            });
+        }
+    }
+    dirs
+}
+
+/// A directory need not be there yet: an earlier action may be the one that makes it.
+fn read_host_dir(item: &Item<'_>) -> Option<PathBuf> {
+    let host = path(item)?.value;
+    if host.exists() && !host.is_dir() {
+        let message = format!("`{}` is not a directory", host.display());
+        item.refuse(message, "grant the directory that holds it");
+    }
+    Some(host)
+}
+
+fn read_guest_dir(item: &Item<'_>) -> Option<String> {
+    let guest = item.text()?.value;
+    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
+    let rest = guest.strip_prefix('/');
+    if !rest.is_some_and(|rest| rest.is_empty() || rest.split('/').all(plain)) {
+        item.refuse(
+            format!("`{guest}` cannot be a guest's directory"),
+            "it begins with `/` and is written without `.`, `..` or a `/` at the end: `/out`",
+        );
+        return None;
+    }
+    Some(guest)
+}

@@ -1,0 +1,321 @@
+//! From what is written to what runs: names are resolved, modes and targets checked, conditions compiled.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use strata_core::id::{ActionId, Part, RoleId, Slot};
+use strata_core::json::Json;
+use strata_core::team::{self, Policy, React, Route, Team, Thinker};
+
+use super::authored::edge::{self, Join};
+use super::authored::limits::Patch;
+use super::authored::role::{Mode, Role};
+use super::authored::{Authored, slot};
+use super::condition;
+use super::diagnostic::Problems;
+use super::names::{self, Names};
+use super::place::Place;
+use super::table::At;
+use crate::plugin::Plugin;
+
+/// What comes of a team file. Complete only if no problem was found.
+pub(super) struct Checked {
+    pub(super) team: Team,
+    pub(super) plugins: BTreeMap<Slot, Plugin>,
+    pub(super) places: BTreeMap<Slot, Place>,
+    /// Where each role says how it goes from one action to the next.
+    pub(super) modes: Vec<Range<usize>>,
+}
+
+/// Checks a team file, and builds the team it describes.
+pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
+    let names = Names::collect(authored, problems);
+    let mut checked = Checked {
+        team: Team {
+            name: team_name(authored, problems),
+            desc: authored.env.desc.clone(),
+            roles: Vec::new(),
+            groups: groups(authored, &names, problems),
+            routes: routes(authored, &names, problems),
+            scopes: authored.env.scopes.clone(),
+            policy: Policy {
+                on_fault: authored.on_fault,
+                max_steps: authored.run.max_steps,
+                max_parallel: authored.run.max_parallel,
+                budget: authored.investment,
+            },
+        },
+        plugins: BTreeMap::new(),
+        places: BTreeMap::new(),
+        modes: Vec::new(),
+    };
+    for join in &authored.joins {
+        check_join(join, authored, &names, problems);
+    }
+    for (role, id) in authored.roles.iter().zip(0..) {
+        check_role(role, problems);
+        checked.team.roles.push(build_role(role, &authored.limits));
+        let mode = role.react.as_ref().map_or(&role.span, |react| &react.span);
+        checked.modes.push(mode.clone());
+        checked.add_slots(role, RoleId(id), &authored.limits);
+    }
+    checked
+}
+
+fn team_name(authored: &Authored, problems: &Problems) -> String {
+    let name = authored.name.as_ref();
+    name.filter(|name| names::valid(name, problems))
+        .map(|name| name.value.clone())
+        .unwrap_or_default()
+}
+
+impl Checked {
+    fn add_slots(&mut self, role: &Role, id: RoleId, defaults: &Patch) {
+        if let Some(think) = &role.think {
+            let slot = Slot {
+                role: id,
+                part: Part::Think,
+            };
+            self.add_slot(slot, &think.value, defaults);
+        }
+        for (action, index) in role.actions.iter().zip(0..) {
+            let slot = Slot {
+                role: id,
+                part: Part::Action(ActionId(index)),
+            };
+            self.add_slot(slot, &action.slot, defaults);
+        }
+    }
+
+    fn add_slot(&mut self, at: Slot, slot: &slot::Slot, defaults: &Patch) {
+        let Some(component) = &slot.component else {
+            return;
+        };
+        let plugin = Plugin {
+            component: component.value.clone(),
+            pin: slot.pin.as_ref().map(|pin| pin.value.clone()),
+            config: Json::from(slot.config.clone()),
+            output_schema: slot.output_schema.clone(),
+            limits: slot.limits.or(defaults).limits(),
+            grants: slot.allow.grants.clone(),
+        };
+        self.plugins.insert(at, plugin);
+        let place = Place {
+            entry: slot.span.clone(),
+            component: component.span.clone(),
+            pin: slot.pin.as_ref().map(|pin| pin.span.clone()),
+            allow: slot.allow.span.clone(),
+        };
+        self.places.insert(at, place);
+    }
+}
+
+fn check_role(role: &Role, problems: &Problems) {
+    for label in &role.watch {
+        if label.value.is_empty() {
+            let problem = problems.at(&label.span, "a label cannot be empty");
+            problems.add(problem.hint("labels are names of actions"));
+        }
+    }
+    let mut taken = BTreeMap::new();
+    for name in role.actions.iter().filter_map(|a| a.name.as_ref()) {
+        if !names::valid_action(name, problems) {
+            continue;
+        }
+        if let Some(first) = taken.insert(&name.value, &name.span) {
+            let message = format!("the role has two actions named `{}`", name.value);
+            let problem = problems.at(&name.span, message);
+            problems.add(problem.also(first.clone(), "first used here"));
+        }
+    }
+    match role.human {
+        Some(_) => check_human(role, problems),
+        None => check_agent(role, problems),
+    }
+}
+
+fn check_human(role: &Role, problems: &Problems) {
+    let hint = "a human role answers messages; it has neither components nor modes";
+    let refuse = |span, what: &str| {
+        let message = format!("a human role cannot have {what}");
+        problems.add(problems.at(span, message).hint(hint));
+    };
+    if let Some(action) = role.actions.first() {
+        refuse(&action.slot.span, "actions");
+    }
+    if let Some(think) = &role.think {
+        refuse(&think.span, "`think`");
+    }
+    if let Some(react) = &role.react {
+        refuse(&react.span, "`react`");
+    }
+    if let Some(max) = &role.max_react_loop {
+        refuse(&max.span, "`max_react_loop`");
+    }
+}
+
+fn check_agent(role: &Role, problems: &Problems) {
+    let react = mode(role);
+    if role.actions.is_empty() {
+        let problem = problems.at(&role.span, "the role has no actions");
+        problems.add(problem.hint("add a `[[role.action]]`, or `kind = \"human\"`"));
+    }
+    if react != Mode::Choose {
+        let max = role.max_react_loop.as_ref().map(|max| &max.span);
+        let think = role.think.as_ref().map(|think| &think.span);
+        for (span, key) in [(max, "max_react_loop"), (think, "think")] {
+            if let Some(span) = span {
+                let message = format!("`{key}` needs `react = \"react\"`");
+                let problem = problems.at(span, message);
+                problems.add(problem.hint("remove it, or change the role's `react`"));
+            }
+        }
+    }
+    if react == Mode::PlanAndAct && role.actions.len() == 1 {
+        let span = role.react.as_ref().map_or(&role.span, |react| &react.span);
+        let problem = problems.at(span, "`plan_and_act` needs two actions or more");
+        problems.add(problem.hint("the first plans, the others carry the plan out"));
+    }
+}
+
+fn mode(role: &Role) -> Mode {
+    role.react.as_ref().map_or(Mode::ByOrder, |r| r.value)
+}
+
+fn build_role(role: &Role, defaults: &Patch) -> team::Role {
+    let values = |texts: &[At<String>]| -> Vec<String> {
+        texts.iter().map(|text| text.value.clone()).collect()
+    };
+    let react = match mode(role) {
+        Mode::ByOrder => React::ByOrder,
+        Mode::PlanAndAct => React::PlanAndAct,
+        Mode::Choose => React::Choose {
+            max_loop: role.max_react_loop.as_ref().map_or(1, |max| max.value),
+            thinker: match role.think {
+                Some(_) => Thinker::Component,
+                None => Thinker::Model,
+            },
+        },
+    };
+    let name = |name: &Option<At<String>>| {
+        let name = name.as_ref().map(|name| name.value.clone());
+        name.unwrap_or_default()
+    };
+    let actions = role.actions.iter().map(|action| team::Action {
+        name: name(&action.name),
+        retry: action.slot.limits.or(defaults).retry(),
+    });
+    team::Role {
+        name: name(&role.name),
+        profile: role.profile.clone(),
+        goal: role.goal.clone(),
+        constraints: role.constraints.clone(),
+        desc: role.desc.clone(),
+        watch: values(&role.watch).into_iter().collect(),
+        addresses: values(&role.addresses),
+        react,
+        actions: actions.collect(),
+    }
+}
+
+fn groups(
+    authored: &Authored,
+    names: &Names,
+    problems: &Problems,
+) -> BTreeMap<String, Vec<RoleId>> {
+    let mut groups = BTreeMap::new();
+    for (name, members) in &authored.env.groups {
+        let mut seen = BTreeSet::new();
+        let mut ids = Vec::new();
+        for member in members {
+            let Some(id) = names.role(member, problems) else {
+                continue;
+            };
+            if !seen.insert(id) {
+                let message = format!("`{}` is in the group twice", member.value);
+                let problem = problems.at(&member.span, message);
+                problems.add(problem.hint("an alias stands for its role"));
+            }
+            ids.push(id);
+        }
+        groups.insert(name.value.clone(), ids);
+    }
+    groups
+}
+
+fn routes(authored: &Authored, names: &Names, problems: &Problems) -> Vec<Route> {
+    let routes = authored.routes.iter().filter_map(|route| {
+        let arms = route.arms.iter().map(|arm| build_arm(arm, names, problems));
+        let arms = arms.collect();
+        let from = names.role(route.from.as_ref()?, problems)?;
+        Some(Route {
+            from,
+            label: route.label.clone(),
+            arms,
+        })
+    });
+    routes.collect()
+}
+
+fn build_arm(arm: &edge::Arm, names: &Names, problems: &Problems) -> team::Arm {
+    for target in &arm.to {
+        names.target(target, problems);
+    }
+    team::Arm {
+        when: arm.when.as_ref().and_then(|when| compile(when, problems)),
+        to: arm.to.iter().map(|target| target.value.clone()).collect(),
+    }
+}
+
+fn compile(when: &At<String>, problems: &Problems) -> Option<team::Condition> {
+    let refusal = match condition::compile(&when.value) {
+        Ok(condition) => return Some(condition),
+        Err(refusal) => refusal,
+    };
+    let mut span = when.span.clone();
+    let text = problems.text(&span);
+    // Where the string is written as it is, with one quote around it, the fault itself can be underlined.
+    let verbatim = text.get(1..text.len().saturating_sub(1)) == Some(when.value.as_str());
+    if let Some(at) = refusal.at.filter(|_| verbatim) {
+        let skipped: usize = when.value.chars().take(at).map(char::len_utf8).sum();
+        span.start += 1 + skipped;
+        span.end = (span.end - 1).max(span.start + 1);
+    }
+    let condition = when.value.replace('\n', " ");
+    let message = format!(
+        "the condition `{condition}` cannot be used: {}",
+        refusal.reason
+    );
+    problems.add(problems.at(&span, message).hint(refusal.hint));
+    None
+}
+
+fn check_join(join: &Join, authored: &Authored, names: &Names, problems: &Problems) {
+    let sources: BTreeSet<RoleId> = join
+        .from
+        .iter()
+        .filter_map(|source| names.role(source, problems))
+        .collect();
+    if let Some(to) = &join.to {
+        names.role(to, problems);
+    }
+    let Some(id) = &join.id else {
+        return;
+    };
+    let reached = authored.routes.iter().any(|route| {
+        let from = route
+            .from
+            .as_ref()
+            .and_then(|from| names.known_role(&from.value));
+        let targets = || route.arms.iter().flat_map(|arm| &arm.to);
+        from.is_some_and(|from| sources.contains(&from)) && targets().any(|to| to.value == id.value)
+    });
+    if !reached && !join.from.is_empty() {
+        let message = format!("no source of the join `{}` can reach it", id.value);
+        let hint = format!(
+            "add `[[route]]` from a source with `to = [\"{}\"]`",
+            id.value
+        );
+        problems.add(problems.at(&id.span, message).hint(hint));
+    }
+}

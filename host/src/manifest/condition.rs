@@ -1,0 +1,162 @@
+//! Conditions on messages (`when`), written in CEL. Parsed and checked once, evaluated on each message.
+//!
+//! What a condition may cost is bounded: CEL has no loops but macros over lists, which may not be nested here; the
+//! length of the text is limited, and so is the size of a message, elsewhere.
+
+mod check;
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+use cel::objects::Key;
+use cel::{Context, Env, ExecutionError, Program, Value};
+use strata_core::message::Message;
+use strata_core::team::Condition;
+
+/// Longer conditions belong into an action.
+const MAX_CHARS: usize = 1000;
+
+/// What a condition sees of a message.
+const VARIABLES: [&str; 5] = ["content", "data", "cause_by", "sent_from", "meta_info"];
+
+/// Why a condition cannot be used.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// The reason.
+    pub(super) reason: String,
+    /// What to do about it.
+    pub(super) hint: String,
+    /// The character at which it fails to parse, from 0.
+    pub(super) at: Option<usize>,
+}
+
+impl Refusal {
+    fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            hint: hint.into(),
+            at: None,
+        }
+    }
+}
+
+/// Compiles a condition.
+pub(super) fn compile(source: &str) -> Result<Condition, Refusal> {
+    if source.chars().count() > MAX_CHARS {
+        let reason = format!("it has more than {MAX_CHARS} characters");
+        return Err(Refusal::new(reason, "decide in an action instead"));
+    }
+    let program = contained(|| Program::compile(source))
+        .map_err(|reason| Refusal::new(reason, "write it differently"))?
+        .map_err(|errors| check::explain(&errors, source))?;
+    check::check(program.expression())?;
+    // A condition on nothing shows what can be told without a message.
+    if let Ok(value) = evaluate(&program, &Subject::default())
+        && !matches!(value, Value::Bool(_))
+    {
+        let reason = format!("it gives a {}, not true or false", value.type_of());
+        return Err(Refusal::new(reason, "compare it with something: `== …`"));
+    }
+    let judge = move |message: &Message| judge(&program, message);
+    Ok(Condition::new(source.to_owned(), Box::new(judge)))
+}
+
+/// What is judged.
+#[derive(Default)]
+struct Subject {
+    content: String,
+    data: serde_json::Value,
+    cause_by: String,
+    sent_from: String,
+    meta_info: serde_json::Value,
+}
+
+/// What is missing does not hold; what cannot be compared is an error.
+fn judge(program: &Program, message: &Message) -> Result<bool, String> {
+    let meta = message.meta.iter().map(|(k, v)| (k.clone(), v.value()));
+    let data = message.instruct.as_ref().map(|data| data.value.value());
+    let mut subject = Subject {
+        content: message.content.clone(),
+        data: data.unwrap_or_default(),
+        cause_by: message.cause_by.clone(),
+        sent_from: message.sent_from.clone(),
+        meta_info: meta.collect(),
+    };
+    let mut outcome = evaluate(program, &subject);
+    if outcome.as_ref().is_err_and(is_missing) && subject.data.is_null() {
+        // Absent data has no fields: `!has(data.x)` holds, and `data == null` was asked before.
+        subject.data = serde_json::json!({});
+        outcome = evaluate(program, &subject);
+    }
+    match outcome {
+        Ok(Value::Bool(holds)) => Ok(holds),
+        Ok(other) => Err(format!("it gives a {}, not true or false", other.type_of())),
+        Err(error) if is_missing(&error) => Ok(false),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Whether evaluation ended because something is not there.
+fn is_missing(error: &ExecutionError) -> bool {
+    match error {
+        ExecutionError::NoSuchKey(_) | ExecutionError::IndexOutOfBounds(_) => true,
+        // A field of what has no fields, or `null` where a value was expected.
+        ExecutionError::NoSuchOverload(error) => {
+            let types = error.argument_types();
+            error.function() == "_._" || types.iter().any(|name| name == "null_type")
+        }
+        _ => false,
+    }
+}
+
+fn evaluate(program: &Program, subject: &Subject) -> Result<Value, ExecutionError> {
+    static LIBRARY: OnceLock<Arc<Env>> = OnceLock::new();
+    let library = LIBRARY.get_or_init(|| Arc::new(Env::stdlib()));
+    let mut context = Context::with_env(Arc::clone(library));
+    let used = program.references();
+    let mut bind = |name: &str, value: &dyn Fn() -> Value| {
+        let absolute = format!(".{name}");
+        if used.has_variable(name) || used.has_variable(absolute) {
+            context.add_variable_from_value(name, value());
+        }
+    };
+    bind("content", &|| Value::from(subject.content.as_str()));
+    bind("data", &|| to_cel(&subject.data));
+    bind("cause_by", &|| Value::from(subject.cause_by.as_str()));
+    bind("sent_from", &|| Value::from(subject.sent_from.as_str()));
+    bind("meta_info", &|| to_cel(&subject.meta_info));
+    contained(|| program.execute(&context))
+        .unwrap_or_else(|reason| Err(ExecutionError::InternalError(reason)))
+}
+
+/// A condition is data: whatever the library makes of it must not end the host.
+fn contained<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| "the condition cannot be evaluated".to_owned())
+}
+
+/// JSON for conditions. Integers are signed where they fit, as literals are, so that the two can be calculated with.
+fn to_cel(json: &serde_json::Value) -> Value {
+    use serde_json::Value as J;
+    match json {
+        J::Null => Value::Null,
+        J::Bool(flag) => Value::Bool(*flag),
+        J::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(signed), _) => Value::Int(signed),
+            (None, Some(unsigned)) => Value::UInt(unsigned),
+            (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        J::String(text) => Value::from(text.as_str()),
+        J::Array(items) => Value::List(Arc::new(items.iter().map(to_cel).collect())),
+        J::Object(entries) => {
+            let entries = entries
+                .iter()
+                .map(|(k, v)| (Key::from(k.as_str()), to_cel(v)));
+            Value::from(entries.collect::<HashMap<_, _>>())
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests;

@@ -1,0 +1,157 @@
+//! What a parsed condition may hold, and why one does not parse, in plain words.
+
+use cel::ParseErrors;
+use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
+
+use super::{Refusal, VARIABLES};
+use crate::manifest::diagnostic::suggest;
+
+/// Functions and operators of a condition; all others are refused.
+const FUNCTIONS: [&str; 10] = [
+    "size",
+    "contains",
+    "startsWith",
+    "endsWith",
+    "matches",
+    "int",
+    "uint",
+    "double",
+    "string",
+    "bool",
+];
+
+/// Checks what an expression refers to.
+pub(super) fn check(expr: &IdedExpr) -> Result<(), Refusal> {
+    Walk::default().visit(expr)
+}
+
+/// Where the walk is: what the macros around it have named.
+#[derive(Default)]
+struct Walk {
+    bound: Vec<String>,
+}
+
+impl Walk {
+    fn visit(&mut self, expr: &IdedExpr) -> Result<(), Refusal> {
+        match &expr.expr {
+            Expr::Unspecified => Err(Refusal::new("it is incomplete", "write a comparison")),
+            Expr::Literal(_) => Ok(()),
+            Expr::Ident(name) => self.variable(name),
+            Expr::Select(select) => self.visit(&select.operand),
+            Expr::List(list) => self.visit_all(&list.elements),
+            Expr::Struct(object) => {
+                let reason = format!("it makes a `{}`", object.type_name);
+                Err(Refusal::new(reason, "a condition only compares"))
+            }
+            Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
+                EntryExpr::MapEntry(entry) => {
+                    self.visit(&entry.key)?;
+                    self.visit(&entry.value)
+                }
+                EntryExpr::StructField(field) => self.visit(&field.value),
+            }),
+            Expr::Call(call) => {
+                function(&call.func_name)?;
+                if call.func_name == "matches" {
+                    pattern(call.args.last())?;
+                }
+                call.target.iter().try_for_each(|t| self.visit(t))?;
+                self.visit_all(&call.args)
+            }
+            Expr::Comprehension(list) => {
+                self.visit(&list.iter_range)?;
+                if !self.bound.is_empty() {
+                    let hint = "decide in an action instead";
+                    return Err(Refusal::new("it nests macros over lists", hint));
+                }
+                self.bound.push(list.iter_var.clone());
+                self.bound.extend(list.iter_var2.clone());
+                self.bound.push(list.accu_var.clone());
+                let parts = [
+                    &list.accu_init,
+                    &list.loop_cond,
+                    &list.loop_step,
+                    &list.result,
+                ];
+                let result = parts.into_iter().try_for_each(|part| self.visit(part));
+                self.bound.clear();
+                result
+            }
+        }
+    }
+
+    fn visit_all(&mut self, exprs: &[IdedExpr]) -> Result<(), Refusal> {
+        exprs.iter().try_for_each(|expr| self.visit(expr))
+    }
+
+    fn variable(&self, name: &str) -> Result<(), Refusal> {
+        let name = name.strip_prefix('.').unwrap_or(name);
+        if VARIABLES.contains(&name) || self.bound.iter().any(|bound| bound == name) {
+            return Ok(());
+        }
+        let hint = suggest(name, &VARIABLES).unwrap_or_default();
+        Err(Refusal::new(format!("there is no `{name}`"), hint))
+    }
+}
+
+fn function(name: &str) -> Result<(), Refusal> {
+    // Operators have names that no one can write.
+    let operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
+    if operator || FUNCTIONS.contains(&name) {
+        return Ok(());
+    }
+    let hint = suggest(name, &FUNCTIONS).unwrap_or_default();
+    Err(Refusal::new(format!("there is no function `{name}`"), hint))
+}
+
+/// Patterns are literal, so that a bad one is found before the run.
+fn pattern(argument: Option<&IdedExpr>) -> Result<(), Refusal> {
+    let Some(Expr::Literal(LiteralValue::String(pattern))) = argument.map(|arg| &arg.expr) else {
+        let hint = "write it as a string: `content.matches('yes|no')`";
+        return Err(Refusal::new("`matches` needs a pattern", hint));
+    };
+    match regex::Regex::new(pattern.inner()) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let reason = error.to_string();
+            let reason = reason.lines().last().unwrap_or("invalid").to_owned();
+            let hint = "it must be a regular expression";
+            Err(Refusal::new(
+                format!("its pattern is wrong: {reason}"),
+                hint,
+            ))
+        }
+    }
+}
+
+/// The first thing that is wrong with a text that does not parse.
+pub(super) fn explain(errors: &ParseErrors, source: &str) -> Refusal {
+    let hint = "for example `data.approved == true && cause_by != 'Draft'`";
+    let Some(error) = errors.errors.first() else {
+        return Refusal::new("it does not parse", hint);
+    };
+    if error.msg.contains("ecursion limit") {
+        return Refusal::new("it is nested too deeply", "decide in an action instead");
+    }
+    let text = match unexpected(&error.msg) {
+        Some("<EOF>") => "it ends too early".to_owned(),
+        Some(token) => format!("`{token}` is unexpected"),
+        None => "it does not parse".to_owned(),
+    };
+    // Lines and columns count from 1.
+    let (line, column) = error.pos;
+    let lines = source.lines().take(usize::try_from(line - 1).unwrap_or(0));
+    let before: usize = lines.map(|line| line.chars().count() + 1).sum();
+    let column = usize::try_from(column - 1).unwrap_or(0);
+    Refusal {
+        at: Some(before + column),
+        ..Refusal::new(text, hint)
+    }
+}
+
+/// What the parser stumbled over: it is quoted in its message, before what would have been right.
+fn unexpected(message: &str) -> Option<&str> {
+    let message = message.split(" expecting ").next()?;
+    let (_, rest) = message.split_once('\'')?;
+    rest.strip_suffix('\'')
+}

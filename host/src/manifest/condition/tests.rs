@@ -1,0 +1,114 @@
+//! Conditions, judged.
+
+use strata_core::id::MessageId;
+use strata_core::json::Json;
+use strata_core::message::Instruct;
+
+use super::*;
+
+fn message(data: &str) -> Message {
+    let instruct = (data != "absent").then(|| Instruct {
+        class: String::new(),
+        value: Json::parse(data).unwrap(),
+    });
+    Message {
+        id: MessageId::from("m1"),
+        content: "Yes, sir".into(),
+        instruct,
+        role: "A(tester)".into(),
+        cause_by: "Polish".into(),
+        sent_from: "A".into(),
+        send_to: Vec::new(),
+        meta: [("k".to_owned(), Json::parse("[1,2]").unwrap())].into(),
+        route: Vec::new(),
+    }
+}
+
+#[test]
+fn a_condition_judges_what_is_there() {
+    let check = |source: &str, data: &str, expected: bool| {
+        let condition = compile(source).unwrap();
+        let found = condition.holds(&message(data));
+        assert_eq!(found, Ok(expected), "{source} on {data}");
+    };
+    check("data.approved == true", r#"{"approved":true}"#, true);
+    check("data.approved == true", r#"{"approved":false}"#, false);
+    check("cause_by == 'Polish' && sent_from != \"B\"", "absent", true);
+    check("data.n == 1", r#"{"n":1.0}"#, true);
+    check("data.n * 2 >= 6", r#"{"n":3}"#, true);
+    check("data.n < 1.5", r#"{"n":1}"#, true);
+    check("data.n < 0", r#"{"n":-1}"#, true);
+    check(
+        "data.n > 9223372036854775807u",
+        r#"{"n":18446744073709551615}"#,
+        true,
+    );
+    check("'a' in data.l", r#"{"l":["a"]}"#, true);
+    check("data.l.exists(x, x == 'b')", r#"{"l":["a"]}"#, false);
+    check("content.startsWith('Yes') || false", "absent", true);
+    check("content.matches('(?i)yes')", "absent", true);
+    check("size(content) == 8", "absent", true);
+    check("2 in meta_info.k", "absent", true);
+    check("string(data) == 'x' || data == null", "absent", true);
+    check("data == 'x'", r#""x""#, true);
+    check(".content == 'Yes, sir'", "absent", true);
+}
+
+#[test]
+fn what_is_missing_does_not_hold() {
+    let check = |source: &str, data: &str, expected: bool| {
+        let condition = compile(source).unwrap();
+        let found = condition.holds(&message(data));
+        assert_eq!(found, Ok(expected), "{source} on {data}");
+    };
+    for data in ["absent", "null", "{}", "3", r#"{"x":null}"#, r#"{"x":3}"#] {
+        check("data.x.y == 1", data, false);
+        check("!(data.x.y == 1)", data, false);
+        check("data.x.y == 1 || true", data, true);
+        check("data.l[5] == 1", data, false);
+    }
+    check("data.n > 3", r#"{"n":null}"#, false);
+    check("has(data.x)", "absent", false);
+    check("!has(data.x)", "absent", true);
+    check("data == null", "absent", true);
+    check("data == null", "{}", false);
+}
+
+#[test]
+fn what_cannot_be_compared_is_an_error() {
+    let check = |source: &str, data: &str| {
+        let condition = compile(source).unwrap();
+        let found = condition.holds(&message(data));
+        assert!(found.is_err(), "{source} on {data}: {found:?}");
+    };
+    check("data.n > 3", r#"{"n":"x"}"#);
+    check("data.n / 0 == 1", r#"{"n":1}"#);
+    check("data.n * 9223372036854775807 > 1", r#"{"n":3}"#);
+    check("int(content) == 3", "absent");
+    check("data.n", r#"{"n":1}"#);
+}
+
+#[test]
+fn a_bad_condition_is_refused_with_its_reason() {
+    let check = |source: &str, reason: &str| {
+        let refusal = compile(source).unwrap_err();
+        assert!(refusal.reason.contains(reason), "{source}: {refusal:?}");
+    };
+    check("", "ends too early");
+    check("data.x ===", "`=` is unexpected");
+    check("content == 'x", "is unexpected");
+    check("contents == 'x'", "there is no `contents`");
+    check("lower(content) == 'x'", "there is no function `lower`");
+    check("content", "a string");
+    check("size(content) + 1", "a int");
+    check("Foo{x: 1} == 1", "makes a `Foo`");
+    check("content.matches('(')", "pattern is wrong");
+    check("content.matches(cause_by)", "needs a pattern");
+    check("[1].all(x, [1].all(y, x == y))", "nests macros");
+    check("x == 1 && [1].all(x, x == 1)", "there is no `x`");
+    check(&"(".repeat(300), "nested too deeply");
+    check(
+        &format!("content == '{}'", "x".repeat(1000)),
+        "more than 1000",
+    );
+}

@@ -1,0 +1,267 @@
+//! Problems of a team file: what is wrong, where, and what to do about it. What counts as wrong is decided elsewhere.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io::IsTerminal;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use annotate_snippets::{
+    AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str,
+};
+
+/// Problems shown at once; a file with more is better mended from the top.
+const MAX_SHOWN: usize = 20;
+
+/// A text and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The text, as it was read.
+    pub text: String,
+    /// The name that is shown to people.
+    pub name: String,
+    /// What relative paths in the text are relative to. Absolute.
+    pub base: PathBuf,
+}
+
+/// One problem.
+#[derive(Clone, Debug)]
+pub struct Diagnostic {
+    message: String,
+    place: Option<Place>,
+    hint: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Place {
+    source: Arc<Source>,
+    span: Range<usize>,
+    /// An earlier place that explains this one, with the reason.
+    also: Option<(Range<usize>, &'static str)>,
+}
+
+/// Whether rendered problems carry terminal colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paint {
+    /// Bare text.
+    Plain,
+    /// ANSI colours.
+    Colour,
+}
+
+impl Paint {
+    /// Colours where standard error is a terminal and the environment does not ask for none.
+    pub fn for_stderr() -> Self {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        if refused || !std::io::stderr().is_terminal() {
+            Self::Plain
+        } else {
+            Self::Colour
+        }
+    }
+}
+
+impl Diagnostic {
+    /// A problem that has no place in a text.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            place: None,
+            hint: None,
+        }
+    }
+
+    /// A problem at a range of bytes of a text.
+    pub fn at(source: &Arc<Source>, span: Range<usize>, message: impl Into<String>) -> Self {
+        let place = Place {
+            span: within(&source.text, span),
+            source: Arc::clone(source),
+            also: None,
+        };
+        Self {
+            place: Some(place),
+            ..Self::new(message)
+        }
+    }
+
+    /// Adds what to do about it.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds another place of the same text, with what it has to do with the problem.
+    pub fn also(mut self, span: Range<usize>, reason: &'static str) -> Self {
+        if let Some(place) = &mut self.place {
+            place.also = Some((within(&place.source.text, span), reason));
+        }
+        self
+    }
+
+    /// What is wrong, in one line.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    fn render(&self, renderer: &Renderer) -> String {
+        let mut group = Group::with_title(Level::ERROR.primary_title(self.message.as_str()));
+        if let Some(place) = &self.place {
+            group = place.show(group);
+        }
+        if let Some(hint) = &self.hint {
+            group = group.element(Level::HELP.message(normalize_untrusted_str(hint)));
+        }
+        renderer.render(&[group])
+    }
+}
+
+impl Place {
+    fn show<'a>(&'a self, group: Group<'a>) -> Group<'a> {
+        // Nothing can be underlined in a text without a character.
+        if self.source.text.is_empty() {
+            return group.element(Origin::path(&self.source.name).line(1).char_column(1));
+        }
+        let mut snippet = Snippet::source(self.source.text.as_str())
+            .path(self.source.name.as_str())
+            .annotation(AnnotationKind::Primary.span(self.span.clone()));
+        if let Some((span, reason)) = &self.also {
+            let context = AnnotationKind::Context.span(span.clone());
+            snippet = snippet.annotation(context.label(*reason));
+        }
+        group.element(snippet)
+    }
+}
+
+/// A range that lies within the text and cuts no character.
+fn within(text: &str, span: Range<usize>) -> Range<usize> {
+    let start = text.floor_char_boundary(span.start);
+    let end = text.ceil_char_boundary(span.end).max(start);
+    start..end
+}
+
+/// The problems of a team file: at least one.
+#[derive(Clone, Debug)]
+pub struct Diagnostics(Vec<Diagnostic>);
+
+impl Diagnostics {
+    /// All problems, in the order of the text.
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.0.iter()
+    }
+
+    /// Puts these and further problems together.
+    pub fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+
+    /// All problems for people, each with `file:line:column`, the text underlined, and a hint.
+    pub fn render(&self, paint: Paint) -> String {
+        let renderer = match paint {
+            Paint::Plain => Renderer::plain(),
+            Paint::Colour => Renderer::styled(),
+        };
+        let shown: Vec<String> = self
+            .0
+            .iter()
+            .take(MAX_SHOWN)
+            .map(|problem| problem.render(&renderer))
+            .collect();
+        let mut text = shown.join("\n\n");
+        if let Some(more) = self.0.len().checked_sub(MAX_SHOWN).filter(|n| *n > 0) {
+            text.push_str(&format!("\n\n… and {more} more"));
+        }
+        text
+    }
+}
+
+impl From<Diagnostic> for Diagnostics {
+    fn from(problem: Diagnostic) -> Self {
+        Self(vec![problem])
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(Paint::Plain))
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// The problems found so far in one text. Reading goes on after each, so that all are shown at once.
+pub(super) struct Problems {
+    pub(super) source: Arc<Source>,
+    found: RefCell<Vec<Diagnostic>>,
+}
+
+impl Problems {
+    pub(super) fn new(source: Arc<Source>) -> Self {
+        Self {
+            source,
+            found: RefCell::default(),
+        }
+    }
+
+    /// A problem at a place of the text, yet to be added.
+    pub(super) fn at(&self, span: &Range<usize>, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::at(&self.source, span.clone(), message)
+    }
+
+    /// What is written at a place.
+    pub(super) fn text(&self, span: &Range<usize>) -> &str {
+        self.source.text.get(span.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn add(&self, problem: Diagnostic) {
+        self.found.borrow_mut().push(problem);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.borrow().is_empty()
+    }
+
+    /// Fails if anything was found.
+    pub(super) fn finish(self) -> Result<(), Diagnostics> {
+        let mut found = self.found.into_inner();
+        if found.is_empty() {
+            return Ok(());
+        }
+        found.sort_by_key(|problem| problem.place.as_ref().map(|p| p.span.start));
+        Err(Diagnostics(found))
+    }
+}
+
+/// The candidate that was most likely meant, if any is close enough.
+pub(super) fn closest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    // Half of the letters wrong is still a slip in a short word and a different word in none that we use.
+    const CLOSE_ENOUGH: f64 = 0.5;
+    let word = word.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|c| {
+            let likeness = strsim::normalized_damerau_levenshtein(&word, &c.to_lowercase());
+            (likeness, c)
+        })
+        .filter(|(likeness, _)| *likeness >= CLOSE_ENOUGH)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+/// "did you mean `x`?", or else the choices there are.
+pub(super) fn suggest(word: &str, candidates: &[&str]) -> Option<String> {
+    // A longer list is not read.
+    const MAX_LISTED: usize = 30;
+    if let Some(meant) = closest(word, candidates.iter().copied()) {
+        return Some(format!("did you mean `{meant}`?"));
+    }
+    if candidates.is_empty() || candidates.len() > MAX_LISTED {
+        return None;
+    }
+    let all: Vec<String> = candidates.iter().map(|c| format!("`{c}`")).collect();
+    Some(format!("possible here: {}", all.join(", ")))
+}

@@ -1,0 +1,160 @@
+//! `[llm]`: which language model the team talks to. The providers themselves are in `services`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use strata_core::money::Usd;
+
+use super::authored::slot;
+use super::http;
+use super::table::{Item, Table};
+
+/// More tries than any upstream deserves.
+const MAX_RETRIES: u64 = 100;
+
+const SCRIPTED_KEYS: [&str; 1] = ["replies"];
+const OPENAI_KEYS: [&str; 6] = [
+    "base_url", "model", "api_key", "retries", "timeout", "price",
+];
+
+/// The team's language model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LlmConfig {
+    /// Replies from a file: for tests, demonstrations, and work without a network.
+    Scripted {
+        /// The file. Absolute; it was there when the team file was read.
+        replies: PathBuf,
+    },
+    /// An endpoint that speaks OpenAI's protocol.
+    OpenAi(OpenAi),
+}
+
+/// An endpoint that speaks OpenAI's protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenAi {
+    /// Where it is, without a `/` at the end: `https://api.openai.com/v1`.
+    pub base_url: String,
+    /// The model for requests that name none.
+    pub model: String,
+    /// The environment variable that holds the key; none for an endpoint that asks for none.
+    pub api_key_env: Option<String>,
+    /// How many more tries a failing request gets.
+    pub retries: u32,
+    /// How long one try may take.
+    pub timeout: Duration,
+    /// What tokens cost.
+    pub price: Price,
+}
+
+/// What a million tokens cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Price {
+    /// Sent.
+    pub input: Usd,
+    /// Received.
+    pub output: Usd,
+}
+
+/// Reads `[llm]`.
+pub(super) fn read(table: &Table<'_>) -> Option<LlmConfig> {
+    #[derive(Clone, Copy)]
+    enum Provider {
+        Scripted,
+        OpenAi,
+    }
+    let words = [
+        ("scripted", Provider::Scripted),
+        ("openai", Provider::OpenAi),
+    ];
+    let provider = table.required("provider");
+    let provider = provider.and_then(|item| item.choice(&words));
+    match provider {
+        Some(Provider::Scripted) => {
+            refuse(table, &OPENAI_KEYS, "openai");
+            let replies = table.required("replies").and_then(|i| read_replies(&i));
+            replies.map(|replies| LlmConfig::Scripted { replies })
+        }
+        Some(Provider::OpenAi) => {
+            refuse(table, &SCRIPTED_KEYS, "scripted");
+            read_openai(table).map(LlmConfig::OpenAi)
+        }
+        None => {
+            // What is wrong is said already; which keys belong cannot be told.
+            for key in SCRIPTED_KEYS.iter().chain(&OPENAI_KEYS) {
+                table.item(key);
+            }
+            None
+        }
+    }
+}
+
+/// Reports keys that only another provider has.
+fn refuse(table: &Table<'_>, keys: &[&'static str], provider: &str) {
+    for key in keys {
+        if let Some(item) = table.item(key) {
+            let message = format!("`{key}` is for the provider `{provider}`");
+            let problem = table.problems.at(&item.key_span, message);
+            table
+                .problems
+                .add(problem.hint("remove it, or change `provider`"));
+        }
+    }
+}
+
+fn read_replies(item: &Item<'_>) -> Option<PathBuf> {
+    let replies = slot::path(item)?.value;
+    if !replies.is_file() {
+        let message = format!("there is no file `{}`", replies.display());
+        item.refuse(
+            message,
+            "it holds the scripted replies, as `[[reply]]` tables",
+        );
+        return None;
+    }
+    Some(replies)
+}
+
+fn read_openai(table: &Table<'_>) -> Option<OpenAi> {
+    const DEFAULT_RETRIES: u64 = 3;
+    const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+    let base_url = table.required("base_url").and_then(|i| http::read_url(&i));
+    let model = table.required("model").and_then(|item| item.text());
+    let api_key = table.item("api_key").and_then(|item| read_api_key(&item));
+    let retries = table.item("retries").and_then(|i| i.whole(0..=MAX_RETRIES));
+    let timeout = table.item("timeout").and_then(|item| item.duration());
+    let price = table.item("price").and_then(|item| read_price(&item));
+    Some(OpenAi {
+        base_url: base_url?.value.trim_end_matches('/').to_owned(),
+        model: model?.value,
+        api_key_env: api_key,
+        retries: retries.unwrap_or(DEFAULT_RETRIES) as u32,
+        timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
+        price: price.unwrap_or_default(),
+    })
+}
+
+fn read_api_key(item: &Item<'_>) -> Option<String> {
+    if item.is_text() {
+        let message = "a key is never written into a team file";
+        item.refuse(
+            message,
+            "name the variable that holds it: `{ env = \"OPENAI_API_KEY\" }`",
+        );
+        return None;
+    }
+    let table = item.table("`api_key`")?;
+    let name = table.required("env").and_then(|item| item.text())?;
+    Some(name.value)
+}
+
+fn read_price(item: &Item<'_>) -> Option<Price> {
+    let table = item.table("`price`")?;
+    let usd = |key| {
+        let amount = table.item(key).and_then(|item| item.amount());
+        Usd::from_dollars(amount.unwrap_or(0.0))
+    };
+    Some(Price {
+        input: usd("input"),
+        output: usd("output"),
+    })
+}

@@ -1,0 +1,160 @@
+//! The names of a team: roles, aliases, groups and joins share one space, so that a name means one thing.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use strata_core::id::RoleId;
+use strata_core::message::{IDEA_LABEL, TO_ALL, TO_SELF};
+
+use super::authored::Authored;
+use super::diagnostic::{Problems, suggest};
+use super::table::At;
+
+/// Longer names fit no screen.
+const MAX_NAME_CHARS: usize = 200;
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    Role(RoleId),
+    Alias(RoleId),
+    Group,
+    Join,
+}
+
+/// All names of a team.
+pub(super) struct Names {
+    known: BTreeMap<String, (Named, Range<usize>)>,
+    /// Whether names outside of the team may be meant.
+    outside: bool,
+    /// Whether some name could not be read. Then an unknown one may be that, and one report is enough.
+    incomplete: bool,
+}
+
+impl Names {
+    /// Collects the names and reports those that are invalid or taken.
+    pub(super) fn collect(authored: &Authored, problems: &Problems) -> Self {
+        let mut names = Self {
+            known: BTreeMap::new(),
+            outside: authored.env.external.is_some(),
+            incomplete: authored.roles.iter().any(|role| role.name.is_none())
+                || authored.joins.iter().any(|join| join.id.is_none()),
+        };
+        let roles = || authored.roles.iter().zip(0..).map(|(r, i)| (r, RoleId(i)));
+        for (role, id) in roles() {
+            if let Some(name) = &role.name {
+                names.declare(name, Named::Role(id), problems);
+            }
+        }
+        // After all roles: that an alias takes a role's name is the alias's fault.
+        for (role, id) in roles() {
+            for alias in &role.addresses {
+                names.declare(alias, Named::Alias(id), problems);
+            }
+        }
+        for (group, _) in &authored.env.groups {
+            names.declare(group, Named::Group, problems);
+        }
+        for join in &authored.joins {
+            if let Some(id) = &join.id {
+                names.declare(id, Named::Join, problems);
+            }
+        }
+        names
+    }
+
+    fn declare(&mut self, name: &At<String>, named: Named, problems: &Problems) {
+        if !valid(name, problems) {
+            self.incomplete = true;
+            return;
+        }
+        if let Some((_, first)) = self.known.get(&name.value) {
+            let message = format!("the name `{}` is taken", name.value);
+            let problem = problems.at(&name.span, message);
+            let hint = "roles, aliases, groups and joins share one space of names";
+            problems.add(problem.also(first.clone(), "first used here").hint(hint));
+            return;
+        }
+        let entry = (named, name.span.clone());
+        self.known.insert(name.value.clone(), entry);
+    }
+
+    /// What a name stands for, if it is known. One that is not is reported.
+    pub(super) fn find(&self, name: &At<String>, problems: &Problems) -> Option<Named> {
+        if let Some((named, _)) = self.known.get(&name.value) {
+            return Some(*named);
+        }
+        if !self.incomplete {
+            let problem = problems.at(&name.span, format!("there is no `{}`", name.value));
+            let candidates: Vec<&str> = self.known.keys().map(String::as_str).collect();
+            problems.add(match suggest(&name.value, &candidates) {
+                Some(hint) => problem.hint(hint),
+                None => problem,
+            });
+        }
+        None
+    }
+
+    /// The role behind a name or an alias. Anything else is reported, with what was expected.
+    pub(super) fn role(&self, name: &At<String>, problems: &Problems) -> Option<RoleId> {
+        let what = match self.find(name, problems)? {
+            Named::Role(id) | Named::Alias(id) => return Some(id),
+            Named::Group => "a group",
+            Named::Join => "a join",
+        };
+        let problem = problems.at(&name.span, format!("`{}` is {what}", name.value));
+        problems.add(problem.hint("a role or an alias is needed here"));
+        None
+    }
+
+    /// The role behind a name or an alias, if there is one. Nothing is reported.
+    pub(super) fn known_role(&self, name: &str) -> Option<RoleId> {
+        match self.known.get(name)?.0 {
+            Named::Role(id) | Named::Alias(id) => Some(id),
+            Named::Group | Named::Join => None,
+        }
+    }
+
+    /// Checks a target of a route.
+    pub(super) fn target(&self, name: &At<String>, problems: &Problems) {
+        if !is_special(&name.value) && !self.outside {
+            self.find(name, problems);
+        }
+    }
+}
+
+/// Whether a name is one of those with a meaning of their own.
+fn is_special(name: &str) -> bool {
+    name == TO_ALL || name == TO_SELF
+}
+
+/// Whether a name can be used; if not, that is reported.
+pub(super) fn valid(name: &At<String>, problems: &Problems) -> bool {
+    let reason = if name.value.is_empty() {
+        "a name cannot be empty"
+    } else if name.value.chars().any(char::is_control) {
+        "a name cannot hold control characters"
+    } else if name.value.trim() != name.value {
+        "a name cannot begin or end with a space"
+    } else if name.value.chars().count() > MAX_NAME_CHARS {
+        "a name cannot be longer than 200 characters"
+    } else if is_special(&name.value) {
+        "`<all>` and `<self>` have a meaning of their own"
+    } else {
+        return true;
+    };
+    let problem = problems.at(&name.span, reason);
+    problems.add(problem.hint("choose another name"));
+    false
+}
+
+/// Whether an action can have this name; if not, that is reported.
+pub(super) fn valid_action(name: &At<String>, problems: &Problems) -> bool {
+    if name.value == IDEA_LABEL {
+        let message = format!("an action cannot be named `{IDEA_LABEL}`");
+        let problem = problems.at(&name.span, message);
+        problems.add(problem.hint("that is the label of the idea"));
+        return false;
+    }
+    valid(name, problems)
+}

@@ -1,0 +1,156 @@
+//! What the command line changes of a team file: caps, and components tried in place of the written ones.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use strata_core::id::{Part, Slot};
+use strata_core::team::Team;
+
+use super::Definition;
+use super::authored::{MAX_PARALLEL, budget};
+use super::diagnostic::suggest;
+use super::place::Given;
+
+/// What the command line changes. Nothing by default.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// In place of `run.max_steps`; 0 for no limit.
+    pub max_steps: Option<u64>,
+    /// In place of `run.max_parallel`.
+    pub max_parallel: Option<usize>,
+    /// In place of `team.investment`, in USD; 0 for no cap.
+    pub investment: Option<f64>,
+    /// `ROLE.ACTION=FILE` each; `ROLE.think` is what a role thinks with. Files are relative to the working directory.
+    pub components: Vec<String>,
+}
+
+/// An override that does not fit the team.
+#[derive(Debug, thiserror::Error)]
+pub enum OverrideError {
+    /// A cap that makes no sense.
+    #[error("`{flag}` cannot be `{value}`: expected {expected}")]
+    Value {
+        /// The flag.
+        flag: &'static str,
+        /// What was given.
+        value: String,
+        /// What is allowed.
+        expected: &'static str,
+    },
+    /// A component for no place in the team.
+    #[error("`--component {argument}` names no action of the team; {hint}")]
+    Unknown {
+        /// What was given.
+        argument: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// A component for two places at once.
+    #[error("`--component {argument}` can mean two actions; rename one in the team file")]
+    Ambiguous {
+        /// What was given.
+        argument: String,
+    },
+    /// The working directory is gone.
+    #[error("cannot find the file of `--component {argument}`: {source}")]
+    Path {
+        /// What was given.
+        argument: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+impl Definition {
+    /// Puts the command line's word above the file's. A written `sha256` is for the written component: it does not
+    /// bind one that is given here.
+    pub fn apply(&mut self, overrides: &Overrides) -> Result<(), OverrideError> {
+        let policy = &mut self.team.policy;
+        if let Some(steps) = overrides.max_steps {
+            policy.max_steps = Some(steps).filter(|steps| *steps > 0);
+        }
+        if let Some(parallel) = overrides.max_parallel {
+            if !(1..=MAX_PARALLEL).contains(&parallel) {
+                return Err(OverrideError::Value {
+                    flag: "--max-parallel",
+                    value: parallel.to_string(),
+                    expected: "a number from 1 to 1024",
+                });
+            }
+            policy.max_parallel = parallel;
+        }
+        if let Some(dollars) = overrides.investment {
+            if !dollars.is_finite() || dollars < 0.0 {
+                return Err(OverrideError::Value {
+                    flag: "--investment",
+                    value: dollars.to_string(),
+                    expected: "an amount in USD, not negative",
+                });
+            }
+            policy.budget = budget(dollars);
+        }
+        let slots = slots_by_name(&self.team, self.plugins.keys());
+        for argument in &overrides.components {
+            let (slot, file) = resolve(&slots, argument)?;
+            let file = std::path::absolute(&file).map_err(|source| OverrideError::Path {
+                argument: argument.clone(),
+                source,
+            })?;
+            if let Some(plugin) = self.plugins.get_mut(&slot) {
+                plugin.component = file;
+                plugin.pin = None;
+            }
+            self.given.insert(slot, Given::new(argument));
+        }
+        Ok(())
+    }
+}
+
+/// What a slot is called on the command line: `ROLE.ACTION` or `ROLE.think`.
+pub(super) fn slot_name(team: &Team, slot: Slot) -> String {
+    let role = team.role(slot.role);
+    match slot.part {
+        Part::Think => format!("{}.think", role.name),
+        Part::Action(id) => format!("{}.{}", role.name, role.action(id).name),
+    }
+}
+
+fn slots_by_name<'a>(
+    team: &Team,
+    slots: impl Iterator<Item = &'a Slot>,
+) -> BTreeMap<String, Vec<Slot>> {
+    let mut names: BTreeMap<String, Vec<Slot>> = BTreeMap::new();
+    for slot in slots {
+        names.entry(slot_name(team, *slot)).or_default().push(*slot);
+    }
+    names
+}
+
+/// Names and files may hold dots and equals signs: what is left of one of them must be a known name.
+fn resolve(
+    slots: &BTreeMap<String, Vec<Slot>>,
+    argument: &str,
+) -> Result<(Slot, PathBuf), OverrideError> {
+    for (at, _) in argument.match_indices('=') {
+        let (name, file) = (&argument[..at], &argument[at + 1..]);
+        match slots.get(name).map(Vec::as_slice) {
+            Some([slot]) if !file.is_empty() => return Ok((*slot, PathBuf::from(file))),
+            Some([_, _, ..]) => {
+                return Err(OverrideError::Ambiguous {
+                    argument: argument.to_owned(),
+                });
+            }
+            _ => {}
+        }
+    }
+    let name = argument.split('=').next().unwrap_or_default();
+    let known: Vec<&str> = slots.keys().map(String::as_str).collect();
+    let hint = match suggest(name, &known) {
+        Some(hint) if !slots.contains_key(name) => hint,
+        _ => "expected `ROLE.ACTION=FILE`".into(),
+    };
+    Err(OverrideError::Unknown {
+        argument: argument.to_owned(),
+        hint,
+    })
+}

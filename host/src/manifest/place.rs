@@ -1,0 +1,34 @@
+//! Where components are written, so that what is found out later can still be shown in the team file.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::diagnostic::{Diagnostic, Source};
+
+/// Where a component and what belongs to it are written.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// The head of the table.
+    pub(super) entry: Range<usize>,
+    pub(super) component: Range<usize>,
+    pub(super) pin: Option<Range<usize>>,
+    pub(super) allow: Option<Range<usize>>,
+}
+
+/// A component given on the command line in place of the written one, with the words it was given in.
+#[derive(Clone, Debug)]
+pub(super) struct Given(pub(super) Arc<Source>);
+
+impl Given {
+    pub(super) fn new(argument: &str) -> Self {
+        Self(Arc::new(Source {
+            text: format!("--component {argument}"),
+            name: "command line".into(),
+            base: "/".into(),
+        }))
+    }
+
+    pub(super) fn problem(&self, message: String) -> Diagnostic {
+        Diagnostic::at(&self.0, 0..self.0.text.len(), message)
+    }
+}

@@ -1,0 +1,197 @@
+//! What each component may use up and touch, for people and for scripts to read. Enforced in `sandbox`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use strata_core::id::{Digest, Part, Slot};
+use strata_core::team::Retry;
+
+use super::Definition;
+use super::overrides::slot_name;
+use super::units::{show_duration, show_size};
+use crate::plugin::Access;
+
+/// The effective policy of one component.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PolicyRow {
+    /// The role.
+    pub role: String,
+    /// The action; none for what the role thinks with.
+    pub action: Option<String>,
+    /// `ROLE.ACTION` or `ROLE.think`, as `--component` takes it.
+    pub slot: String,
+    /// The component's file.
+    pub component: PathBuf,
+    /// Its SHA-256, where it is known.
+    pub digest: Option<String>,
+    /// Memories and tables together.
+    pub memory_bytes: u64,
+    /// Time inside the guest.
+    pub cpu_ms: u64,
+    /// Wall time.
+    pub timeout_ms: u64,
+    /// Instructions; none for no limit.
+    pub fuel: Option<u64>,
+    /// Output and emissions together.
+    pub output_bytes: u64,
+    /// Log and standard streams together.
+    pub log_bytes: u64,
+    /// Calls of host functions.
+    pub host_calls: u32,
+    /// Further tries of a failed call.
+    pub retries: u32,
+    /// The wait before the first of them.
+    pub backoff_ms: u32,
+    /// Language models; none for none.
+    pub llm: Option<LlmPolicy>,
+    /// Directories.
+    pub dirs: Vec<DirPolicy>,
+    /// Environment variables.
+    pub env: Vec<String>,
+}
+
+/// The use of language models.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LlmPolicy {
+    /// Names of models; `*` stands for any run of characters.
+    pub models: Vec<String>,
+    /// Calls per attempt; none for no limit of its own.
+    pub calls: Option<u32>,
+}
+
+/// The use of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DirPolicy {
+    /// Where it is on the host.
+    pub host: PathBuf,
+    /// What the guest calls it.
+    pub guest: String,
+    /// Whether the guest may write there.
+    pub write: bool,
+}
+
+/// The effective policy of every component, in the order of the team. Digests are filled in where they are known.
+pub fn rows(definition: &Definition, digests: &BTreeMap<Slot, Digest>) -> Vec<PolicyRow> {
+    let slots = definition.plugins.keys();
+    slots
+        .map(|slot| row(definition, *slot, digests.get(slot)))
+        .collect()
+}
+
+fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRow {
+    let team = &definition.team;
+    let plugin = &definition.plugins[&slot];
+    let (limits, grants) = (&plugin.limits, &plugin.grants);
+    let role = team.role(slot.role);
+    let action = match slot.part {
+        Part::Think => None,
+        Part::Action(id) => Some(role.action(id)),
+    };
+    // What a role thinks with is not tried again by itself.
+    let never = Retry {
+        retries: 0,
+        backoff_ms: 0,
+    };
+    let retry = action.map_or(never, |action| action.retry);
+    PolicyRow {
+        role: role.name.clone(),
+        action: action.map(|action| action.name.clone()),
+        slot: slot_name(team, slot),
+        component: plugin.component.clone(),
+        digest: digest.map(|digest| digest.0.clone()),
+        memory_bytes: limits.memory_bytes,
+        // Durations of team files are bounded; see `units`.
+        cpu_ms: limits.cpu.as_millis() as u64,
+        timeout_ms: limits.timeout.as_millis() as u64,
+        fuel: limits.fuel,
+        output_bytes: limits.output_bytes,
+        log_bytes: limits.log_bytes,
+        host_calls: limits.host_calls,
+        retries: retry.retries,
+        backoff_ms: retry.backoff_ms,
+        llm: grants.llm.as_ref().map(|llm| LlmPolicy {
+            models: llm.models.clone(),
+            calls: llm.calls,
+        }),
+        dirs: grants.dirs.iter().map(dir).collect(),
+        env: grants.env.clone(),
+    }
+}
+
+fn dir(grant: &crate::plugin::DirGrant) -> DirPolicy {
+    DirPolicy {
+        host: grant.host.clone(),
+        guest: grant.guest.clone(),
+        write: grant.access == Access::Write,
+    }
+}
+
+/// The policy as text for people.
+pub fn render(rows: &[PolicyRow]) -> String {
+    let blocks: Vec<String> = rows.iter().map(block).collect();
+    blocks.join("\n")
+}
+
+fn block(row: &PolicyRow) -> String {
+    let mut text = format!("{}\n", row.slot);
+    let mut line = |name: &str, value: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {name:<11}{value}");
+    };
+    let ms = |ms: u64| show_duration(std::time::Duration::from_millis(ms));
+    line("component", row.component.display().to_string());
+    if let Some(digest) = &row.digest {
+        line("sha256", digest.clone());
+    }
+    line("memory", show_size(row.memory_bytes));
+    line("cpu", ms(row.cpu_ms));
+    line("timeout", ms(row.timeout_ms));
+    line(
+        "fuel",
+        row.fuel.map_or("off".into(), |fuel| fuel.to_string()),
+    );
+    line("output", show_size(row.output_bytes));
+    line("log", show_size(row.log_bytes));
+    line("host calls", row.host_calls.to_string());
+    line("retries", retries(row));
+    for (kind, grant) in grants(row) {
+        line(&format!("may {kind}"), grant);
+    }
+    if row.llm.is_none() && row.dirs.is_empty() && row.env.is_empty() {
+        line("may", "touch nothing outside".into());
+    }
+    text
+}
+
+fn retries(row: &PolicyRow) -> String {
+    if row.retries == 0 {
+        return "none".into();
+    }
+    let backoff = std::time::Duration::from_millis(u64::from(row.backoff_ms));
+    format!(
+        "{}, the first after {}",
+        row.retries,
+        show_duration(backoff)
+    )
+}
+
+fn grants(row: &PolicyRow) -> Vec<(&'static str, String)> {
+    let mut grants = Vec::new();
+    if let Some(llm) = &row.llm {
+        let calls = match llm.calls {
+            Some(calls) => format!(", at most {calls} calls"),
+            None => String::new(),
+        };
+        grants.push(("ask", format!("models {}{calls}", llm.models.join(", "))));
+    }
+    for dir in &row.dirs {
+        let verb = if dir.write { "write" } else { "read" };
+        grants.push((verb, format!("{} = {}", dir.guest, dir.host.display())));
+    }
+    if !row.env.is_empty() {
+        grants.push(("see", format!("env {}", row.env.join(", "))));
+    }
+    grants
+}

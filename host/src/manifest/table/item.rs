@@ -1,0 +1,267 @@
+//! Reading one value of a team file: its type, its range, its unit. Which keys there are is `table`'s business.
+
+use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::{At, Table};
+use crate::manifest::diagnostic::Problems;
+use crate::manifest::{json, units};
+
+/// A key with its value.
+pub(in crate::manifest) struct Item<'a> {
+    pub(in crate::manifest) key: &'a str,
+    pub(in crate::manifest) key_span: Range<usize>,
+    value: &'a Spanned<DeValue<'a>>,
+    part: Part,
+    problems: &'a Problems,
+}
+
+/// How much of a key's value an item is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Whole,
+    Element,
+}
+
+impl<'a> Item<'a> {
+    /// The whole value of a key.
+    pub(super) fn new(
+        key: &'a str,
+        key_span: Range<usize>,
+        value: &'a Spanned<DeValue<'a>>,
+        problems: &'a Problems,
+    ) -> Self {
+        Self {
+            key,
+            key_span,
+            value,
+            part: Part::Whole,
+            problems,
+        }
+    }
+
+    /// Where the value is.
+    pub(in crate::manifest) fn span(&self) -> Range<usize> {
+        self.value.span()
+    }
+
+    /// What relative paths are relative to.
+    pub(in crate::manifest) fn base(&self) -> &Path {
+        &self.problems.source.base
+    }
+
+    /// Whether it is a string.
+    pub(in crate::manifest) fn is_text(&self) -> bool {
+        self.value.get_ref().is_str()
+    }
+
+    /// Reports the value.
+    pub(in crate::manifest) fn refuse(&self, message: impl Into<String>, hint: impl Into<String>) {
+        let problem = self.problems.at(&self.span(), message);
+        self.problems.add(problem.hint(hint));
+    }
+
+    fn wrong_type(&self, expected: &str) {
+        let found = match self.value.get_ref() {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "an integer",
+            DeValue::Float(_) => "a float",
+            DeValue::Boolean(_) => "a boolean",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        let message = match self.part {
+            Part::Whole => format!("`{}` is {found}", self.key),
+            Part::Element => format!("an element of `{}` is {found}", self.key),
+        };
+        self.refuse(message, format!("expected {expected}"));
+    }
+
+    /// A string.
+    pub(in crate::manifest) fn text(&self) -> Option<At<String>> {
+        let text = self.value.get_ref().as_str();
+        if text.is_none() {
+            self.wrong_type("a string: `\"…\"`");
+        }
+        let span = self.span();
+        text.map(|text| At {
+            value: text.to_owned(),
+            span,
+        })
+    }
+
+    /// A list of strings.
+    pub(in crate::manifest) fn strings(&self) -> Vec<At<String>> {
+        let items = self.elements("a list of strings: `[\"…\"]`");
+        items.filter_map(|item| item.text()).collect()
+    }
+
+    /// A list of strings, none of them twice.
+    pub(in crate::manifest) fn texts(&self) -> Vec<At<String>> {
+        let mut seen: BTreeMap<String, Range<usize>> = BTreeMap::new();
+        let mut texts = self.strings();
+        texts.retain(|text| {
+            let Some(first) = seen.insert(text.value.clone(), text.span.clone()) else {
+                return true;
+            };
+            let message = format!("`{}` is listed twice in `{}`", text.value, self.key);
+            let problem = self.problems.at(&text.span, message);
+            self.problems.add(problem.also(first, "already here"));
+            false
+        });
+        texts
+    }
+
+    /// Whether it is a list without elements.
+    pub(in crate::manifest) fn is_empty_list(&self) -> bool {
+        let array = self.value.get_ref().as_array();
+        array.is_some_and(|array| array.is_empty())
+    }
+
+    /// The key, where it is a name that the author chose.
+    pub(in crate::manifest) fn name(&self) -> At<String> {
+        At {
+            value: self.key.to_owned(),
+            span: self.key_span.clone(),
+        }
+    }
+
+    fn elements(&self, expected: &str) -> impl Iterator<Item = Item<'a>> {
+        let array = self.value.get_ref().as_array();
+        if array.is_none() {
+            self.wrong_type(expected);
+        }
+        let (key, key_span, problems) = (self.key, self.key_span.clone(), self.problems);
+        let values = array.into_iter().flat_map(|array| array.iter());
+        values.map(move |value| Item {
+            key,
+            key_span: key_span.clone(),
+            value,
+            part: Part::Element,
+            problems,
+        })
+    }
+
+    /// A boolean.
+    pub(in crate::manifest) fn flag(&self) -> Option<bool> {
+        let flag = self.value.get_ref().as_bool();
+        if flag.is_none() {
+            self.wrong_type("`true` or `false`");
+        }
+        flag
+    }
+
+    /// A whole number within a range.
+    pub(in crate::manifest) fn whole(&self, range: RangeInclusive<u64>) -> Option<u64> {
+        // The largest numbers are where a field ends, not what anyone would write.
+        let expected = match *range.end() {
+            end if end > u64::from(u32::MAX) => format!("a whole number from {}", range.start()),
+            end => format!("a whole number from {} to {end}", range.start()),
+        };
+        let DeValue::Integer(integer) = self.value.get_ref() else {
+            self.wrong_type(&expected);
+            return None;
+        };
+        let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
+        let number = number.filter(|n| range.contains(n));
+        if number.is_none() {
+            let text = self.problems.text(&self.span());
+            let message = format!("`{}` cannot be `{text}`", self.key);
+            self.refuse(message, format!("expected {expected}"));
+        }
+        number
+    }
+
+    /// An amount of money: a number, not negative.
+    pub(in crate::manifest) fn amount(&self) -> Option<f64> {
+        let text = match self.value.get_ref() {
+            DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
+            DeValue::Float(float) => float.as_str(),
+            _ => {
+                self.wrong_type("an amount in USD: `1.5`");
+                return None;
+            }
+        };
+        let amount = text.parse().ok();
+        let amount = amount.filter(|amount: &f64| amount.is_finite() && *amount >= 0.0);
+        if amount.is_none() {
+            let message = format!("`{}` cannot be `{text}`", self.key);
+            self.refuse(message, "expected an amount in USD, not negative: `1.5`");
+        }
+        amount
+    }
+
+    /// A number of bytes.
+    pub(in crate::manifest) fn size(&self) -> Option<u64> {
+        match self.value.get_ref() {
+            DeValue::Integer(_) => self.whole(0..=i64::MAX as u64),
+            DeValue::String(text) => self.unit(text, "size", units::parse_size),
+            _ => {
+                self.wrong_type("a size: `\"64MiB\"`");
+                None
+            }
+        }
+    }
+
+    /// A duration.
+    pub(in crate::manifest) fn duration(&self) -> Option<Duration> {
+        match self.value.get_ref() {
+            DeValue::String(text) => self.unit(text, "duration", units::parse_duration),
+            _ => {
+                self.wrong_type("a duration with its unit: `\"10s\"`");
+                None
+            }
+        }
+    }
+
+    fn unit<T>(&self, text: &str, kind: &str, parse: fn(&str) -> Result<T, String>) -> Option<T> {
+        match parse(text) {
+            Ok(value) => Some(value),
+            Err(hint) => {
+                let message = format!("`{}` cannot be the {kind} `{text}`", self.key);
+                self.refuse(message, hint);
+                None
+            }
+        }
+    }
+
+    /// One of a few words.
+    pub(in crate::manifest) fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
+        let text = self.text()?;
+        let found = words.iter().find(|(word, _)| *word == text.value);
+        if found.is_none() {
+            let allowed: Vec<String> = words.iter().map(|(w, _)| format!("`{w}`")).collect();
+            let message = format!("`{}` cannot be `{}`", self.key, text.value);
+            self.refuse(message, format!("one of {}", allowed.join(", ")));
+        }
+        found.map(|(_, value)| *value)
+    }
+
+    /// Any value, as JSON.
+    pub(in crate::manifest) fn json(&self) -> Value {
+        json::from_toml(self.value, self.problems)
+    }
+
+    /// A table; `what` names it in messages.
+    pub(in crate::manifest) fn table(&self, what: impl Into<String>) -> Option<Table<'a>> {
+        let entries = self.value.get_ref().as_table();
+        if entries.is_none() {
+            self.wrong_type("a table");
+        }
+        entries.map(|entries| Table::new(what.into(), self.span(), entries, self.problems))
+    }
+
+    /// A list of tables; `what` names each in messages.
+    pub(in crate::manifest) fn tables(&self, what: &str) -> Vec<Table<'a>> {
+        self.elements("a list of tables")
+            .filter_map(|item| item.table(what))
+            .collect()
+    }
+}

@@ -1,0 +1,161 @@
+//! Sizes and durations as people write them. Where they are allowed is decided by who reads them.
+
+use std::time::Duration;
+
+/// A run's limits are below this; it also keeps every duration within 32 bits of milliseconds.
+const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
+
+const SIZES: [(&str, u64); 9] = [
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("KB", 1_000),
+    ("kB", 1_000),
+    ("B", 1),
+    ("", 1),
+];
+
+const DURATIONS: [(&str, u64); 4] = [
+    ("ms", 1_000_000),
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+];
+
+/// Bytes, from `64MiB`, `1.5 GB`, `4096`.
+pub(super) fn parse_size(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text);
+    let Some((_, factor)) = SIZES.iter().find(|(name, _)| *name == unit) else {
+        return Err("a size is a number with B, KB, MB, GB, KiB, MiB or GiB: `64MiB`".into());
+    };
+    scale(number, *factor).ok_or_else(|| "expected a number that fits 64 bits: `64MiB`".into())
+}
+
+/// A duration, from `500ms`, `1.5s`, `2m`, `1h`.
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split(text);
+    let Some((_, factor)) = DURATIONS.iter().find(|(name, _)| *name == unit) else {
+        return Err("a duration is a number with ms, s, m or h: `1.5s`".into());
+    };
+    let nanos = scale(number, *factor).ok_or("expected a number: `1.5s`")?;
+    let duration = Duration::from_nanos(nanos);
+    if duration > MAX_DURATION {
+        return Err("the longest duration is `720h`".into());
+    }
+    if !duration.subsec_nanos().is_multiple_of(1_000_000) {
+        return Err("the shortest unit is one millisecond: `1ms`".into());
+    }
+    Ok(duration)
+}
+
+/// The number and its unit.
+fn split(text: &str) -> (&str, &str) {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    (number, unit.trim())
+}
+
+/// A decimal number times a factor. None for what is not a number or does not fit.
+fn scale(number: &str, factor: u64) -> Option<u64> {
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(factor);
+    }
+    let product = number.parse::<f64>().ok()? * factor as f64;
+    // 2^63 is above every size there is; beyond 2^53 a fraction has no meaning anyway.
+    (product < 9.2e18).then(|| product.round() as u64)
+}
+
+/// A size in the largest unit that shows it exactly.
+pub fn show_size(bytes: u64) -> String {
+    let unit = SIZES
+        .iter()
+        .find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
+    match unit {
+        Some((name, factor)) => format!("{} {name}", bytes / factor),
+        None => "0 B".into(),
+    }
+}
+
+/// A duration in the largest unit that shows it exactly.
+pub fn show_duration(duration: Duration) -> String {
+    let ms = duration.as_millis();
+    let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+    match units
+        .iter()
+        .find(|(_, f)| ms >= *f && ms.is_multiple_of(*f))
+    {
+        Some((name, factor)) => format!("{} {name}", ms / factor),
+        None => format!("{ms} ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_in_decimal_and_binary_units() {
+        let check = |text: &str, expected: Option<u64>| {
+            assert_eq!(parse_size(text).ok(), expected, "{text}");
+        };
+        check("64MiB", Some(64 << 20));
+        check("64 MiB", Some(64 << 20));
+        check("1.5KiB", Some(1536));
+        check("1kB", Some(1000));
+        check("1KB", Some(1000));
+        check("2GB", Some(2_000_000_000));
+        check("7B", Some(7));
+        check("7", Some(7));
+        check("0", Some(0));
+        check("", None);
+        check("64 bananas", None);
+        check("MiB", None);
+        check("1.2.3MB", None);
+        check("-1MB", None);
+        check("64mib", None);
+        check("18446744073709551615", Some(u64::MAX));
+        check("18446744073709551615GiB", None);
+        check("99999999999999999999", None);
+        check(".", None);
+    }
+
+    #[test]
+    fn durations_are_read_down_to_a_millisecond() {
+        let check = |text: &str, expected: Option<u64>| {
+            let expected = expected.map(Duration::from_millis);
+            assert_eq!(parse_duration(text).ok(), expected, "{text}");
+        };
+        check("500ms", Some(500));
+        check("1.5s", Some(1500));
+        check("0.001s", Some(1));
+        check("2m", Some(120_000));
+        check("1h", Some(3_600_000));
+        check("0s", Some(0));
+        check("720h", Some(2_592_000_000));
+        check("721h", None);
+        check("0.1ms", None);
+        check("fast", None);
+        check("10", None);
+        check("s", None);
+        check("-1s", None);
+        check("1e3s", None);
+        check("infs", None);
+    }
+
+    #[test]
+    fn units_are_shown_exactly_and_read_back() {
+        for bytes in [0, 1, 1000, 1024, 1536, 64 << 20, 64_000_000, 4 << 30, 12345] {
+            assert_eq!(parse_size(&show_size(bytes)), Ok(bytes));
+        }
+        for ms in [0, 1, 999, 1000, 1500, 60_000, 90_000, 3_600_000] {
+            let duration = Duration::from_millis(ms);
+            assert_eq!(parse_duration(&show_duration(duration)), Ok(duration));
+        }
+        assert_eq!(show_size(32 << 20), "32 MiB");
+        assert_eq!(show_duration(Duration::from_secs(120)), "2 m");
+    }
+}

@@ -1,0 +1,34 @@
+//! What a team file may say and this version cannot do yet. Each is an error, so that nothing is silently left out.
+
+use std::ops::Range;
+
+use super::authored::Authored;
+use super::diagnostic::Problems;
+
+/// Reports what cannot be done yet.
+pub(super) fn check(authored: &Authored, problems: &Problems) {
+    let refuse = |span: &Range<usize>, what: &str| {
+        let message = format!("{what} not supported by this version yet");
+        problems.add(problems.at(span, message));
+    };
+    for join in &authored.joins {
+        refuse(&join.span, "joins are");
+    }
+    if let Some(span) = &authored.env.external {
+        refuse(span, "`[env.external]` is");
+    }
+    for role in &authored.roles {
+        if let Some(span) = &role.human {
+            refuse(span, "human roles are");
+        }
+        let actions = role.actions.iter().map(|action| &action.slot);
+        for slot in actions.chain(role.think.iter().map(|think| &think.value)) {
+            if let Some(span) = &slot.allow.http {
+                refuse(span, "`allow.http` is");
+            }
+            if let Some(span) = &slot.allow.secrets {
+                refuse(span, "`allow.secrets` is");
+            }
+        }
+    }
+}

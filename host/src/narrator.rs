@@ -1,0 +1,236 @@
+//! The narrator: tells the recorded events as public lines (NDJSON, one object a line).
+//!
+//! It sees events and the team's shape only, so a run can be told again from its records, word for word.
+
+use serde_json::{Map, Value, json};
+use strata_core::event::{Event, Finished, Routed, Source, Work};
+use strata_core::id::{Part, RoleId, Slot};
+use strata_core::message::Draft;
+use strata_core::shape::Shape;
+
+/// One public event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// Counts lines from 1 over all runs on a storage.
+    pub n: u64,
+    /// When it was recorded, in milliseconds since the epoch.
+    pub time_ms: i64,
+    /// Its name.
+    pub kind: &'static str,
+    /// Its fields.
+    pub fields: Map<String, Value>,
+}
+
+impl Line {
+    /// The line as JSON, without a newline.
+    pub fn to_json(&self) -> String {
+        let mut object = Map::new();
+        object.insert("n".into(), self.n.into());
+        object.insert("time".into(), rfc3339(self.time_ms).into());
+        object.insert("kind".into(), self.kind.into());
+        object.extend(self.fields.clone());
+        Value::Object(object).to_string()
+    }
+
+    /// A field's text; empty when it has none.
+    pub fn text(&self, field: &str) -> &str {
+        self.fields.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+/// A time for people and programs, in UTC.
+pub fn rfc3339(time_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(time_ms).map_or_else(|_| time_ms.to_string(), |time| time.to_string())
+}
+
+/// Tells events in the words of one team.
+#[derive(Clone, Debug)]
+pub struct Narrator {
+    shape: Shape,
+    step: u64,
+}
+
+type Told = (&'static str, Value);
+
+impl Narrator {
+    /// A narrator at the beginning of the records, or before a resume.
+    pub fn new(shape: Shape) -> Self {
+        Self { shape, step: 0 }
+    }
+
+    /// Tells one event; `n` is the number of its first line.
+    pub fn tell(&mut self, event: &Event, n: u64, time_ms: i64) -> Vec<Line> {
+        let told = self.lines(event);
+        let numbered = told.into_iter().zip(n..);
+        let line = |((kind, value), n)| {
+            let Value::Object(fields) = value else { return None };
+            Some(Line { n, time_ms, kind, fields })
+        };
+        numbered.filter_map(line).collect()
+    }
+
+    fn lines(&mut self, event: &Event) -> Vec<Told> {
+        match event {
+            Event::RunStarted { run, idea, routed, .. } => {
+                self.step = 0;
+                let mut told = vec![("run-started", json!({ "run": run.0, "idea": idea }))];
+                told.extend(self.routed(routed));
+                told
+            }
+            Event::RunResumed { checkpoint, step, kept, .. } => {
+                self.step = *step;
+                let checkpoint = checkpoint.as_ref().map(|id| id.0.clone());
+                let mut told = vec![("run-resumed", json!({ "checkpoint": checkpoint, "step": step }))];
+                let actions = kept.iter().filter(|(_, work)| !matches!(work, Work::Think { .. }));
+                told.extend(actions.map(|(role, work)| ("action-replayed", self.call(*role, *work))));
+                told
+            }
+            Event::ComponentChanged { slot, old, new } => {
+                let old = old.as_ref().map(|digest| digest.0.clone());
+                let (role, action) = self.place(*slot);
+                vec![("component-changed", json!({ "role": role, "action": action, "old": old, "new": new.0 }))]
+            }
+            Event::MessageSent { routed, .. } => self.routed(routed),
+            Event::StepStarted { step, .. } => {
+                self.step = *step;
+                vec![("step-started", json!({ "step": step }))]
+            }
+            Event::StepConflicted { scope, key, writers, step } => {
+                let message = format!("`{key}` in scope `{scope}` was written by several roles in one step");
+                let failed = |id: &RoleId| {
+                    let role = &self.shape.roles[id.index()].name;
+                    let fields = json!({ "step": step, "role": role, "fault": "state-conflict", "message": message });
+                    ("action-failed", fields)
+                };
+                writers.iter().map(failed).collect()
+            }
+            Event::StepCommitted { step, checkpoint, parent, routed } => {
+                let mut told: Vec<Told> = routed.iter().flat_map(|r| self.routed(r)).collect();
+                let parent = parent.as_ref().map(|id| id.0.clone());
+                told.push(("step-committed", json!({ "step": step, "checkpoint": checkpoint.0, "parent": parent })));
+                told
+            }
+            Event::RunEnded { status, checkpoint, .. } => {
+                let mut fields = json!({ "status": status.name() });
+                if let Some(checkpoint) = checkpoint {
+                    fields["checkpoint"] = checkpoint.0.clone().into();
+                }
+                vec![("run-ended", fields)]
+            }
+            Event::RetryDue { .. } => Vec::new(),
+            Event::CallStarted { .. }
+            | Event::HostCalled { .. }
+            | Event::CallFinished { .. }
+            | Event::CallFailed { .. } => self.attempt(event),
+        }
+    }
+
+    fn attempt(&self, event: &Event) -> Vec<Told> {
+        match event {
+            Event::CallStarted { role, work, attempt, digest, .. } => {
+                let mut told = Vec::new();
+                let digest = digest.as_ref().map(|digest| digest.0.clone());
+                let mut call = self.call(*role, *work);
+                call["digest"] = json!(digest);
+                if digest.is_some() {
+                    let mut fields = call.clone();
+                    fields.as_object_mut().map(|object| object.remove("step"));
+                    told.push(("plugin-instantiated", fields));
+                }
+                if !matches!(work, Work::Think { .. }) {
+                    call["attempt"] = (*attempt).into();
+                    told.push(("action-started", call));
+                }
+                told
+            }
+            Event::HostCalled { role, work, call, source } => {
+                let mut fields = self.call(*role, *work);
+                fields["call"] = call.kind.name().into();
+                fields["source"] = if *source == Source::Live { "live" } else { "recorded" }.into();
+                // What is served again costs nothing.
+                let cost = if *source == Source::Live { call.cost.dollars() } else { 0.0 };
+                fields["cost"] = json!(cost);
+                vec![("host-call", fields)]
+            }
+            Event::CallFinished { role, work, attempt, result } => {
+                let mut fields = self.call(*role, *work);
+                fields["attempt"] = (*attempt).into();
+                fields["output"] = match result {
+                    Finished::Chosen(choice) => {
+                        let role = &self.shape.roles[role.index()].name;
+                        return vec![("think", json!({ "role": role, "choice": choice }))];
+                    }
+                    Finished::Planned { tasks, .. } => {
+                        let texts: Vec<&str> = tasks.iter().map(|task| task.text.as_str()).collect();
+                        json!({ "content": texts.join("\n"), "tasks": tasks })
+                    }
+                    Finished::Returned { output, .. } => output_json(output),
+                };
+                vec![("action-finished", fields)]
+            }
+            Event::CallFailed { role, work, attempt, digest, fault, retry_ms } => {
+                let mut fields = self.call(*role, *work);
+                fields["attempt"] = (*attempt).into();
+                // To the team it is the choice that failed, whatever went wrong in the component.
+                let think = matches!(work, Work::Think { .. });
+                fields["fault"] = if think { "think" } else { fault.kind.name() }.into();
+                fields["message"] = fault.message.clone().into();
+                fields["digest"] = json!(digest.as_ref().map(|digest| &digest.0));
+                fields["backtrace"] = json!(fault.backtrace);
+                if let Some(pause) = retry_ms {
+                    fields["retry_ms"] = (*pause).into();
+                }
+                vec![("action-failed", fields)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn routed(&self, routed: &Routed) -> Vec<Told> {
+        let id = &routed.id.0;
+        if let Some(reason) = &routed.dropped {
+            return vec![("message-dropped", json!({ "id": id, "reason": reason }))];
+        }
+        let mut told = Vec::new();
+        if !routed.to.is_empty() || routed.dead.is_empty() {
+            let name = |role: &RoleId| self.shape.roles[role.index()].name.clone();
+            let from = routed.from.as_ref().map(name).unwrap_or_default();
+            let to: Vec<String> = routed.to.iter().map(name).collect();
+            let fields = json!({ "id": id, "from": from, "to": to, "cause_by": routed.cause_by });
+            told.push(("message-routed", fields));
+        }
+        told.extend(routed.dead.iter().map(|to| ("dead-letter", json!({ "id": id, "to": to }))));
+        told
+    }
+
+    /// Step, role, index and action of a call.
+    fn call(&self, id: RoleId, work: Work) -> Value {
+        let role = &self.shape.roles[id.index()];
+        let (index, action) = match work {
+            Work::Think { .. } => (-1, "think"),
+            Work::Plan => (0, role.actions.first().map_or("", String::as_str)),
+            Work::Act { action, .. } => (i32::from(action.0), role.actions[action.index()].as_str()),
+        };
+        json!({ "step": self.step, "role": role.name, "index": index, "action": action })
+    }
+
+    fn place(&self, slot: Slot) -> (&str, &str) {
+        let role = &self.shape.roles[slot.role.index()];
+        let action = match slot.part {
+            Part::Think => "think",
+            Part::Action(action) => &role.actions[action.index()],
+        };
+        (&role.name, action)
+    }
+}
+
+fn output_json(output: &Draft) -> Value {
+    let mut fields = json!({ "content": output.content });
+    if let Some(data) = &output.data {
+        fields["data"] = data.value();
+    }
+    if !output.to.is_empty() {
+        fields["to"] = json!(output.to);
+    }
+    fields
+}

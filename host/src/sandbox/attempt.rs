@@ -1,0 +1,136 @@
+//! One attempt, from a fresh store to its end. What a component is lies in `component`, what it may use up in
+//! `limits`, how failures are told in `fault`.
+
+use std::sync::Arc;
+
+use strata_core::fault::{Fault, FaultKind};
+use strata_core::message::Draft;
+use wasmtime::Store;
+
+use super::bindings::{thinker, types};
+use super::component::Ready;
+use super::ctx::Ctx;
+use super::{Call, Ended, Entry, Returned, Usage, Value, convert, fault};
+use crate::gateway::Gateway;
+
+// Parameters and results as the WIT has them.
+pub(super) type Acting<'a> = (&'a types::Attempt, &'a types::Input);
+pub(super) type Choosing<'a> = (&'a types::Attempt, &'a thinker::Situation);
+pub(super) type Run = (Result<types::Output, types::Failure>,);
+pub(super) type Plan = (Result<Vec<types::Task>, types::Failure>,);
+pub(super) type Choose = (Result<i32, types::Failure>,);
+
+/// Runs an attempt. Whatever the guest does, this comes to an end within its limits.
+pub(super) async fn run(ready: &Ready, call: Call, gateway: Gateway) -> Ended {
+    let mut ctx = Ctx::new(&call, gateway);
+    if ready.uses_wasi() {
+        ctx.add_wasi(&call.plugin.grants, &call.idempotency_key);
+    }
+    let mut store = store(ready, ctx);
+    let meter = Arc::clone(&store.data().meter);
+    let attempt = tokio::time::timeout_at(meter.deadline(), execute(&mut store, ready, &call));
+    let result = meter.measure(attempt).await;
+    let ctx = store.data_mut();
+    ctx.capabilities.flush();
+    let result = match result {
+        Ok(Ok(given)) => given.and_then(|given| returned(given, &call, ctx)),
+        Ok(Err(error)) => Err(fault::of_error(&error, ctx)),
+        Err(_) => Err(fault::of_error(&meter.timed_out(None).into(), ctx)),
+    };
+    let cpu_us = u64::try_from(meter.spent().as_micros()).unwrap_or(u64::MAX);
+    let usage = Usage { cpu_us, peak_memory_bytes: ctx.memory.peak(), host_calls: ctx.calls() };
+    Ended { result, usage }
+}
+
+/// A fresh store with all limits in place.
+pub(super) fn store(ready: &Ready, ctx: Ctx) -> Store<Ctx> {
+    let fuel = ctx.limits.fuel;
+    let transfer_bytes = fault::transfer_bytes(ctx.limits.memory_bytes);
+    let mut store = Store::new(ready.engine(), ctx);
+    store.limiter(|ctx| &mut ctx.memory);
+    store.set_hostcall_fuel(transfer_bytes);
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_callback(|context| Ok(context.data().meter.tick()?));
+    if let Some(fuel) = fuel {
+        // Fails only where fuel is not counted; then the component was loaded without it.
+        store.set_fuel(fuel).expect("a call with a fuel limit uses a component loaded for it");
+    }
+    store
+}
+
+/// What the guest returned, not yet looked at.
+enum Given {
+    Output(types::Output),
+    Tasks(Vec<types::Task>),
+    Choice(i32),
+}
+
+/// Instantiates and calls. The inner error is the guest's own failure.
+async fn execute(store: &mut Store<Ctx>, ready: &Ready, call: &Call) -> wasmtime::Result<Result<Given, Fault>> {
+    let instance = ready.instantiate(&mut *store).await?;
+    let attempt = convert::attempt(call);
+    let given = match &call.entry {
+        Entry::Run { action, index, task } => {
+            let input = convert::input(call, action, *index, task.as_ref());
+            let run = instance.get_typed_func::<Acting<'_>, Run>(&mut *store, ready.run())?;
+            let (result,) = run.call_async(&mut *store, (&attempt, &input)).await?;
+            result.map(Given::Output)
+        }
+        Entry::Plan { action, index } => {
+            let Some(plan) = ready.plan() else {
+                return Ok(Err(lacks("planner")));
+            };
+            let input = convert::input(call, action, *index, None);
+            let plan = instance.get_typed_func::<Acting<'_>, Plan>(&mut *store, plan)?;
+            let (result,) = plan.call_async(&mut *store, (&attempt, &input)).await?;
+            result.map(Given::Tasks)
+        }
+        Entry::Choose { round, candidates } => {
+            let Some(choose) = ready.choose() else {
+                return Ok(Err(lacks("thinker")));
+            };
+            let situation = convert::situation(call, *round, candidates);
+            let choose = instance.get_typed_func::<Choosing<'_>, Choose>(&mut *store, choose)?;
+            let (result,) = choose.call_async(&mut *store, (&attempt, &situation)).await?;
+            result.map(Given::Choice)
+        }
+    };
+    Ok(given.map_err(|failure| fault::of_failure(failure, store.data())))
+}
+
+fn lacks(interface: &str) -> Fault {
+    Fault::new(FaultKind::Error, format!("the component does not export `{interface}`"))
+}
+
+/// Looks at what the guest returned and puts it together with what it did on the way.
+fn returned(given: Given, call: &Call, ctx: &mut Ctx) -> Result<Returned, Fault> {
+    let value = match given {
+        Given::Choice(index) => Value::Choice(index),
+        Given::Tasks(tasks) => {
+            let tasks = convert::tasks(tasks);
+            let counted = ctx.count_output("the plan", convert::tasks_bytes(&tasks));
+            counted.map_err(|stop| fault::of_error(&stop.into(), ctx))?;
+            Value::Tasks(tasks)
+        }
+        Given::Output(output) => {
+            let draft = convert::output(output)
+                .map_err(|error| fault::of_output(format!("the output's `data` is {error}"), ctx))?;
+            let counted = ctx.count_output("the output", convert::draft_bytes(&draft));
+            counted.map_err(|stop| fault::of_error(&stop.into(), ctx))?;
+            fits_schema(&draft, call).map_err(|message| fault::of_output(message, ctx))?;
+            Value::Output(draft)
+        }
+    };
+    let (emissions, writes) = ctx.take_effects();
+    Ok(Returned { value, emissions, writes })
+}
+
+fn fits_schema(draft: &Draft, call: &Call) -> Result<(), String> {
+    let Some(schema) = &call.plugin.output_schema else {
+        return Ok(());
+    };
+    let Some(data) = &draft.data else {
+        return Err("the output has no `data`, and `output_schema` asks for it".into());
+    };
+    schema.check(&data.value()).map_err(|why| format!("the output's `data` breaks `output_schema`: {why}"))
+}

@@ -1,0 +1,20 @@
+//! What is generated from the WIT package, and nothing else.
+
+pub(super) use generated::exports::strata::action::{handler, thinker};
+pub(super) use generated::strata::action::{clock, environment, files, llm, log, memory, random, state, types};
+
+mod generated {
+    #![allow(missing_docs, reason = "generated; the WIT is its documentation")]
+
+    // What only touches the attempt's own buffers is not async: it costs no fiber switch.
+    wasmtime::component::bindgen!({
+        path: "../wit",
+        world: "versatile-action",
+        imports: {
+            "strata:action/log": trappable,
+            "strata:action/environment": trappable,
+            default: async | trappable,
+        },
+        exports: { default: async },
+    });
+}

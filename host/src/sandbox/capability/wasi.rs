@@ -1,0 +1,178 @@
+//! WASI 0.2 for the components whose toolchains import all of it: nothing granted but what the plugin names, closed
+//! sockets, empty input, captured output, randomness that is the same in every attempt.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use sha2::{Digest as _, Sha256};
+use tokio::io::AsyncWrite;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, async_trait};
+
+use super::super::log::{Level, Log};
+use crate::plugin::{Access, Grants};
+
+/// What a guest may write to a stream before it hands over again.
+const CHUNK_BYTES: usize = 64 << 10;
+/// A line that is longer is taken in parts.
+const LINE_BYTES: usize = 64 << 10;
+/// Random bytes given at once; more ends the attempt. As much as `random` gives.
+const RANDOM_BYTES: u64 = 65536;
+/// Resources a guest may hold: streams, descriptors, pollables.
+const HANDLES: usize = 4096;
+
+/// The WASI state of one attempt.
+pub(in super::super) struct Wasi {
+    ctx: WasiCtx,
+    table: ResourceTable,
+    streams: [Lines; 2],
+}
+
+impl Wasi {
+    /// With what is granted, and randomness that follows from `seed`.
+    pub(in super::super) fn new(grants: &Grants, seed: &str, log: &Arc<Mutex<Log>>) -> Self {
+        let digest: [u8; 32] = Sha256::digest(seed.as_bytes()).into();
+        let streams = [Level::Info, Level::Warn].map(|level| Lines::new(level, log));
+        let mut builder = WasiCtxBuilder::new();
+        builder
+            .stdout(streams[0].clone())
+            .stderr(streams[1].clone())
+            .secure_random(StdRng::from_seed(digest))
+            .insecure_random(StdRng::from_seed(digest))
+            .insecure_random_seed(u128::from_le_bytes(first_half(digest)))
+            .max_random_size(RANDOM_BYTES)
+            .allow_tcp(false)
+            .allow_udp(false)
+            .allow_ip_name_lookup(false);
+        for name in &grants.env {
+            // A variable that the host does not have is absent for the guest too.
+            if let Ok(value) = std::env::var(name) {
+                builder.env(name, value);
+            }
+        }
+        for dir in &grants.dirs {
+            let perms = match dir.access {
+                Access::Read => FsPerms::ReadOnly,
+                Access::Write => FsPerms::ReadWrite,
+            };
+            if dir.access == Access::Write {
+                // If this fails so does opening, and then the directory is absent for the guest.
+                let _ = std::fs::create_dir_all(&dir.host);
+            }
+            if let Err(error) = builder.preopened_dir(&dir.host, &dir.guest, perms) {
+                tracing::warn!("cannot open the granted directory `{}`: {error:#}", dir.host.display());
+            }
+        }
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(HANDLES);
+        let ctx = builder.build();
+        Self { ctx, table, streams }
+    }
+
+    /// Hands on what the guest wrote without ending the line.
+    pub(super) fn flush(&self) {
+        self.streams.iter().for_each(Lines::close);
+    }
+
+    pub(super) fn view(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.ctx, table: &mut self.table }
+    }
+}
+
+fn first_half(digest: [u8; 32]) -> [u8; 16] {
+    std::array::from_fn(|i| digest[i])
+}
+
+/// A standard stream that goes into the log, line by line.
+#[derive(Clone)]
+struct Lines {
+    level: Level,
+    open: Arc<Mutex<Vec<u8>>>,
+    log: Arc<Mutex<Log>>,
+}
+
+impl Lines {
+    fn new(level: Level, log: &Arc<Mutex<Log>>) -> Self {
+        Self { level, open: Arc::default(), log: Arc::clone(log) }
+    }
+
+    fn take(&self, bytes: &[u8]) {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let length = {
+                let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+                open.extend_from_slice(part);
+                open.len()
+            };
+            if part.ends_with(b"\n") || length >= LINE_BYTES {
+                self.close();
+            }
+        }
+    }
+
+    fn close(&self) {
+        let line = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        if line.is_empty() {
+            return;
+        }
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.write(self.level, &String::from_utf8_lossy(&line));
+    }
+}
+
+impl IsTerminal for Lines {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Lines {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+#[async_trait]
+impl Pollable for Lines {
+    async fn ready(&mut self) {}
+}
+
+impl OutputStream for Lines {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.take(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(CHUNK_BYTES)
+    }
+}
+
+impl AsyncWrite for Lines {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.take(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

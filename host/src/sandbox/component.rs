@@ -1,0 +1,178 @@
+//! Components: from bytes to what can be called. Checked, compiled, linked, and asked to describe themselves once.
+//!
+//! What is wrong with a component is told by `problem`, linking is `ready`'s, running `attempt`'s.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use strata_core::id::Digest;
+use tokio::sync::Semaphore;
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use super::engine::cache::Cache;
+use super::engine::{Engines, Metering, SLOTS};
+use super::{Call, Calling, Sandbox, SandboxError, attempt};
+use crate::gateway::Gateway;
+
+pub use problem::LoadError;
+pub(super) use ready::Ready;
+
+mod describe;
+mod problem;
+mod ready;
+
+/// What a component exports beside the handler that all export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exports {
+    /// Whether it can choose for a `react` role.
+    pub thinker: bool,
+    /// Whether it can plan for a `plan_and_act` role.
+    pub planner: bool,
+}
+
+/// What a component says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// A short name.
+    pub name: String,
+    /// A semantic version.
+    pub version: String,
+    /// What it does, and when to choose it.
+    pub description: String,
+    /// JSON Schema text of the `config` it understands.
+    pub config_schema: Option<String>,
+    /// JSON Schema text of the `data` it returns.
+    pub output_schema: Option<String>,
+    /// The capabilities it cannot work without.
+    pub needs: Vec<String>,
+}
+
+/// A component that can be called by its digest.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The SHA-256 of its bytes.
+    pub digest: Digest,
+    /// What it exports.
+    pub exports: Exports,
+    /// What it says about itself.
+    pub manifest: Arc<Manifest>,
+}
+
+/// Runs components.
+#[derive(Clone)]
+pub struct WasmSandbox(Arc<Inner>);
+
+struct Inner {
+    engines: Engines,
+    cache: Cache,
+    /// Never more than the teams of this process have components.
+    shelf: RwLock<HashMap<(Digest, Metering), Arc<Shelved>>>,
+    slots: Semaphore,
+}
+
+struct Shelved {
+    ready: Ready,
+    loaded: Loaded,
+}
+
+impl WasmSandbox {
+    /// Sets up the engine, with compiled code kept in the user's cache directory where there is one.
+    pub fn new() -> Result<Self, SandboxError> {
+        Self::with_cache(Cache::of_user())
+    }
+
+    /// Sets up the engine, with compiled code kept in this directory. It is made if it is missing; one that others can
+    /// enter is not used.
+    pub fn caching_in(dir: &Path) -> Result<Self, SandboxError> {
+        Self::with_cache(Cache::at(dir))
+    }
+
+    /// Sets up the engine without a cache: each component is compiled anew.
+    pub fn uncached() -> Result<Self, SandboxError> {
+        Self::with_cache(Cache::none())
+    }
+
+    fn with_cache(cache: Cache) -> Result<Self, SandboxError> {
+        Ok(Self(Arc::new(Inner {
+            engines: Engines::new()?,
+            cache,
+            shelf: RwLock::default(),
+            slots: Semaphore::new(SLOTS as usize),
+        })))
+    }
+
+    /// Makes a component ready to be called. Loading it again costs no more than its digest.
+    ///
+    /// Calls with a fuel limit need it loaded for `Metering::Fuel`, others for `Metering::Plain`. Compiling takes as
+    /// long as it takes: a few milliseconds for a small component, seconds for a language runtime.
+    pub fn load(&self, bytes: &[u8], metering: Metering) -> Result<Loaded, LoadError> {
+        problem::check_form(bytes)?;
+        let digest = Digest(hex(&Sha256::digest(bytes)));
+        if let Some(shelved) = self.shelved(&digest, metering) {
+            return Ok(shelved.loaded.clone());
+        }
+        let shelved = self.make_ready(bytes, &digest, metering)?;
+        let loaded = shelved.loaded.clone();
+        let mut shelf = self.0.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        shelf.insert((digest, metering), Arc::new(shelved));
+        Ok(loaded)
+    }
+
+    fn shelved(&self, digest: &Digest, metering: Metering) -> Option<Arc<Shelved>> {
+        let shelf = self.0.shelf.read().unwrap_or_else(PoisonError::into_inner);
+        shelf.get(&(digest.clone(), metering)).cloned()
+    }
+
+    fn make_ready(&self, bytes: &[u8], digest: &Digest, metering: Metering) -> Result<Shelved, LoadError> {
+        let engine = self.0.engines.get(metering)?;
+        let key = self.0.cache.key(digest, engine);
+        if let Some((component, manifest)) = self.cached(engine, &key) {
+            let ready = Ready::new(&component, metering)?;
+            return Ok(shelve(ready, digest, manifest));
+        }
+        let component = Component::from_binary(engine, bytes).map_err(|e| problem::of_compiling(&e))?;
+        let ready = Ready::new(&component, metering)?;
+        let manifest = describe::ask(&ready)?;
+        if let (Ok(code), Ok(manifest)) = (component.serialize(), serde_json::to_vec(&manifest)) {
+            self.0.cache.put(&key, &manifest, &code);
+        }
+        Ok(shelve(ready, digest, manifest))
+    }
+
+    /// Any defect of what is cached is as good as its absence.
+    fn cached(&self, engine: &Engine, key: &str) -> Option<(Component, Manifest)> {
+        let entry = self.0.cache.get(key)?;
+        let manifest = serde_json::from_slice(entry.manifest()).ok()?;
+        Some((entry.component(engine)?, manifest))
+    }
+}
+
+impl Sandbox for WasmSandbox {
+    fn call(&self, call: Call, gateway: Gateway) -> Calling {
+        let metering = match call.plugin.limits.fuel {
+            None => Metering::Plain,
+            Some(_) => Metering::Fuel,
+        };
+        let component = self.shelved(&call.digest, metering);
+        let component = component.expect("a component is loaded, with its metering, before it is called");
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            // Waiting for a slot is not the guest's time.
+            let _slot = inner.slots.acquire().await;
+            attempt::run(&component.ready, call, gateway).await
+        })
+    }
+}
+
+fn shelve(ready: Ready, digest: &Digest, manifest: Manifest) -> Shelved {
+    let loaded = Loaded { digest: digest.clone(), exports: ready.exports(), manifest: Arc::new(manifest) };
+    Shelved { ready, loaded }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

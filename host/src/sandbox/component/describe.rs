@@ -1,0 +1,120 @@
+//! Asks a component what it is: once, with nothing granted, within narrow limits.
+
+use std::thread;
+use std::time::Duration;
+
+use strata_core::fault::Fault;
+
+use super::problem::chain;
+use super::{LoadError, Manifest, Ready};
+use crate::plugin::{Grants, Limits};
+use crate::sandbox::attempt::{Acting, Choose, Choosing, Plan, Run, store};
+use crate::sandbox::bindings::handler;
+use crate::sandbox::ctx::Ctx;
+use crate::sandbox::limits::bytes;
+use crate::sandbox::{convert, fault};
+
+/// As much as an action has unless its team file says otherwise.
+const MEMORY_BYTES: u64 = 64 << 20;
+/// Time for one to start in, many times over.
+const CPU: Duration = Duration::from_secs(1);
+/// It has nothing to wait for; only a machine that is busy elsewhere makes it last.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// A manifest is a page of text and two schemas.
+const MANIFEST_BYTES: u64 = 1 << 20;
+/// All that it calls answers `denied`.
+const HOST_CALLS: u32 = 64;
+
+/// Instantiates the component, checks the types of its functions, and has it describe itself.
+pub(super) fn ask(ready: &Ready) -> Result<Manifest, LoadError> {
+    // A thread of its own, because the caller may or may not be inside a runtime.
+    let asked = thread::scope(|scope| {
+        scope
+            .spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+                Ok(runtime.block_on(describe(ready)))
+            })
+            .join()
+    });
+    match asked {
+        Ok(Ok(manifest)) => manifest,
+        Ok(Err(error)) => {
+            let error: std::io::Error = error;
+            Err(crate::sandbox::SandboxError(format!("cannot start a runtime: {error}")).into())
+        }
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+async fn describe(ready: &Ready) -> Result<Manifest, LoadError> {
+    let limits = Limits {
+        memory_bytes: MEMORY_BYTES,
+        cpu: CPU,
+        timeout: TIMEOUT,
+        fuel: ready.counts_fuel().then_some(u64::MAX),
+        output_bytes: MANIFEST_BYTES,
+        log_bytes: MANIFEST_BYTES,
+        host_calls: HOST_CALLS,
+    };
+    let mut ctx = Ctx::describing(limits);
+    if ready.uses_wasi() {
+        ctx.add_wasi(&Grants::default(), "describe");
+    }
+    let mut store = store(ready, ctx);
+    let meter = std::sync::Arc::clone(&store.data().meter);
+    let asked = async {
+        let instance = ready.instantiate(&mut store).await.map_err(Asked::Failed)?;
+        instance.get_typed_func::<Acting<'_>, Run>(&mut store, ready.run()).map_err(Asked::Types)?;
+        if let Some(plan) = ready.plan() {
+            instance.get_typed_func::<Acting<'_>, Plan>(&mut store, plan).map_err(Asked::Types)?;
+        }
+        if let Some(choose) = ready.choose() {
+            instance.get_typed_func::<Choosing<'_>, Choose>(&mut store, choose).map_err(Asked::Types)?;
+        }
+        let describe =
+            instance.get_typed_func::<(), (handler::Manifest,)>(&mut store, ready.describe()).map_err(Asked::Types)?;
+        let (manifest,) = describe.call_async(&mut store, ()).await.map_err(Asked::Failed)?;
+        Ok(convert::manifest(manifest))
+    };
+    let result = meter.measure(tokio::time::timeout_at(meter.deadline(), asked)).await;
+    let ctx = store.data();
+    ctx.capabilities.flush();
+    match result {
+        Ok(Ok(manifest)) => fits(manifest),
+        Ok(Err(Asked::Types(error))) => Err(LoadError::Types { why: chain(&error) }),
+        Ok(Err(Asked::Failed(error))) => Err(failed(fault::of_error(&error, ctx))),
+        Err(_) => Err(failed(fault::of_stop(&meter.timed_out(None)))),
+    }
+}
+
+/// How asking can end badly.
+enum Asked {
+    Types(wasmtime::Error),
+    Failed(wasmtime::Error),
+}
+
+fn fits(manifest: Manifest) -> Result<Manifest, LoadError> {
+    let schemas = manifest.config_schema.iter().chain(&manifest.output_schema);
+    let texts = [&manifest.name, &manifest.version, &manifest.description];
+    let length: usize = texts.into_iter().chain(schemas).chain(&manifest.needs).map(String::len).sum();
+    if length as u64 <= MANIFEST_BYTES {
+        return Ok(manifest);
+    }
+    let (length, limit) = (bytes(length as u64), bytes(MANIFEST_BYTES));
+    Err(LoadError::Describe {
+        kind: "output-invalid",
+        message: format!("its manifest has {length}, at most {limit} are taken"),
+    })
+}
+
+/// One text with what the fault has to show. The limits here are the host's, so no key of the team file is named.
+fn failed(fault: Fault) -> LoadError {
+    let summary = fault.message.lines().next().unwrap_or_default();
+    let summary = summary.split("; raise `limits.").next().unwrap_or_default();
+    let frames = fault.backtrace.iter().map(|frame| format!("\n  at {frame}"));
+    let log = fault.log.iter().map(|line| format!("\n  log: {line}"));
+    LoadError::Describe {
+        kind: fault.kind.name(),
+        message: frames.chain(log).fold(summary.to_owned(), |text, line| text + &line),
+    }
+}

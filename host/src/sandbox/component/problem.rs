@@ -1,0 +1,169 @@
+//! What can be wrong with a component, and what to do about it.
+
+use wasmtime::component::Component;
+
+use super::ready::HANDLER;
+use crate::sandbox::SandboxError;
+
+/// What a WebAssembly binary begins with.
+const MAGIC: &[u8] = b"\0asm";
+/// What follows in a core module.
+const CORE: &[u8] = &[1, 0, 0, 0];
+/// What follows in a component.
+const COMPONENT: &[u8] = &[0x0d, 0, 1, 0];
+/// The package of the host's interfaces.
+const PACKAGE: &str = "strata:action/";
+
+/// Why a component cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// Not WebAssembly at all.
+    #[error("this is not WebAssembly: a component begins with the bytes `\\0asm`, this with `{start}`")]
+    NotWasm {
+        /// Its first bytes, readable.
+        start: String,
+    },
+    /// WebAssembly, but not a component.
+    #[error("this is a core WebAssembly module, not a component; `strata-host build` makes components")]
+    CoreModule,
+    /// A component of another time.
+    #[error(
+        "this WebAssembly binary has the version `{version}`, which is neither a module's nor a component's; build it with a current toolchain"
+    )]
+    Version {
+        /// The four bytes in hex.
+        version: String,
+    },
+    /// A component that does not compile.
+    #[error("the component is not valid: {0}")]
+    Invalid(String),
+    /// It is no action.
+    #[error(
+        "the component does not export `{HANDLER}`, so it is not an action (it exports {exports}); `strata-host new action` shows how one begins"
+    )]
+    NoHandler {
+        /// What it exports.
+        exports: String,
+    },
+    /// It is an action of another version.
+    #[error("the component exports `{found}`, this host calls `{HANDLER}`; build it against the host's version")]
+    HandlerVersion {
+        /// What it exports.
+        found: String,
+    },
+    /// It imports what the host does not have.
+    #[error(
+        "the component imports `{import}`, which this host does not have; it offers `{PACKAGE}*@0.1.0` and WASI 0.2 without http"
+    )]
+    UnknownImport {
+        /// What it imports.
+        import: String,
+    },
+    /// Names fit, types do not.
+    #[error(
+        "the component's functions do not have the types of `{PACKAGE}*@0.1.0`: {why}; build it against the host's WIT"
+    )]
+    Types {
+        /// What does not fit.
+        why: String,
+    },
+    /// It wants a module at run time.
+    #[error("the component imports a core module; compose it into one component first")]
+    ImportsModule,
+    /// It is made of too many parts.
+    #[error("the component has {needed} {what}, the sandbox holds {bound}; build it as fewer parts")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many it has.
+        needed: u32,
+        /// How many are possible.
+        bound: u32,
+    },
+    /// It fails when it is asked to describe itself.
+    #[error("the component fails to describe itself ({kind}): {message}")]
+    Describe {
+        /// The kind of its fault.
+        kind: &'static str,
+        /// The fault.
+        message: String,
+    },
+    /// The machine is the problem.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+}
+
+/// Tells by the first bytes whether these can be a component.
+pub(super) fn check_form(bytes: &[u8]) -> Result<(), LoadError> {
+    if !bytes.starts_with(MAGIC) {
+        let start = bytes[..bytes.len().min(8)].escape_ascii().to_string();
+        return Err(LoadError::NotWasm { start });
+    }
+    let version = bytes.get(4..8).unwrap_or_default();
+    if version == COMPONENT {
+        return Ok(());
+    }
+    if version == CORE {
+        return Err(LoadError::CoreModule);
+    }
+    let version = super::hex(version);
+    Err(LoadError::Version { version })
+}
+
+pub(super) fn of_compiling(error: &wasmtime::Error) -> LoadError {
+    LoadError::Invalid(error.root_cause().to_string())
+}
+
+/// For a component without the handler that this host calls.
+pub(super) fn of_exports(component: &Component) -> LoadError {
+    let ty = component.component_type();
+    let names: Vec<String> = ty.exports(component.engine()).map(|(name, _)| name.to_owned()).collect();
+    let interface = without_version(HANDLER);
+    if let Some(found) = names.iter().find(|name| without_version(name) == interface) {
+        if component.get_export_index(None, HANDLER).is_some() {
+            let why = format!("`{found}` lacks `describe` or `run`");
+            return LoadError::Types { why };
+        }
+        let found = found.clone();
+        return LoadError::HandlerVersion { found };
+    }
+    let exports = match names.as_slice() {
+        [] => "nothing".to_owned(),
+        names => format!("`{}`", names.join("`, `")),
+    };
+    LoadError::NoHandler { exports }
+}
+
+/// For a component that cannot be linked.
+pub(super) fn of_imports(component: &Component, error: &wasmtime::Error) -> LoadError {
+    let ty = component.component_type();
+    let known = |name: &str| match name.split_once('@') {
+        Some((interface, version)) if interface.starts_with(PACKAGE) => {
+            OWN.contains(&&interface[PACKAGE.len()..]) && version.starts_with("0.1.")
+        }
+        Some((interface, version)) => {
+            WASI.iter().any(|package| interface.starts_with(package)) && version.starts_with("0.2.")
+        }
+        None => false,
+    };
+    let mut imports = ty.imports(component.engine());
+    match imports.find(|(name, _)| !known(name)) {
+        Some((import, _)) => LoadError::UnknownImport { import: import.to_owned() },
+        None => LoadError::Types { why: chain(error) },
+    }
+}
+
+/// The host's interfaces.
+const OWN: [&str; 9] = ["clock", "environment", "files", "llm", "log", "memory", "random", "state", "types"];
+/// The packages of WASI 0.2 that it has.
+const WASI: [&str; 6] = ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/", "wasi:sockets/"];
+
+/// An error with its causes, in one line.
+pub(super) fn chain(error: &wasmtime::Error) -> String {
+    let parts: Vec<String> = error.chain().map(ToString::to_string).collect();
+    parts.join(": ")
+}
+
+fn without_version(name: &str) -> &str {
+    name.split_once('@').map_or(name, |(interface, _)| interface)
+}

@@ -1,0 +1,142 @@
+//! A component, linked and with its functions looked up, so that a call has nothing left to search for.
+
+use wasmtime::component::{Component, ComponentExportIndex, HasSelf, Instance, InstancePre, Linker};
+use wasmtime::{Engine, Store};
+
+use super::{Exports, LoadError, problem};
+use crate::sandbox::bindings::{clock, environment, files, llm, log, memory, random, state, types};
+use crate::sandbox::ctx::Ctx;
+use crate::sandbox::engine::Metering;
+use crate::sandbox::limits::{MEMORIES, TABLES};
+
+/// The interface that all components export.
+pub(super) const HANDLER: &str = "strata:action/handler@0.1.0";
+/// Optional: it chooses.
+pub(super) const THINKER: &str = "strata:action/thinker@0.1.0";
+/// Optional: it plans.
+pub(super) const PLANNER: &str = "strata:action/planner@0.1.0";
+
+/// A component that can be instantiated and called.
+pub(in crate::sandbox) struct Ready {
+    pre: InstancePre<Ctx>,
+    metering: Metering,
+    wasi: Wasi,
+    describe: ComponentExportIndex,
+    run: ComponentExportIndex,
+    plan: Option<ComponentExportIndex>,
+    choose: Option<ComponentExportIndex>,
+}
+
+/// Whether a component imports WASI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wasi {
+    Imported,
+    Absent,
+}
+
+impl Ready {
+    pub(super) fn new(component: &Component, metering: Metering) -> Result<Self, LoadError> {
+        let function = |interface, name| {
+            let interface = component.get_export_index(None, interface)?;
+            component.get_export_index(Some(&interface), name)
+        };
+        let (Some(describe), Some(run)) = (function(HANDLER, "describe"), function(HANDLER, "run")) else {
+            return Err(problem::of_exports(component));
+        };
+        within_bounds(component)?;
+        let engine = component.engine();
+        let wasi = imports_wasi(component, engine);
+        let pre = linker(engine, wasi)
+            .and_then(|linker| linker.instantiate_pre(component))
+            .map_err(|error| problem::of_imports(component, &error))?;
+        Ok(Self {
+            pre,
+            metering,
+            wasi,
+            describe,
+            run,
+            plan: function(PLANNER, "plan"),
+            choose: function(THINKER, "choose"),
+        })
+    }
+
+    pub(super) fn exports(&self) -> Exports {
+        Exports { thinker: self.choose.is_some(), planner: self.plan.is_some() }
+    }
+
+    pub(in crate::sandbox) fn engine(&self) -> &Engine {
+        self.pre.engine()
+    }
+
+    /// Whether it was loaded for calls with a fuel limit.
+    pub(super) fn counts_fuel(&self) -> bool {
+        self.metering == Metering::Fuel
+    }
+
+    pub(in crate::sandbox) fn uses_wasi(&self) -> bool {
+        self.wasi == Wasi::Imported
+    }
+
+    pub(in crate::sandbox) async fn instantiate(&self, store: &mut Store<Ctx>) -> wasmtime::Result<Instance> {
+        self.pre.instantiate_async(store).await
+    }
+
+    pub(in crate::sandbox) fn describe(&self) -> &ComponentExportIndex {
+        &self.describe
+    }
+
+    pub(in crate::sandbox) fn run(&self) -> &ComponentExportIndex {
+        &self.run
+    }
+
+    pub(in crate::sandbox) fn plan(&self) -> Option<&ComponentExportIndex> {
+        self.plan.as_ref()
+    }
+
+    pub(in crate::sandbox) fn choose(&self) -> Option<&ComponentExportIndex> {
+        self.choose.as_ref()
+    }
+}
+
+/// Refuses what could never be instantiated within the sandbox's bounds.
+fn within_bounds(component: &Component) -> Result<(), LoadError> {
+    let Some(needs) = component.resources_required() else {
+        return Err(LoadError::ImportsModule);
+    };
+    let bounds = [("memories", needs.num_memories, MEMORIES), ("tables", needs.num_tables, TABLES)];
+    match bounds.into_iter().find(|(_, needed, bound)| needed > bound) {
+        None => Ok(()),
+        Some((what, needed, bound)) => Err(LoadError::TooMany { what, needed, bound }),
+    }
+}
+
+fn imports_wasi(component: &Component, engine: &Engine) -> Wasi {
+    let ty = component.component_type();
+    let mut imports = ty.imports(engine);
+    match imports.any(|(name, _)| name.starts_with("wasi:")) {
+        true => Wasi::Imported,
+        false => Wasi::Absent,
+    }
+}
+
+/// All interfaces of the host are there for every component; what is not granted answers `denied`.
+fn linker(engine: &Engine, wasi: Wasi) -> wasmtime::Result<Linker<Ctx>> {
+    fn own(ctx: &mut Ctx) -> &mut Ctx {
+        ctx
+    }
+    type Own = HasSelf<Ctx>;
+    let mut linker = Linker::new(engine);
+    types::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    environment::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    state::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    memory::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    log::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    clock::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    random::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    llm::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    files::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    if wasi == Wasi::Imported {
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    }
+    Ok(linker)
+}

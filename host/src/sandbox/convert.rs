@@ -1,0 +1,194 @@
+//! Between the WIT's records and the core's types. Plain copying; what is checked on the way is JSON.
+
+use std::sync::Arc;
+
+use strata_core::json::{Json, JsonError};
+use strata_core::message::{Draft, Hop, Message};
+use strata_core::team::{Candidate, Profile, Task};
+
+use super::Call;
+use super::bindings::{environment, handler, llm as wit_llm, thinker, types};
+use super::component::Manifest;
+use crate::gateway::{HostError, HostErrorKind};
+use crate::services::llm;
+
+/// What an item of a list costs beside its text, so that many empty ones are not free.
+const ITEM_BYTES: u64 = 16;
+/// What an emission costs beside its texts.
+const EMISSION_BYTES: u64 = 128;
+
+pub(super) fn attempt(call: &Call) -> types::Attempt {
+    types::Attempt { number: call.attempt, idempotency_key: call.idempotency_key.clone() }
+}
+
+pub(super) fn input(call: &Call, action: &str, index: u32, task: Option<&Task>) -> types::Input {
+    types::Input {
+        role: profile(&call.role),
+        action: action.to_owned(),
+        index,
+        config: call.plugin.config.as_str().to_owned(),
+        news: messages(&call.news),
+        outputs: messages(&call.outputs),
+        task: task.map(|task| types::Task { text: task.text.clone(), action: task.action.clone() }),
+    }
+}
+
+pub(super) fn situation(call: &Call, round: u32, candidates: &[Candidate]) -> thinker::Situation {
+    let candidates = candidates.iter().map(|candidate| thinker::Candidate {
+        name: candidate.name.clone(),
+        description: candidate.description.clone(),
+    });
+    thinker::Situation {
+        role: profile(&call.role),
+        config: call.plugin.config.as_str().to_owned(),
+        round,
+        candidates: candidates.collect(),
+        news: messages(&call.news),
+        outputs: messages(&call.outputs),
+    }
+}
+
+fn profile(role: &Profile) -> types::Profile {
+    types::Profile {
+        name: role.name.clone(),
+        profile: role.profile.clone(),
+        goal: role.goal.clone(),
+        constraints: role.constraints.clone(),
+        desc: role.desc.clone(),
+    }
+}
+
+pub(super) fn messages(messages: &[Arc<Message>]) -> Vec<types::Message> {
+    let message = |message: &Arc<Message>| types::Message {
+        id: message.id.0.clone(),
+        content: message.content.clone(),
+        data: message.instruct.as_ref().map(|i| i.value.as_str().to_owned()),
+        cause_by: message.cause_by.clone(),
+        sent_from: message.sent_from.clone(),
+        send_to: message.send_to.clone(),
+    };
+    messages.iter().map(message).collect()
+}
+
+pub(super) fn output(output: types::Output) -> Result<Draft, JsonError> {
+    Ok(Draft {
+        content: output.content,
+        data: output.data.as_deref().map(Json::parse).transpose()?,
+        to: output.to,
+        cause_by: None,
+        route: route(output.route),
+    })
+}
+
+pub(super) fn emission(emission: environment::Emission) -> Result<Draft, JsonError> {
+    Ok(Draft {
+        content: emission.content,
+        data: emission.data.as_deref().map(Json::parse).transpose()?,
+        to: emission.to,
+        cause_by: emission.cause_by,
+        route: route(emission.route),
+    })
+}
+
+fn route(hops: Vec<types::Hop>) -> Vec<Hop> {
+    let hop = |hop: types::Hop| Hop { from: hop.from, to: hop.to };
+    hops.into_iter().map(hop).collect()
+}
+
+pub(super) fn tasks(tasks: Vec<types::Task>) -> Vec<Task> {
+    let task = |task: types::Task| Task { text: task.text, action: task.action };
+    tasks.into_iter().map(task).collect()
+}
+
+/// What an emission counts toward the output limit. It takes some room in the host even when it is empty.
+pub(super) fn emission_bytes(emission: &Draft) -> u64 {
+    EMISSION_BYTES + draft_bytes(emission)
+}
+
+/// What a draft counts toward the output limit.
+pub(super) fn draft_bytes(draft: &Draft) -> u64 {
+    let data = draft.data.as_ref().map_or(0, |data| data.as_str().len());
+    let cause = draft.cause_by.as_ref().map_or(0, String::len);
+    let route: u64 =
+        draft.route.iter().map(|hop| item_bytes(&hop.from) + hop.to.iter().map(|to| item_bytes(to)).sum::<u64>()).sum();
+    let to: u64 = draft.to.iter().map(|to| item_bytes(to)).sum();
+    (draft.content.len() + data + cause) as u64 + to + route
+}
+
+/// What planned tasks count toward the output limit.
+pub(super) fn tasks_bytes(tasks: &[Task]) -> u64 {
+    let name = |task: &Task| task.action.as_deref().map_or(0, item_bytes);
+    tasks.iter().map(|task| item_bytes(&task.text) + name(task)).sum()
+}
+
+/// What one text of a list counts toward the output limit.
+pub(super) fn item_bytes(text: &str) -> u64 {
+    text.len() as u64 + ITEM_BYTES
+}
+
+pub(super) fn host_error(error: HostError) -> types::HostError {
+    let kind = match error.kind {
+        HostErrorKind::Denied => types::HostErrorKind::Denied,
+        HostErrorKind::Invalid => types::HostErrorKind::Invalid,
+        HostErrorKind::NotFound => types::HostErrorKind::NotFound,
+        HostErrorKind::Upstream => types::HostErrorKind::Upstream,
+        HostErrorKind::OutOfBudget => types::HostErrorKind::OutOfBudget,
+    };
+    types::HostError { kind, message: error.message }
+}
+
+pub(super) fn manifest(manifest: handler::Manifest) -> Manifest {
+    Manifest {
+        name: manifest.name,
+        version: manifest.version,
+        description: manifest.description,
+        config_schema: manifest.config_schema,
+        output_schema: manifest.output_schema,
+        needs: manifest.needs,
+    }
+}
+
+pub(super) fn request(request: wit_llm::Request) -> llm::Request {
+    let turn = |turn: wit_llm::ChatMessage| llm::Turn {
+        speaker: speaker(turn.speaker),
+        content: turn.content,
+        tool_calls: turn.tool_calls.into_iter().map(tool_call).collect(),
+        tool_call_id: turn.tool_call_id,
+    };
+    let tool =
+        |tool: wit_llm::Tool| llm::Tool { name: tool.name, description: tool.description, parameters: tool.parameters };
+    llm::Request {
+        model: request.model,
+        messages: request.messages.into_iter().map(turn).collect(),
+        tools: request.tools.into_iter().map(tool).collect(),
+        output_schema: request.output_schema,
+        temperature: request.temperature,
+        max_tokens: request.max_tokens,
+        stop: request.stop,
+        seed: request.seed,
+    }
+}
+
+fn speaker(speaker: wit_llm::Speaker) -> llm::Speaker {
+    match speaker {
+        wit_llm::Speaker::System => llm::Speaker::System,
+        wit_llm::Speaker::User => llm::Speaker::User,
+        wit_llm::Speaker::Assistant => llm::Speaker::Assistant,
+        wit_llm::Speaker::Tool => llm::Speaker::Tool,
+    }
+}
+
+fn tool_call(call: wit_llm::ToolCall) -> llm::ToolCall {
+    llm::ToolCall { id: call.id, name: call.name, arguments: call.arguments }
+}
+
+pub(super) fn reply(reply: llm::Reply) -> wit_llm::Reply {
+    let tool_call = |call: llm::ToolCall| wit_llm::ToolCall { id: call.id, name: call.name, arguments: call.arguments };
+    wit_llm::Reply {
+        text: reply.text,
+        data: reply.data,
+        tool_calls: reply.tool_calls.into_iter().map(tool_call).collect(),
+        model: reply.model,
+        usage: wit_llm::Usage { input_tokens: reply.input_tokens, output_tokens: reply.output_tokens },
+    }
+}

@@ -1,0 +1,368 @@
+//! What a store holds for one attempt, and the host functions that concern the attempt itself: emitting, state,
+//! memory, log, clock, random. Those that need a grant are in `capability`.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
+use strata_core::json::Json;
+use strata_core::message::Draft;
+
+use super::bindings::{clock, environment, log, memory, random, state, types};
+use super::capability::Capabilities;
+use super::capability::wasi::Wasi;
+use super::limits::{Memory, Meter, Stop};
+use super::log::{Level, Log};
+use super::{Call, Entry, convert};
+use crate::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind};
+use crate::plugin::{Grants, Limits};
+
+/// The longest name of a scope, key or label, and the longest path. Nothing sensible is longer, and names are copied
+/// about.
+pub(super) const NAME_BYTES: usize = 4 << 10;
+/// How many messages `memory` gives at once; the WIT says so.
+const RECENT: u32 = 1000;
+/// How many random bytes are given at once; the WIT says so.
+const RANDOM_BYTES: u32 = 65536;
+
+/// A host function that can refuse. The outer error ends the attempt.
+pub(super) type Reply<T> = wasmtime::Result<Result<T, types::HostError>>;
+
+/// Whether the function that was called may change anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effects {
+    Kept,
+    /// By choosing, and by describing itself, a component changes nothing.
+    Refused,
+}
+
+/// The state of one attempt.
+pub(super) struct Ctx {
+    pub(super) memory: Memory,
+    pub(super) meter: Arc<Meter>,
+    pub(super) capabilities: Capabilities,
+    pub(super) limits: Limits,
+    /// None while a component describes itself: then there is nobody to ask.
+    gateway: Option<Gateway>,
+    log: Arc<Mutex<Log>>,
+    effects: Effects,
+    calls: u32,
+    output_bytes: u64,
+    emissions: Vec<Draft>,
+    writes: Vec<Write>,
+    known_scopes: BTreeSet<String>,
+}
+
+impl Ctx {
+    /// For an attempt of a call.
+    pub(super) fn new(call: &Call, gateway: Gateway) -> Self {
+        let limits = &call.plugin.limits;
+        let log = Arc::new(Mutex::new(Log::new(&call.role.name, limits.log_bytes)));
+        let effects = match call.entry {
+            Entry::Run { .. } | Entry::Plan { .. } => Effects::Kept,
+            Entry::Choose { .. } => Effects::Refused,
+        };
+        Self {
+            capabilities: Capabilities::new(&call.plugin),
+            gateway: Some(gateway),
+            effects,
+            ..Self::bare(limits.clone(), log)
+        }
+    }
+
+    /// For a component that describes itself.
+    pub(super) fn describing(limits: Limits) -> Self {
+        let log = Arc::new(Mutex::new(Log::new("describe", limits.log_bytes)));
+        Self::bare(limits, log)
+    }
+
+    fn bare(limits: Limits, log: Arc<Mutex<Log>>) -> Self {
+        Self {
+            memory: Memory::new(limits.memory_bytes),
+            meter: Arc::new(Meter::start(&limits)),
+            capabilities: Capabilities::none(),
+            limits,
+            gateway: None,
+            log,
+            effects: Effects::Refused,
+            calls: 0,
+            output_bytes: 0,
+            emissions: Vec::new(),
+            writes: Vec::new(),
+            known_scopes: BTreeSet::new(),
+        }
+    }
+
+    /// How many host functions the guest has called.
+    pub(super) fn calls(&self) -> u32 {
+        self.calls
+    }
+
+    /// For a component that imports WASI; its randomness follows from `seed`.
+    pub(super) fn add_wasi(&mut self, grants: &Grants, seed: &str) {
+        let wasi = Wasi::new(grants, seed, &self.log);
+        self.capabilities.add_wasi(wasi);
+    }
+
+    pub(super) fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the attempt leaves behind beside its value.
+    pub(super) fn take_effects(&mut self) -> (Vec<Draft>, Vec<Write>) {
+        let emissions = std::mem::take(&mut self.emissions);
+        (emissions, std::mem::take(&mut self.writes))
+    }
+
+    /// Counts calls of a host function.
+    pub(super) fn count(&mut self, function: &'static str, calls: u32) -> Result<(), Stop> {
+        self.calls = self.calls.saturating_add(calls);
+        let limit = self.limits.host_calls;
+        if self.calls > limit {
+            return Err(Stop::HostCalls { limit, function });
+        }
+        Ok(())
+    }
+
+    /// Counts what the guest gives away, when it arrives: what it piles up is never more than the limit.
+    pub(super) fn count_output(&mut self, what: &'static str, bytes: u64) -> Result<(), Stop> {
+        let limit = self.limits.output_bytes;
+        self.output_bytes = self.output_bytes.saturating_add(bytes);
+        if self.output_bytes > limit {
+            let asked = self.output_bytes;
+            return Err(Stop::Output { what, limit, asked });
+        }
+        Ok(())
+    }
+
+    /// Asks the driver. None while a component describes itself.
+    pub(super) async fn ask(&mut self, function: &'static str, ask: Ask) -> Result<Option<Answer>, Stop> {
+        let Some(gateway) = &self.gateway else {
+            return Ok(None);
+        };
+        match self.meter.by_deadline(function, gateway.ask(ask)).await? {
+            Some(answer) => Ok(Some(answer)),
+            None => Err(Stop::Interrupted),
+        }
+    }
+
+    fn refuse_effects(&self) -> Result<(), types::HostError> {
+        match self.effects {
+            Effects::Kept => Ok(()),
+            Effects::Refused => Err(invalid("nothing can be emitted or written here: a choice changes nothing")),
+        }
+    }
+
+    /// Records a write, if the scope exists. Whether it does is asked once per scope.
+    async fn record(&mut self, function: &'static str, write: Write) -> Reply<()> {
+        let fits = name_fits("scope", &write.scope).and_then(|()| name_fits("key", &write.key));
+        if let Err(refusal) = self.refuse_effects().and(fits) {
+            return Ok(Err(refusal));
+        }
+        if write.scope != ROLE_SCOPE && !self.known_scopes.contains(&write.scope) {
+            let question = Ask::Get { scope: write.scope.clone(), key: write.key.clone(), pending: Vec::new() };
+            if let Err(refusal) = self.value(function, question).await? {
+                return Ok(Err(refusal));
+            }
+            self.known_scopes.insert(write.scope.clone());
+        }
+        let value = match &write.change {
+            Change::Set(json) => json.as_str().len() as u64,
+            Change::Delete => 0,
+        };
+        let names = convert::item_bytes(&write.scope) + convert::item_bytes(&write.key);
+        self.count_output("a write to `state`", names + value)?;
+        self.writes.push(write);
+        Ok(Ok(()))
+    }
+
+    async fn value(&mut self, function: &'static str, ask: Ask) -> Reply<Option<Json>> {
+        match self.ask(function, ask).await? {
+            None => Ok(Err(undescribed(function))),
+            Some(Answer::Value(value)) => Ok(value.map_err(convert::host_error)),
+            Some(other) => unexpected(function, &other),
+        }
+    }
+
+    /// The attempt's own writes to a scope, and in it to a key.
+    fn pending(&self, scope: &str, key: Option<&str>) -> Vec<Write> {
+        let concerns = |write: &&Write| write.scope == scope && key.is_none_or(|key| write.key == key);
+        self.writes.iter().filter(concerns).cloned().collect()
+    }
+}
+
+/// An `invalid` for the guest.
+pub(super) fn invalid(message: impl Into<String>) -> types::HostError {
+    convert::host_error(HostError::new(HostErrorKind::Invalid, message))
+}
+
+/// A `denied` for the guest.
+pub(super) fn denied(message: impl Into<String>) -> types::HostError {
+    convert::host_error(HostError::new(HostErrorKind::Denied, message))
+}
+
+/// What `describe` is told by every host function.
+pub(super) fn undescribed(function: &str) -> types::HostError {
+    denied(format!("`{function}` is not available while an action describes itself"))
+}
+
+/// The driver's answers are ours: a wrong one is a bug of the host.
+pub(super) fn unexpected(function: &str, answer: &Answer) -> ! {
+    panic!("the driver answered `{function}` with {answer:?}")
+}
+
+pub(super) fn name_fits(what: &str, name: &str) -> Result<(), types::HostError> {
+    if name.len() <= NAME_BYTES {
+        return Ok(());
+    }
+    let length = name.len();
+    Err(invalid(format!("the {what} is {length} bytes long; at most {NAME_BYTES} are taken")))
+}
+
+impl types::Host for Ctx {}
+
+impl environment::Host for Ctx {
+    fn emit(&mut self, emission: environment::Emission) -> Reply<()> {
+        self.count("environment.emit", 1)?;
+        if let Err(refusal) = self.refuse_effects() {
+            return Ok(Err(refusal));
+        }
+        let draft = match convert::emission(emission) {
+            Ok(draft) => draft,
+            Err(error) => return Ok(Err(invalid(format!("cannot emit: `data` is {error}")))),
+        };
+        self.count_output("`environment.emit`", convert::emission_bytes(&draft))?;
+        self.emissions.push(draft);
+        Ok(Ok(()))
+    }
+}
+
+impl state::Host for Ctx {
+    async fn get(&mut self, scope: String, key: String) -> Reply<Option<String>> {
+        const NAME: &str = "state.get";
+        self.count(NAME, 1)?;
+        if let Err(refusal) = name_fits("scope", &scope).and_then(|()| name_fits("key", &key)) {
+            return Ok(Err(refusal));
+        }
+        let pending = self.pending(&scope, Some(&key));
+        let question = Ask::Get { scope, key, pending };
+        let value = self.value(NAME, question).await?;
+        Ok(value.map(|json| json.map(|json| json.as_str().to_owned())))
+    }
+
+    async fn set(&mut self, scope: String, key: String, value: String) -> Reply<()> {
+        self.count("state.set", 1)?;
+        let change = match Json::parse(&value) {
+            Ok(json) => Change::Set(json),
+            Err(error) => {
+                return Ok(Err(invalid(format!("cannot set `{}`: the value is {error}", short(&key)))));
+            }
+        };
+        self.record("state.set", Write { scope, key, change }).await
+    }
+
+    async fn delete(&mut self, scope: String, key: String) -> Reply<()> {
+        self.count("state.delete", 1)?;
+        let change = Change::Delete;
+        self.record("state.delete", Write { scope, key, change }).await
+    }
+
+    async fn keys(&mut self, scope: String) -> Reply<Vec<String>> {
+        const NAME: &str = "state.keys";
+        self.count(NAME, 1)?;
+        if let Err(refusal) = name_fits("scope", &scope) {
+            return Ok(Err(refusal));
+        }
+        let pending = self.pending(&scope, None);
+        match self.ask(NAME, Ask::Keys { scope, pending }).await? {
+            None => Ok(Err(undescribed(NAME))),
+            Some(Answer::Keys(keys)) => Ok(keys.map_err(convert::host_error)),
+            Some(other) => unexpected(NAME, &other),
+        }
+    }
+}
+
+impl memory::Host for Ctx {
+    async fn recent(&mut self, limit: u32) -> wasmtime::Result<Vec<types::Message>> {
+        self.remember("memory.recent", limit, None).await
+    }
+
+    async fn by_label(&mut self, label: String, limit: u32) -> wasmtime::Result<Vec<types::Message>> {
+        self.remember("memory.by-label", limit, Some(label)).await
+    }
+}
+
+impl Ctx {
+    async fn remember(
+        &mut self,
+        function: &'static str,
+        limit: u32,
+        label: Option<String>,
+    ) -> wasmtime::Result<Vec<types::Message>> {
+        self.count(function, 1)?;
+        if label.as_ref().is_some_and(|label| label.len() > NAME_BYTES) {
+            return Ok(Vec::new());
+        }
+        let limit = limit.min(RECENT);
+        match self.ask(function, Ask::Recent { limit, label }).await? {
+            None => Ok(Vec::new()),
+            Some(Answer::Messages(messages)) => Ok(convert::messages(&messages)),
+            Some(other) => unexpected(function, &other),
+        }
+    }
+}
+
+impl log::Host for Ctx {
+    // Not counted as a host call: the log has a limit of its own, and reaching it is no fault.
+    fn write(&mut self, level: log::Level, message: String) -> wasmtime::Result<()> {
+        let level = match level {
+            log::Level::Debug => Level::Debug,
+            log::Level::Info => Level::Info,
+            log::Level::Warn => Level::Warn,
+            log::Level::Error => Level::Error,
+        };
+        self.log().write(level, &message);
+        Ok(())
+    }
+}
+
+impl clock::Host for Ctx {
+    async fn unix_time_ms(&mut self) -> wasmtime::Result<f64> {
+        const NAME: &str = "clock.unix-time-ms";
+        self.count(NAME, 1)?;
+        match self.ask(NAME, Ask::Now).await? {
+            None => Ok(0.0),
+            Some(Answer::Time(time)) => Ok(time),
+            Some(other) => unexpected(NAME, &other),
+        }
+    }
+
+    async fn sleep(&mut self, duration_ms: u32) -> wasmtime::Result<()> {
+        const NAME: &str = "clock.sleep";
+        self.count(NAME, 1)?;
+        let duration = Duration::from_millis(duration_ms.into());
+        Ok(self.meter.by_deadline(NAME, tokio::time::sleep(duration)).await?)
+    }
+}
+
+impl random::Host for Ctx {
+    async fn bytes(&mut self, length: u32) -> Reply<Vec<u8>> {
+        const NAME: &str = "random.bytes";
+        self.count(NAME, 1)?;
+        if length > RANDOM_BYTES {
+            let message = format!("asked for {length} random bytes; at most {RANDOM_BYTES} are given at once");
+            return Ok(Err(invalid(message)));
+        }
+        match self.ask(NAME, Ask::Random { length }).await? {
+            None => Ok(Err(undescribed(NAME))),
+            Some(Answer::Bytes(bytes)) => Ok(bytes.map_err(convert::host_error)),
+            Some(other) => unexpected(NAME, &other),
+        }
+    }
+}
+
+/// The start of a name that may be of any length.
+fn short(name: &str) -> &str {
+    &name[..name.floor_char_boundary(64)]
+}

@@ -1,0 +1,149 @@
+//! The engines: their one configuration, and the ticker that interrupts what runs in them.
+//!
+//! Compiled code is kept in `engine::cache`.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use wasmtime::{
+    Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails,
+};
+
+use super::SandboxError;
+use super::limits::{INSTANCES, MEMORIES, TABLES};
+
+pub(super) mod cache;
+
+/// How often running guests are interrupted to check their limits. Short enough that a guest holds up its thread's
+/// other tasks by no more than a timer's usual error, long enough that the switch (about 1 µs) does not show.
+pub(super) const TICK: Duration = Duration::from_millis(5);
+/// How many attempts run at once; more wait for their turn. Bounds the address space that the pool reserves.
+pub(super) const SLOTS: u32 = 128;
+/// The stack of a guest. What recurses deeper is at fault.
+const STACK_BYTES: usize = 1 << 20;
+/// The guest's stack and, above it, that of the host functions it calls.
+const FIBER_BYTES: usize = 2 << 20;
+/// Elements that a table in the pool has room for; address space only.
+const TABLE_ELEMENTS: usize = 1 << 20;
+/// Bytes that the pool keeps for a core or component instance's own data; a runtime with 100,000 functions has less.
+const INSTANCE_BYTES: usize = 16 << 20;
+/// What of a memory is reset by hand rather than returned to the system. Most actions dirty less.
+const KEEP_RESIDENT_BYTES: usize = 256 << 10;
+/// What a memory outside of the pool reserves when it grows, so that not every growth moves it.
+const GROWTH_BYTES: u64 = 1 << 20;
+
+/// Whether instructions are counted. Counting costs time, so there is an engine with it and one without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Metering {
+    /// They are not.
+    Plain,
+    /// They are, for plugins with `limits.fuel`.
+    Fuel,
+}
+
+/// The engines, made when first used.
+pub(super) struct Engines {
+    plain: Engine,
+    fuel: OnceLock<Engine>,
+    ticking: Arc<Mutex<Vec<EngineWeak>>>,
+}
+
+impl Engines {
+    pub(super) fn new() -> Result<Self, SandboxError> {
+        let plain = engine(Metering::Plain)?;
+        let ticking = Arc::new(Mutex::new(vec![plain.weak()]));
+        let engines = Arc::clone(&ticking);
+        thread::Builder::new()
+            .name("guest ticker".into())
+            .spawn(move || tick(&engines))
+            .map_err(|e| SandboxError(format!("cannot start the thread that interrupts guests: {e}")))?;
+        Ok(Self { plain, fuel: OnceLock::new(), ticking })
+    }
+
+    pub(super) fn get(&self, metering: Metering) -> Result<&Engine, SandboxError> {
+        if metering == Metering::Plain {
+            return Ok(&self.plain);
+        }
+        if let Some(engine) = self.fuel.get() {
+            return Ok(engine);
+        }
+        let made = engine(Metering::Fuel)?;
+        let kept = self.fuel.get_or_init(|| made);
+        let mut ticking = self.ticking.lock().unwrap_or_else(PoisonError::into_inner);
+        ticking.push(kept.weak());
+        Ok(kept)
+    }
+}
+
+/// Advances the epoch of all engines until they are gone.
+fn tick(engines: &Mutex<Vec<EngineWeak>>) {
+    loop {
+        thread::sleep(TICK);
+        let mut engines = engines.lock().unwrap_or_else(PoisonError::into_inner);
+        engines.retain(|weak| {
+            let engine = weak.upgrade();
+            engine.inspect(Engine::increment_epoch).is_some()
+        });
+        if engines.is_empty() {
+            return;
+        }
+    }
+}
+
+/// An engine with a pool of instances, or without one where the address space for it is missing.
+fn engine(metering: Metering) -> Result<Engine, SandboxError> {
+    let mut config = config(metering);
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
+    let pooled = Engine::new(&config);
+    pooled.or_else(|_| Engine::new(frugal(&mut config))).map_err(|error| {
+        let error = format!("cannot set up the WebAssembly engine: {error:#}");
+        SandboxError(error)
+    })
+}
+
+/// Memories that take only what they use, at the price of checking each access.
+fn frugal(config: &mut Config) -> &Config {
+    config
+        .allocation_strategy(InstanceAllocationStrategy::OnDemand)
+        .memory_reservation(0)
+        .memory_reservation_for_growth(GROWTH_BYTES)
+        .memory_guard_size(0)
+}
+
+fn config(metering: Metering) -> Config {
+    let mut config = Config::new();
+    config
+        .wasm_component_model(true)
+        .concurrency_support(false)
+        .epoch_interruption(true)
+        .consume_fuel(metering == Metering::Fuel)
+        .max_wasm_stack(STACK_BYTES)
+        .async_stack_size(FIBER_BYTES)
+        .wasm_backtrace_details(WasmBacktraceDetails::Enable)
+        // The same input gives the same output on every machine.
+        .cranelift_nan_canonicalization(true)
+        .relaxed_simd_deterministic(true);
+    config
+}
+
+fn pool() -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(SLOTS)
+        .total_core_instances(SLOTS * INSTANCES)
+        .total_memories(SLOTS * MEMORIES)
+        .total_tables(SLOTS * TABLES)
+        .total_stacks(SLOTS)
+        .max_core_instances_per_component(INSTANCES)
+        .max_memories_per_component(MEMORIES)
+        .max_memories_per_module(MEMORIES)
+        .max_tables_per_component(TABLES)
+        .max_tables_per_module(TABLES)
+        .max_component_instance_size(INSTANCE_BYTES)
+        .max_core_instance_size(INSTANCE_BYTES)
+        .table_elements(TABLE_ELEMENTS)
+        .linear_memory_keep_resident(KEEP_RESIDENT_BYTES)
+        .table_keep_resident(KEEP_RESIDENT_BYTES)
+        .pagemap_scan(Enabled::Auto);
+    pool
+}

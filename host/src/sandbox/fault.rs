@@ -1,0 +1,159 @@
+//! Turns whatever ended an attempt into a fault: its kind, a message that names the limit and the key to change, the
+//! guest's backtrace, the end of its log.
+
+use strata_core::fault::{Fault, FaultKind, Hope};
+use wasmtime::{FrameInfo, Trap, WasmBacktrace};
+
+use super::bindings::types;
+use super::ctx::Ctx;
+use super::limits::{Stop, bytes};
+
+/// Frames that a fault shows; the innermost tell the story.
+const FRAMES: usize = 32;
+/// How much of a guest's own failure message is kept.
+const MESSAGE_BYTES: usize = 64 << 10;
+
+/// Of an attempt that wasmtime or the host ended.
+pub(super) fn of_error(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
+    let mut fault = match error.downcast_ref::<Stop>() {
+        Some(stop) => of_stop(stop),
+        None => match error.downcast_ref::<Trap>() {
+            Some(trap) => of_trap(*trap, ctx),
+            None => of_other(error, ctx),
+        },
+    };
+    if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
+        fault.backtrace = lines(backtrace.frames());
+    }
+    fault.log = ctx.log().tail();
+    fault
+}
+
+/// Of an attempt whose guest said itself that it failed.
+pub(super) fn of_failure(failure: types::Failure, ctx: &Ctx) -> Fault {
+    let kind = match failure.kind {
+        types::FailureKind::Error | types::FailureKind::Retryable => FaultKind::Error,
+        types::FailureKind::Denied => FaultKind::Denied,
+        types::FailureKind::Host => FaultKind::Host,
+    };
+    let mut message = failure.message;
+    message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
+    let mut fault = Fault::new(kind, message);
+    if matches!(failure.kind, types::FailureKind::Retryable) {
+        fault.hope = Hope::Retryable;
+    }
+    fault.log = ctx.log().tail();
+    fault
+}
+
+/// Of an attempt that returned what it must not.
+pub(super) fn of_output(message: String, ctx: &Ctx) -> Fault {
+    let mut fault = Fault::new(FaultKind::OutputInvalid, message);
+    fault.log = ctx.log().tail();
+    fault
+}
+
+pub(super) fn of_stop(stop: &Stop) -> Fault {
+    let kind = match stop {
+        Stop::Cpu(_) => FaultKind::Cpu,
+        Stop::Timeout { .. } => FaultKind::Timeout,
+        Stop::HostCalls { .. } => FaultKind::Host,
+        Stop::Output { .. } => FaultKind::OutputInvalid,
+        Stop::Interrupted => FaultKind::Interrupted,
+    };
+    let mut fault = Fault::new(kind, stop.to_string());
+    if kind == FaultKind::Host {
+        // The next attempt would call as often.
+        fault.hope = Hope::Final;
+    }
+    fault
+}
+
+fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
+    match trap {
+        Trap::OutOfFuel => {
+            let limit = ctx.limits.fuel.unwrap_or_default();
+            let message = format!("limit of {limit} units of fuel reached; raise `limits.fuel`");
+            Fault::new(FaultKind::Fuel, message)
+        }
+        Trap::StackOverflow => {
+            Fault::new(FaultKind::Stack, "call stack exhausted: the action recurses too deeply or without end")
+        }
+        // How a guest's allocator gives up after its memory could not grow.
+        Trap::UnreachableCodeReached | Trap::MemoryOutOfBounds | Trap::TableOutOfBounds => match ctx.memory.refusal() {
+            Some(refusal) => Fault::new(FaultKind::Memory, format!("{refusal}\n{}", told(trap))),
+            None => Fault::new(FaultKind::Trap, told(trap)),
+        },
+        _ => Fault::new(FaultKind::Trap, told(trap)),
+    }
+}
+
+fn told(trap: Trap) -> String {
+    let text = trap.to_string();
+    let text = text.strip_prefix("wasm trap: ").unwrap_or(&text);
+    match trap {
+        Trap::UnreachableCodeReached => format!("{text} (a panic, an abort or an explicit trap)"),
+        Trap::MemoryOutOfBounds => format!("{text} (a wild pointer, or recursion without end)"),
+        _ => text.to_owned(),
+    }
+}
+
+/// Errors that are neither ours nor traps: what could not be instantiated or handed over. Some have no type to tell
+/// them by, only a text; a test holds each to it.
+fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
+    if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
+        return Fault::new(FaultKind::Trap, format!("the action ended itself with exit code {}", exit.0));
+    }
+    let cause = error.root_cause().to_string();
+    if cause.contains("exceeds memory limits") || cause.contains("exceeds table limits") {
+        let message = ctx.memory.refusal().unwrap_or(cause);
+        return Fault::new(FaultKind::Memory, message);
+    }
+    if cause.contains("fuel allocated for hostcalls") {
+        let limit = bytes(transfer_bytes(ctx.limits.memory_bytes) as u64);
+        let message =
+            format!("handed over more than {limit} at once, more than its memory can hold; raise `limits.memory`");
+        return Fault::new(FaultKind::OutputInvalid, message);
+    }
+    Fault::new(FaultKind::Trap, cause)
+}
+
+/// What a guest may hand over in one call. An honest guest holds it in its memory, where a text's record is about a
+/// third of what it is here; only lists that name the same memory many times come to more.
+pub(super) fn transfer_bytes(memory_bytes: u64) -> usize {
+    usize::try_from(memory_bytes.saturating_mul(3)).unwrap_or(usize::MAX)
+}
+
+/// The frames that mean something to a reader. Those of the adapters that toolchains put around a guest have no names;
+/// where nothing has one, they are better than nothing.
+fn lines(frames: &[FrameInfo]) -> Vec<String> {
+    let named = |info: &&FrameInfo| info.func_name().is_some() || !info.symbols().is_empty();
+    let mut shown: Vec<&FrameInfo> = frames.iter().filter(named).collect();
+    if shown.is_empty() {
+        shown = frames.iter().collect();
+    }
+    shown.into_iter().flat_map(frame).take(FRAMES).collect()
+}
+
+/// One line for each function, inlined ones too: `name (file:line)` or `name (module+0xoffset)`.
+fn frame(frame: &FrameInfo) -> Vec<String> {
+    let module = frame.module().name().unwrap_or("module");
+    let place = frame.module_offset().map_or_else(|| module.to_owned(), |offset| format!("{module}+{offset:#x}"));
+    let own = frame.func_name().map_or_else(|| format!("function {}", frame.func_index()), demangled);
+    if frame.symbols().is_empty() {
+        return vec![format!("{own} ({place})")];
+    }
+    let symbol = |symbol: &wasmtime::FrameSymbol| {
+        let name = symbol.name().map_or_else(|| own.clone(), demangled);
+        match (symbol.file(), symbol.line()) {
+            (Some(file), Some(line)) => format!("{name} ({file}:{line})"),
+            (Some(file), None) => format!("{name} ({file})"),
+            (None, _) => format!("{name} ({place})"),
+        }
+    };
+    frame.symbols().iter().map(symbol).collect()
+}
+
+fn demangled(name: &str) -> String {
+    format!("{:#}", rustc_demangle::demangle(name))
+}

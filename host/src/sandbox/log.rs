@@ -1,0 +1,115 @@
+//! What a guest says to the operator: log lines and standard streams. Passed on as it comes, up to a limit; the last
+//! lines are kept for a fault's report.
+
+use std::collections::VecDeque;
+
+use super::limits::bytes;
+
+/// How many lines a fault shows: enough for a panic's message and what led to it.
+const TAIL_LINES: usize = 20;
+/// How much of one line a fault shows.
+const LINE_BYTES: usize = 4 << 10;
+
+/// How much a line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+/// The log of one attempt.
+#[derive(Debug)]
+pub(super) struct Log {
+    role: String,
+    limit: u64,
+    left: u64,
+    cut: bool,
+    tail: VecDeque<String>,
+}
+
+impl Log {
+    pub(super) fn new(role: &str, limit: u64) -> Self {
+        Self { role: role.to_owned(), limit, left: limit, cut: false, tail: VecDeque::new() }
+    }
+
+    /// Takes a text of one or more lines.
+    pub(super) fn write(&mut self, level: Level, text: &str) {
+        for line in text.trim_end_matches('\n').split('\n') {
+            self.line(level, line);
+        }
+    }
+
+    /// The last lines. They are kept beyond the limit too: what a guest says last is what explains its fault.
+    pub(super) fn tail(&self) -> Vec<String> {
+        let note = self.cut.then(|| self.note());
+        note.into_iter().chain(self.tail.iter().cloned()).collect()
+    }
+
+    fn line(&mut self, level: Level, line: &str) {
+        if self.tail.len() == TAIL_LINES {
+            self.tail.pop_front();
+        }
+        self.tail.push_back(start_of(line, LINE_BYTES).to_owned());
+        if self.cut {
+            return;
+        }
+        // A line counts one byte more than it shows, so that empty ones come to an end too.
+        let cost = line.len() as u64 + 1;
+        let shown = start_of(line, usize::try_from(self.left).unwrap_or(usize::MAX));
+        self.pass_on(level, shown);
+        self.cut = cost > self.left;
+        self.left = self.left.saturating_sub(cost);
+        if self.cut {
+            self.pass_on(Level::Warn, &self.note());
+        }
+    }
+
+    fn note(&self) -> String {
+        let limit = bytes(self.limit);
+        format!("log limit of {limit} reached, the rest is cut; raise `limits.log`")
+    }
+
+    fn pass_on(&self, level: Level, line: &str) {
+        let role = self.role.as_str();
+        match level {
+            Level::Debug => tracing::debug!(target: "guest", role, "{line}"),
+            Level::Info => tracing::info!(target: "guest", role, "{line}"),
+            Level::Warn => tracing::warn!(target: "guest", role, "{line}"),
+            Level::Error => tracing::error!(target: "guest", role, "{line}"),
+        }
+    }
+}
+
+/// At most `limit` bytes of a text, whole characters.
+fn start_of(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_beyond_the_limit_is_cut_and_noted_and_the_last_lines_stay() {
+        let mut log = Log::new("R", 10);
+        log.write(Level::Info, "one\ntwo\n");
+        assert_eq!(log.tail(), ["one", "two"]);
+        log.write(Level::Info, "three");
+        let note = "log limit of 10 bytes reached, the rest is cut; raise `limits.log`";
+        assert_eq!(log.tail(), [note, "one", "two", "three"]);
+        for n in 0..100 {
+            log.write(Level::Info, &format!("line {n}"));
+        }
+        assert_eq!(log.tail().len(), TAIL_LINES + 1);
+        assert_eq!(log.tail().last().unwrap(), "line 99");
+    }
+
+    #[test]
+    fn a_long_line_is_kept_in_part_and_never_split_inside_a_character() {
+        let mut log = Log::new("R", 1 << 20);
+        log.write(Level::Info, &format!("x{}", "ä".repeat(LINE_BYTES)));
+        assert_eq!(log.tail()[0].len(), LINE_BYTES - 1);
+    }
+}

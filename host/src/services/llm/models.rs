@@ -1,0 +1,192 @@
+//! The team's models: whoever answers, every request is checked, bounded and paid for here in the same way.
+//!
+//! How an answer is come by is in `openai` and `scripted`. Budgets and grants are the driver's.
+
+use futures_util::future::join_all;
+use strata_core::json::{Json, JsonError};
+use strata_core::money::Usd;
+use tokio::sync::Semaphore;
+
+use super::config::{self, Config, ConfigError, Price};
+use super::openai::OpenAi;
+use super::scripted::Scripted;
+use super::{Reply, Request};
+use crate::gateway::{HostError, HostErrorKind};
+
+/// How many requests are under way at once, whoever asks: enough to hide the latency of a large fan-out, few enough
+/// not to run into an endpoint's rate limit by ourselves. A request keeps its place while it waits to be retried, so
+/// that a busy endpoint is asked less.
+const PARALLEL: usize = 16;
+
+/// How much of a reply or a body is quoted in an error.
+pub(super) const EXCERPT_CHARS: usize = 300;
+
+/// The language models of a team.
+#[derive(Debug)]
+pub struct Models {
+    model: Option<String>,
+    price: Price,
+    provider: Provider,
+    places: Semaphore,
+}
+
+#[derive(Debug)]
+enum Provider {
+    Scripted(Scripted),
+    OpenAi(OpenAi),
+}
+
+/// A reply and what it cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// The reply.
+    pub reply: Reply,
+    /// What it cost.
+    pub cost: Usd,
+}
+
+/// No reply. It may have cost something all the same: a reply that breaks what was asked of it is paid for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// Why there is none.
+    pub error: HostError,
+    /// What it cost.
+    pub cost: Usd,
+}
+
+impl Models {
+    /// Reads what the provider needs: the file of replies, or the API key from the environment.
+    pub fn new(config: &Config) -> Result<Self, ConfigError> {
+        let provider = match &config.provider {
+            config::Provider::Scripted { replies } => Provider::Scripted(Scripted::load(replies)?),
+            config::Provider::OpenAi(endpoint) => Provider::OpenAi(OpenAi::new(endpoint)?),
+        };
+        Ok(Self {
+            model: config.model.clone(),
+            price: config.price,
+            provider,
+            places: Semaphore::new(PARALLEL),
+        })
+    }
+
+    /// The model of requests that name none.
+    pub fn default_model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// Asks once. Dropping the future gives the request up.
+    pub async fn complete(&self, request: &Request) -> Result<Completed, Failed> {
+        let reply = self.ask(request).await.map_err(|error| Failed {
+            error,
+            cost: Usd::ZERO,
+        })?;
+        let cost = self.price.of(reply.input_tokens, reply.output_tokens);
+        match checked(reply, request) {
+            Ok(reply) => Ok(Completed { reply, cost }),
+            Err(message) => Err(Failed {
+                error: HostError::new(HostErrorKind::Upstream, message),
+                cost,
+            }),
+        }
+    }
+
+    /// Asks several times at once. The results come in the order of the requests.
+    pub async fn complete_many(&self, requests: &[Request]) -> Vec<Result<Completed, Failed>> {
+        join_all(requests.iter().map(|request| self.complete(request))).await
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Reply, HostError> {
+        if request.messages.is_empty() {
+            return Err(invalid(
+                "ask a model: `messages` is empty; give at least one turn",
+            ));
+        }
+        if request.temperature.is_some_and(|t| !t.is_finite()) {
+            return Err(invalid("ask a model: `temperature` is not a finite number"));
+        }
+        let model = request.model.as_deref().or(self.model.as_deref());
+        // The semaphore is never closed, so a place is always got in the end.
+        let _place = self.places.acquire().await;
+        match &self.provider {
+            Provider::Scripted(scripted) => scripted.complete(model, request).await,
+            Provider::OpenAi(endpoint) => {
+                let model = model.ok_or_else(|| {
+                    invalid(
+                        "ask a model: neither the request nor the team names one; write `model = \"…\"` under \
+                         `[llm]`",
+                    )
+                })?;
+                endpoint.complete(model, request).await
+            }
+        }
+    }
+}
+
+pub(super) fn invalid(message: impl Into<String>) -> HostError {
+    HostError::new(HostErrorKind::Invalid, message)
+}
+
+/// Brings a reply into the form that was asked for, or says why it cannot be.
+fn checked(mut reply: Reply, request: &Request) -> Result<Reply, String> {
+    for call in &mut reply.tool_calls {
+        let arguments = Json::parse(&call.arguments).map_err(|e| {
+            format!(
+                "ask model `{}`: it calls the tool `{}` with arguments that are not JSON: {e}",
+                reply.model, call.name
+            )
+        })?;
+        call.arguments = arguments.as_str().to_owned();
+    }
+    if request.output_schema.is_some() && reply.data.is_none() {
+        match Json::parse(unfenced(&reply.text)) {
+            Ok(data) => reply.data = Some(data.as_str().to_owned()),
+            // A model that calls a tool answers later.
+            Err(_) if !reply.tool_calls.is_empty() => {}
+            Err(error) => return Err(not_json(&reply, request, &error)),
+        }
+    }
+    Ok(reply)
+}
+
+fn not_json(reply: &Reply, request: &Request, error: &JsonError) -> String {
+    let cut = request
+        .max_tokens
+        .is_some_and(|max| reply.output_tokens >= max);
+    let hint = if cut {
+        "; it was cut at `max_tokens`"
+    } else {
+        ""
+    };
+    let quoted = excerpt(&reply.text);
+    format!(
+        "ask model `{}`: the reply is {error}: `{quoted}`{hint}",
+        reply.model
+    )
+}
+
+/// Text without the Markdown fence that many models put around JSON.
+pub(super) fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let inner = text.strip_prefix("```").and_then(|t| t.strip_suffix("```"));
+    match inner.and_then(|t| t.split_once('\n')) {
+        Some((_language, body)) => body.trim(),
+        None => text,
+    }
+}
+
+/// The beginning of a text from outside, fit for one line of a terminal.
+pub(super) fn excerpt(text: &str) -> String {
+    let mut start: String = text
+        .trim()
+        .chars()
+        .take(EXCERPT_CHARS)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if text.trim().chars().nth(EXCERPT_CHARS).is_some() {
+        start.push('…');
+    }
+    start
+}
+
+#[cfg(test)]
+mod tests;

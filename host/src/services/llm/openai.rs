@@ -1,0 +1,313 @@
+//! The provider for OpenAI-compatible endpoints: one HTTP request at a time, made again when it failed in passing.
+//!
+//! What is sent and how an answer is read is in `wire`, when and after how long a request is made again in `retry`,
+//! the key in `key`. Streaming is left out: a reply is recorded whole before anything depends on it.
+
+mod key;
+mod retry;
+mod wire;
+
+use std::error::Error;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
+use reqwest::{Client, Response, StatusCode, Url, redirect};
+
+use self::key::Key;
+use self::retry::Retry;
+use super::config::{ConfigError, Endpoint};
+use super::models::excerpt;
+use super::{Reply, Request};
+use crate::gateway::{HostError, HostErrorKind};
+
+/// The largest reply that is read: some forty times what models can write in one go, and small enough to hold
+/// `PARALLEL` of them.
+const REPLY_BYTES: usize = 16 << 20;
+/// How much of a failing endpoint's answer is read: an error message, not the page around it.
+const ERROR_BYTES: usize = 64 << 10;
+/// How long connecting may take. An endpoint that is there accepts within a round trip or two.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// An endpoint, ready to be asked.
+#[derive(Debug)]
+pub(super) struct OpenAi {
+    client: Client,
+    url: Url,
+    /// The endpoint as it appears in messages: without query, where some put keys.
+    shown: String,
+    key: Option<Key>,
+    retries: u32,
+    timeout: Duration,
+    /// The wait before the first retry; tests shorten it.
+    backoff: Duration,
+}
+
+/// A request that failed.
+struct Failure {
+    message: String,
+    retry: Retry,
+}
+
+impl Failure {
+    fn lasting(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            retry: Retry::Never,
+        }
+    }
+}
+
+impl OpenAi {
+    /// Prepares to ask `endpoint`. Reads the key; makes no connection.
+    pub(super) fn new(endpoint: &Endpoint) -> Result<Self, ConfigError> {
+        let url = completions(&endpoint.base_url)?;
+        let shown = shown(&url);
+        let key = endpoint
+            .api_key_env
+            .as_deref()
+            .map(Key::from_env)
+            .transpose()?;
+        let client = client(&url, endpoint.timeout).map_err(|error| ConfigError::Client {
+            url: shown.clone(),
+            reason: chain(&error),
+        })?;
+        Ok(Self {
+            client,
+            url,
+            shown,
+            key,
+            retries: endpoint.retries,
+            timeout: endpoint.timeout,
+            backoff: retry::FIRST,
+        })
+    }
+
+    /// Asks, and asks again as often as the endpoint's `retries` allow.
+    pub(super) async fn complete(
+        &self,
+        model: &str,
+        request: &Request,
+    ) -> Result<Reply, HostError> {
+        let body = wire::body(model, request)?;
+        let mut retries = 0;
+        loop {
+            let failure = match self.attempt(&body).await {
+                Ok(text) => match wire::reply(&text, model, request) {
+                    Ok(reply) => return Ok(reply),
+                    Err(message) => Failure::lasting(message),
+                },
+                Err(failure) => failure,
+            };
+            let message = failure.message;
+            let wait = failure.retry.wait(self.backoff, retries);
+            let Some(wait) = wait.filter(|_| retries < self.retries) else {
+                return Err(self.error(model, &message, retries));
+            };
+            retries += 1;
+            tracing::warn!(
+                model,
+                retry = retries,
+                wait_ms = wait.as_millis() as u64,
+                "{message}"
+            );
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Makes one request and returns the body of the answer.
+    async fn attempt(&self, body: &str) -> Result<String, Failure> {
+        let mut request = self
+            .client
+            .post(self.url.clone())
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(key) = &self.key {
+            request = request.header(AUTHORIZATION, key.bearer());
+        }
+        let sent = request.body(body.to_owned()).send().await;
+        let mut response = sent.map_err(|e| self.broken(e))?;
+        if !response.status().is_success() {
+            return Err(self.refused(&mut response).await);
+        }
+        let text = read(&mut response, REPLY_BYTES)
+            .await
+            .map_err(|e| self.broken(e))?;
+        match text {
+            Body::Whole(text) => Ok(self.hidden(text)),
+            Body::Cut(_) => Err(Failure::lasting(format!(
+                "the reply is larger than {} MiB",
+                REPLY_BYTES >> 20
+            ))),
+        }
+    }
+
+    /// The failure of an endpoint that answered.
+    async fn refused(&self, response: &mut Response) -> Failure {
+        let status = response.status();
+        let retry = retry::after(status, response.headers());
+        // What came before the connection broke is all there is to show.
+        let said = match read(response, ERROR_BYTES).await {
+            Ok(Body::Whole(text) | Body::Cut(text)) => text,
+            Err(error) => chain(&error.without_url()),
+        };
+        let said = excerpt(&self.hidden(said));
+        let hint = self.hint(status);
+        Failure {
+            message: format!("the endpoint answered {status}: `{said}`{hint}"),
+            retry,
+        }
+    }
+
+    fn hint(&self, status: StatusCode) -> String {
+        match (status, &self.key) {
+            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(key)) => {
+                format!("; is the key in `{}` right?", key.variable())
+            }
+            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, None) => {
+                "; name the variable that holds the key under `api_key` in `[llm]`".to_owned()
+            }
+            (StatusCode::NOT_FOUND, _) => "; are `base_url` and `model` right?".to_owned(),
+            _ if status.is_redirection() => {
+                "; redirects are not followed: write the final address as `base_url`".to_owned()
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The failure of a connection.
+    fn broken(&self, error: reqwest::Error) -> Failure {
+        let error = error.without_url();
+        if error.is_timeout() && !error.is_connect() {
+            // The endpoint may still be at work, and its work may be charged: asking again would pay twice.
+            return Failure::lasting(format!(
+                "there was no whole answer within {:?}",
+                self.timeout
+            ));
+        }
+        Failure {
+            message: chain(&error),
+            retry: if error.is_builder() {
+                Retry::Never
+            } else {
+                Retry::Backoff
+            },
+        }
+    }
+
+    /// Endpoints quote keys in their error messages. They go nowhere from here.
+    fn hidden(&self, text: String) -> String {
+        match &self.key {
+            Some(key) => key.hide(text),
+            None => text,
+        }
+    }
+
+    fn error(&self, model: &str, message: &str, retries: u32) -> HostError {
+        let tried = match retries {
+            0 => String::new(),
+            1 => " (after 1 retry)".to_owned(),
+            n => format!(" (after {n} retries)"),
+        };
+        let message = format!("ask model `{model}` at `{}`: {message}{tried}", self.shown);
+        HostError::new(HostErrorKind::Upstream, message)
+    }
+}
+
+/// The address of the completions below a base address. A query stays: some endpoints want a version there.
+fn completions(base_url: &str) -> Result<Url, ConfigError> {
+    let wrong = |url: &str, reason: &str| ConfigError::BaseUrl {
+        url: url.to_owned(),
+        reason: reason.to_owned(),
+    };
+    let mut url = Url::parse(base_url).map_err(|e| {
+        wrong(
+            base_url,
+            &format!("{e}; write it like `https://api.example.com/v1`"),
+        )
+    })?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong(
+            &shown(&url),
+            "it holds credentials; put the key into a variable and name it under `api_key`",
+        ));
+    }
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(wrong(
+            base_url,
+            "it is no HTTP address; begin it with `https://` or `http://`",
+        ));
+    }
+    url.set_fragment(None);
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.pop_if_empty().extend(["chat", "completions"]);
+    }
+    Ok(url)
+}
+
+fn shown(url: &Url) -> String {
+    let port = url.port().map(|p| format!(":{p}")).unwrap_or_default();
+    format!(
+        "{}://{}{port}{}",
+        url.scheme(),
+        url.host_str().unwrap_or_default(),
+        url.path()
+    )
+}
+
+fn client(url: &Url, timeout: Duration) -> Result<Client, reqwest::Error> {
+    // Refused when there is a provider already, which is then as good: TLS is set up once for the process.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = Client::builder()
+        .user_agent(concat!("strata-host/", env!("CARGO_PKG_VERSION")))
+        .timeout(timeout)
+        .connect_timeout(CONNECT.min(timeout))
+        .redirect(redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false);
+    if url.scheme() == "http" {
+        // Without TLS no roots are needed: a machine that has none can still ask a local endpoint.
+        builder = builder.tls_certs_only([]);
+    }
+    if is_loopback(url) {
+        // The operator's proxy leads away from this machine.
+        builder = builder.no_proxy();
+    }
+    builder.build()
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|a| a.is_loopback())
+}
+
+enum Body {
+    Whole(String),
+    /// It went beyond the limit; what lies before it.
+    Cut(String),
+}
+
+async fn read(response: &mut Response, limit: usize) -> Result<Body, reqwest::Error> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        let room = limit - bytes.len();
+        bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if chunk.len() > room {
+            return Ok(Body::Cut(String::from_utf8_lossy(&bytes).into_owned()));
+        }
+    }
+    Ok(Body::Whole(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// An error with its causes, which the HTTP library keeps apart.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,138 @@
+//! When a request is made again, and after how long.
+//!
+//! The waits double without jitter, so that a run can be told from its log. No clock is read: a `Retry-After` date is
+//! taken relative to the answer's own `Date`.
+
+use std::time::Duration;
+
+use jiff::fmt::rfc2822::DateTimeParser;
+use reqwest::StatusCode;
+use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+
+/// The wait before the first retry.
+pub(super) const FIRST: Duration = Duration::from_millis(500);
+/// The longest wait we choose ourselves.
+const LONGEST: Duration = Duration::from_secs(30);
+/// The longest wait an endpoint can ask for. An action that waits longer would run into its own timeout.
+const LONGEST_ASKED: Duration = Duration::from_secs(60);
+
+/// Whether a failed request is made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Retry {
+    /// Asking again would fail again, or be paid twice.
+    Never,
+    /// After a wait that doubles each time.
+    Backoff,
+    /// After the wait that the endpoint asked for.
+    After(Duration),
+}
+
+impl Retry {
+    /// How long to wait after `retries` retries, where `first` is the first wait.
+    pub(super) fn wait(self, first: Duration, retries: u32) -> Option<Duration> {
+        match self {
+            Self::Never => None,
+            Self::Backoff => Some(
+                first
+                    .saturating_mul(2_u32.saturating_pow(retries))
+                    .min(LONGEST),
+            ),
+            Self::After(wait) => Some(wait.min(LONGEST_ASKED)),
+        }
+    }
+}
+
+/// What an answer with this status and these headers means for the next try.
+pub(super) fn after(status: StatusCode, headers: &HeaderMap) -> Retry {
+    let passing = matches!(
+        status,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS
+    );
+    if !passing && !status.is_server_error() {
+        return Retry::Never;
+    }
+    asked(headers).map_or(Retry::Backoff, Retry::After)
+}
+
+fn asked(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name| headers.get(name)?.to_str().ok();
+    let asked = text(RETRY_AFTER)?.trim();
+    if let Ok(seconds) = asked.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let parser = DateTimeParser::new();
+    let then = parser.parse_timestamp(asked).ok()?;
+    let now = parser.parse_timestamp(text(DATE)?).ok()?;
+    // A date that has passed asks for no wait.
+    Some(Duration::try_from(then.duration_since(now)).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_pass_is_tried_again() {
+        let check = |status: u16, expected: Retry| {
+            let status = StatusCode::from_u16(status).expect("a status");
+            assert_eq!(after(status, &HeaderMap::new()), expected, "{status}");
+        };
+        for status in [408, 409, 429, 500, 502, 503, 504, 529] {
+            check(status, Retry::Backoff);
+        }
+        for status in [301, 307, 400, 401, 403, 404, 413, 422] {
+            check(status, Retry::Never);
+        }
+    }
+
+    #[test]
+    fn the_endpoint_names_the_wait_in_seconds_or_as_a_date() {
+        let check = |asked: &str, date: Option<&str>, expected: Retry| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, asked.parse().expect("a header value"));
+            if let Some(date) = date {
+                headers.insert(DATE, date.parse().expect("a header value"));
+            }
+            assert_eq!(
+                after(StatusCode::TOO_MANY_REQUESTS, &headers),
+                expected,
+                "{asked}"
+            );
+        };
+        let noon = Some("Sun, 06 Nov 1994 12:00:00 GMT");
+        check("7", None, Retry::After(Duration::from_secs(7)));
+        check(" 0 ", None, Retry::After(Duration::ZERO));
+        check(
+            "Sun, 06 Nov 1994 12:00:20 GMT",
+            noon,
+            Retry::After(Duration::from_secs(20)),
+        );
+        check(
+            "Sun, 06 Nov 1994 11:00:00 GMT",
+            noon,
+            Retry::After(Duration::ZERO),
+        );
+        check("Sun, 06 Nov 1994 12:00:20 GMT", None, Retry::Backoff);
+        check("soon", noon, Retry::Backoff);
+        check("-1", noon, Retry::Backoff);
+    }
+
+    #[test]
+    fn waits_double_up_to_a_limit() {
+        let check = |retry: Retry, retries: u32, expected_ms: Option<u64>| {
+            assert_eq!(
+                retry.wait(FIRST, retries),
+                expected_ms.map(Duration::from_millis),
+                "{retry:?} {retries}"
+            );
+        };
+        check(Retry::Never, 0, None);
+        check(Retry::Backoff, 0, Some(500));
+        check(Retry::Backoff, 1, Some(1000));
+        check(Retry::Backoff, 5, Some(16_000));
+        check(Retry::Backoff, 6, Some(30_000));
+        check(Retry::Backoff, u32::MAX, Some(30_000));
+        check(Retry::After(Duration::from_secs(2)), 3, Some(2000));
+        check(Retry::After(Duration::from_secs(86_400)), 0, Some(60_000));
+    }
+}

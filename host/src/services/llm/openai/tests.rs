@@ -1,0 +1,329 @@
+//! The provider against an endpoint on loopback.
+
+pub mod server;
+
+use std::time::Duration;
+
+use self::server::{Play, Server, text};
+use super::*;
+use crate::services::llm::config::Endpoint;
+use crate::services::llm::{Speaker, Turn};
+
+/// A variable that is set wherever tests run, since a test cannot set one safely. It plays the key.
+const KEY: &str = "PATH";
+
+fn request() -> Request {
+    Request {
+        model: None,
+        messages: vec![Turn {
+            speaker: Speaker::User,
+            content: "hello".to_owned(),
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+        }],
+        tools: Vec::new(),
+        output_schema: None,
+        temperature: None,
+        max_tokens: None,
+        stop: Vec::new(),
+        seed: None,
+    }
+}
+
+fn failing(status: &'static str, headers: &'static str) -> Play {
+    Play::Answer(status, headers, "broken".to_owned())
+}
+
+async fn ask(endpoint: &Endpoint) -> Result<Reply, HostError> {
+    let mut provider = OpenAi::new(endpoint).expect("a usable endpoint");
+    provider.backoff = Duration::from_millis(1);
+    provider.complete("m", &request()).await
+}
+
+/// Plays, asks with `retries`, and compares the text or a part of the error, and the number of requests made.
+async fn check(plays: &[Play], retries: u32, expected: Result<&str, &str>, requests: usize) {
+    let server = Server::new(plays);
+    let endpoint = Endpoint {
+        retries,
+        ..server.endpoint()
+    };
+    match (ask(&endpoint).await, expected) {
+        (Ok(reply), Ok(text)) => assert_eq!(reply.text, text),
+        (Err(error), Err(part)) => {
+            assert_eq!(error.kind, HostErrorKind::Upstream);
+            assert!(error.message.contains(part), "{}", error.message);
+        }
+        (found, _) => panic!("{found:?} instead of {expected:?}"),
+    }
+    assert_eq!(server.seen().len(), requests);
+}
+
+#[tokio::test]
+async fn a_failure_in_passing_is_retried_as_often_as_allowed() {
+    let broken = failing("500 Internal Server Error", "");
+    check(&[broken.clone(), text("fine")], 1, Ok("fine"), 2).await;
+    check(
+        &[broken.clone(), text("fine")],
+        0,
+        Err("answered 500 Internal Server Error: `broken`"),
+        1,
+    )
+    .await;
+    check(
+        std::slice::from_ref(&broken),
+        2,
+        Err("(after 2 retries)"),
+        3,
+    )
+    .await;
+    check(&[Play::Slam, text("fine")], 1, Ok("fine"), 2).await;
+    check(
+        &[Play::Slam, text("fine")],
+        0,
+        Err("error sending request"),
+        1,
+    )
+    .await;
+    for status in [
+        "408 Request Timeout",
+        "409 Conflict",
+        "429 Too Many Requests",
+    ] {
+        check(&[failing(status, ""), text("fine")], 1, Ok("fine"), 2).await;
+    }
+}
+
+#[tokio::test]
+async fn a_lasting_failure_is_never_retried() {
+    check(
+        &[failing("400 Bad Request", "")],
+        3,
+        Err("400 Bad Request: `broken`"),
+        1,
+    )
+    .await;
+    check(
+        &[failing("401 Unauthorized", "")],
+        3,
+        Err("under `api_key`"),
+        1,
+    )
+    .await;
+    check(&[failing("404 Not Found", "")], 3, Err("`base_url`"), 1).await;
+    check(
+        &[Play::Answer("200 OK", "", "<html>".to_owned())],
+        3,
+        Err("is not JSON"),
+        1,
+    )
+    .await;
+    check(
+        &[Play::Answer("200 OK", "", "{}".to_owned())],
+        3,
+        Err("holds no reply: `{}`"),
+        1,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    let moved = failing("307 Temporary Redirect", "location: /elsewhere\r\n");
+    check(
+        &[moved, text("fine")],
+        3,
+        Err("redirects are not followed"),
+        1,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_endpoint_decides_when_it_is_asked_again() {
+    let server = Server::new([
+        failing("429 Too Many Requests", "retry-after: 0\r\n"),
+        text("fine"),
+    ]);
+    let endpoint = Endpoint {
+        retries: 1,
+        ..server.endpoint()
+    };
+    let mut provider = OpenAi::new(&endpoint).expect("a usable endpoint");
+    // The test would wait for this long if the header were not heeded.
+    provider.backoff = Duration::from_secs(3600);
+    let reply = provider.complete("m", &request()).await;
+    assert_eq!(reply.map(|r| r.text), Ok("fine".to_owned()));
+}
+
+#[tokio::test]
+async fn a_reply_that_does_not_end_is_cut_by_the_timeout_and_not_paid_twice() {
+    let server = Server::new([Play::Drip]);
+    let endpoint = Endpoint {
+        retries: 3,
+        timeout: Duration::from_millis(300),
+        ..server.endpoint()
+    };
+    let error = ask(&endpoint).await.expect_err("no end of the reply");
+    assert!(
+        error.message.contains("no whole answer within 300ms"),
+        "{}",
+        error.message
+    );
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_reply_without_end_is_bounded() {
+    check(&[Play::Flood], 3, Err("larger than 16 MiB"), 1).await;
+}
+
+#[tokio::test]
+async fn an_error_is_quoted_at_its_beginning_and_on_one_line() {
+    let long = format!("one\n\u{1b}[2Jtwo {}", "x".repeat(100_000));
+    let server = Server::new([Play::Answer("400 Bad Request", "", long)]);
+    let error = ask(&server.endpoint()).await.expect_err("a bad request");
+    assert!(
+        error.message.contains("`one  [2Jtwo xxx"),
+        "{}",
+        error.message
+    );
+    assert!(error.message.len() < 500, "{}", error.message.len());
+}
+
+#[tokio::test]
+async fn the_key_is_sent_and_shown_nowhere() {
+    let key = std::env::var(KEY).expect("a variable that is set everywhere");
+    for status in ["200 OK", "401 Unauthorized"] {
+        let said = serde_json::json!({ "error": format!("{key} is wrong") }).to_string();
+        let server = Server::new([Play::Answer(status, "", said)]);
+        let endpoint = Endpoint {
+            api_key_env: Some(KEY.to_owned()),
+            ..server.endpoint()
+        };
+        let provider = OpenAi::new(&endpoint).expect("a usable endpoint");
+        let error = provider
+            .complete("m", &request())
+            .await
+            .expect_err("no reply");
+        assert!(
+            error.message.contains("[api key] is wrong"),
+            "{}",
+            error.message
+        );
+        assert!(!error.message.contains(&key));
+        assert!(!format!("{provider:?}").contains(&key));
+        let head = &server.seen()[0].head;
+        assert!(
+            head.contains(&format!("authorization: bearer {}\r\n", key.to_lowercase())),
+            "{head}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_not_there_is_an_upstream_error() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
+    let port = listener.local_addr().expect("an address").port();
+    drop(listener);
+    let endpoint = Endpoint {
+        base_url: format!("http://127.0.0.1:{port}"),
+        api_key_env: None,
+        retries: 1,
+        timeout: Endpoint::TIMEOUT,
+    };
+    let error = ask(&endpoint).await.expect_err("nobody there");
+    assert_eq!(error.kind, HostErrorKind::Upstream);
+    for part in [
+        &format!("at `http://127.0.0.1:{port}/chat/completions`"),
+        "refused",
+        "(after 1 retry)",
+    ] {
+        assert!(error.message.contains(part), "{}", error.message);
+    }
+}
+
+#[tokio::test]
+async fn the_path_of_the_base_address_is_kept() {
+    let server = Server::new([text("fine")]);
+    ask(&server.endpoint()).await.expect("a reply");
+    let seen = &server.seen()[0];
+    assert!(
+        seen.head
+            .starts_with("post /v1/chat/completions http/1.1\r\n"),
+        "{}",
+        seen.head
+    );
+    assert!(!seen.head.contains("authorization"));
+    assert_eq!(
+        seen.body,
+        r#"{"messages":[{"content":"hello","role":"user"}],"model":"m"}"#
+    );
+}
+
+#[test]
+fn base_addresses_lead_to_completions_or_are_refused() {
+    let check = |base: &str, expected: Result<&str, &str>| match (completions(base), expected) {
+        (Ok(url), Ok(expected)) => assert_eq!(url.as_str(), expected),
+        (Err(error), Err(part)) => {
+            let text = error.to_string();
+            assert!(text.contains(part), "{text}");
+            assert!(!text.contains("s3cret"), "{text}");
+        }
+        (found, _) => panic!("{base}: {found:?} instead of {expected:?}"),
+    };
+    check(
+        "https://a.example/v1",
+        Ok("https://a.example/v1/chat/completions"),
+    );
+    check(
+        "https://a.example/v1/",
+        Ok("https://a.example/v1/chat/completions"),
+    );
+    check(
+        "http://[::1]:8080",
+        Ok("http://[::1]:8080/chat/completions"),
+    );
+    check(
+        "https://a.example/v1?v=2#x",
+        Ok("https://a.example/v1/chat/completions?v=2"),
+    );
+    check("a.example/v1", Err("write it like"));
+    check("", Err("write it like"));
+    check("ftp://a.example", Err("no HTTP address"));
+    check("data:x", Err("no HTTP address"));
+    check(
+        "https://me:s3cret@a.example",
+        Err("`https://a.example/` as the llm's base_url: it holds credentials"),
+    );
+}
+
+#[test]
+fn addresses_of_this_machine_are_told_apart() {
+    let check = |url: &str, expected: bool| {
+        assert_eq!(
+            is_loopback(&Url::parse(url).expect("an address")),
+            expected,
+            "{url}"
+        );
+    };
+    check("http://localhost:1/v1", true);
+    check("http://127.0.0.2", true);
+    check("http://[::1]:1", true);
+    check("https://127.example.com", false);
+    check("http://10.0.0.1", false);
+}
+
+#[test]
+fn an_encrypted_endpoint_can_be_prepared_without_a_connection() {
+    let endpoint = Endpoint {
+        base_url: "https://a.example".to_owned(),
+        api_key_env: None,
+        retries: 0,
+        timeout: Endpoint::TIMEOUT,
+    };
+    match OpenAi::new(&endpoint) {
+        Ok(_) => {}
+        // On a machine without root certificates this is what the operator is told.
+        Err(error) => assert!(error.to_string().contains("certificates"), "{error}"),
+    }
+}

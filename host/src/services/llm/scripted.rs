@@ -1,0 +1,186 @@
+//! The scripted provider: answers from a file, for trying teams without a model and for tests.
+//!
+//! The file is read and checked in `file`. How often a reply was served is remembered in this process only: a resumed
+//! run starts counting anew.
+
+mod file;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use regex::Regex;
+
+pub use self::file::ReplyFileError;
+use super::models::excerpt;
+use super::{Reply, Request, Speaker, ToolCall};
+use crate::gateway::{HostError, HostErrorKind};
+
+/// The model that is said to answer where nobody names one.
+const MODEL: &str = "scripted";
+/// How many characters make a token, roughly, in English text.
+const CHARS_PER_TOKEN: usize = 4;
+
+/// Replies from a file.
+#[derive(Debug)]
+pub(super) struct Scripted {
+    file: PathBuf,
+    entries: Vec<Entry>,
+}
+
+/// A reply of the file.
+#[derive(Debug)]
+struct Entry {
+    /// What the last user message must look like; none takes any.
+    pattern: Option<Regex>,
+    /// What is answered.
+    answer: Answer,
+    /// How long the answer takes.
+    delay: Duration,
+    /// How often it may serve; none for no limit.
+    times: Option<u32>,
+    served: AtomicU32,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Reply(Words),
+    /// A failing upstream.
+    Failure {
+        status: u16,
+        body: String,
+    },
+}
+
+#[derive(Debug)]
+struct Words {
+    text: String,
+    data: Option<String>,
+    tool_calls: Vec<Call>,
+    /// Tokens; none for an estimate.
+    input: Option<u32>,
+    output: Option<u32>,
+}
+
+#[derive(Debug)]
+struct Call {
+    id: Option<String>,
+    name: String,
+    arguments: String,
+}
+
+impl Scripted {
+    /// Reads a file of replies.
+    pub(super) fn load(path: &Path) -> Result<Self, ReplyFileError> {
+        Ok(Self {
+            file: path.to_owned(),
+            entries: file::load(path)?,
+        })
+    }
+
+    /// The first reply that matches the last user message and is not used up.
+    pub(super) async fn complete(
+        &self,
+        model: Option<&str>,
+        request: &Request,
+    ) -> Result<Reply, HostError> {
+        let asked = last_user_message(request);
+        let entry = self.choose(asked)?;
+        if !entry.delay.is_zero() {
+            tokio::time::sleep(entry.delay).await;
+        }
+        match &entry.answer {
+            Answer::Reply(words) => Ok(words.reply(model.unwrap_or(MODEL), request)),
+            Answer::Failure { status, body } => Err(upstream(format!(
+                "ask the scripted model: `{}` plays an endpoint that answers {status}: `{}`",
+                self.file.display(),
+                excerpt(body)
+            ))),
+        }
+    }
+
+    fn choose(&self, asked: &str) -> Result<&Entry, HostError> {
+        let mut exhausted = false;
+        for entry in self.entries.iter().filter(|e| e.matches(asked)) {
+            if entry.take() {
+                return Ok(entry);
+            }
+            exhausted = true;
+        }
+        let (why, hint) = if exhausted {
+            (
+                "every reply that matches has served its `times`",
+                "raise `times`",
+            )
+        } else {
+            ("no `match` fits", "add a `[[reply]]`")
+        };
+        Err(upstream(format!(
+            "find a scripted reply to `{}`: {why}; {hint} in `{}`",
+            excerpt(asked),
+            self.file.display()
+        )))
+    }
+}
+
+impl Entry {
+    fn matches(&self, asked: &str) -> bool {
+        self.pattern.as_ref().is_none_or(|p| p.is_match(asked))
+    }
+
+    /// Takes one serving, if one is left.
+    fn take(&self) -> bool {
+        let Some(times) = self.times else { return true };
+        self.served
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+                (n < times).then_some(n + 1)
+            })
+            .is_ok()
+    }
+}
+
+impl Words {
+    fn reply(&self, model: &str, request: &Request) -> Reply {
+        let asked = || request.messages.iter().map(|t| t.content.as_str());
+        let calls = self.tool_calls.iter().enumerate();
+        Reply {
+            text: self.text.clone(),
+            data: self.data.clone(),
+            tool_calls: calls.map(|(i, call)| call.called(request, i)).collect(),
+            model: model.to_owned(),
+            input_tokens: self.input.unwrap_or_else(|| estimate(asked())),
+            output_tokens: self
+                .output
+                .unwrap_or_else(|| estimate([self.text.as_str()])),
+        }
+    }
+}
+
+impl Call {
+    fn called(&self, request: &Request, index: usize) -> ToolCall {
+        let id = self.id.clone();
+        ToolCall {
+            id: id.unwrap_or_else(|| request.tool_call_id(index)),
+            name: self.name.clone(),
+            arguments: self.arguments.clone(),
+        }
+    }
+}
+
+fn last_user_message(request: &Request) -> &str {
+    let users = request.messages.iter().rev();
+    let mut users = users.filter(|t| t.speaker == Speaker::User);
+    users.next().map_or("", |turn| turn.content.as_str())
+}
+
+fn estimate<'a>(texts: impl IntoIterator<Item = &'a str>) -> u32 {
+    let chars: usize = texts.into_iter().map(|t| t.chars().count()).sum();
+    u32::try_from(chars.div_ceil(CHARS_PER_TOKEN)).unwrap_or(u32::MAX)
+}
+
+fn upstream(message: String) -> HostError {
+    HostError::new(HostErrorKind::Upstream, message)
+}
+
+#[cfg(test)]
+mod tests;

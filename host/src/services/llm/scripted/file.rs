@@ -1,0 +1,322 @@
+//! The file of scripted replies: its form, and errors in it that show their place.
+//!
+//! Choosing among the replies is not here.
+
+use std::io::Read;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use regex::Regex;
+use serde::Deserialize;
+use strata_core::json::Json;
+use toml::Spanned;
+
+use super::{Answer, Call, Entry, Words};
+
+/// The largest file that is read. Replies are written by hand or cut from recordings; more is a wrong path.
+const MAX_BYTES: u64 = 16 << 20;
+/// From here on a `status` is a failure.
+const FAILURE: u16 = 400;
+/// How alike a misspelt key must be to a known one to be taken for it.
+const ALIKE: f64 = 0.7;
+
+const KEYS: [&str; 12] = [
+    "reply",
+    "match",
+    "text",
+    "data",
+    "tool_calls",
+    "input",
+    "output",
+    "times",
+    "status",
+    "delay",
+    "arguments",
+    "name",
+];
+
+/// What is wrong with a file of replies.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplyFileError {
+    /// It cannot be read.
+    #[error("read the scripted replies in `{}`: {reason}; is `replies` under `[llm]` right?", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// It says something that makes no sense.
+    #[error("{rendered}")]
+    Invalid {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The column in characters, from 1.
+        column: usize,
+        /// What is wrong, and a hint.
+        message: String,
+        /// All of it, with the offending text, as a compiler shows it.
+        rendered: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    #[serde(default)]
+    reply: Vec<Spanned<RawReply>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawReply {
+    #[serde(rename = "match")]
+    pattern: Option<Spanned<String>>,
+    text: Option<String>,
+    data: Option<Spanned<toml::Value>>,
+    #[serde(default)]
+    tool_calls: Vec<RawCall>,
+    input: Option<u32>,
+    output: Option<u32>,
+    times: Option<std::num::NonZeroU32>,
+    status: Option<Spanned<u16>>,
+    delay: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCall {
+    id: Option<String>,
+    name: String,
+    arguments: Option<Spanned<toml::Value>>,
+}
+
+/// A mistake and its place in the text.
+struct Mistake {
+    span: Range<usize>,
+    message: String,
+    hint: String,
+}
+
+impl Mistake {
+    fn new(span: Range<usize>, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            span,
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+}
+
+/// Reads and checks a file.
+pub(super) fn load(path: &Path) -> Result<Vec<Entry>, ReplyFileError> {
+    let source = read(path).map_err(|reason| ReplyFileError::Unreadable {
+        file: path.to_owned(),
+        reason,
+    })?;
+    parse(&source).map_err(|mistake| render(path, &source, mistake))
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
+    let mut source = String::new();
+    let mut bounded = file.take(MAX_BYTES + 1);
+    bounded
+        .read_to_string(&mut source)
+        .map_err(|e| e.to_string())?;
+    if source.len() as u64 > MAX_BYTES {
+        return Err(format!("it is larger than {} MiB", MAX_BYTES >> 20));
+    }
+    Ok(source)
+}
+
+fn parse(source: &str) -> Result<Vec<Entry>, Mistake> {
+    let raw: RawFile = toml::from_str(source).map_err(|error| {
+        let span = error.span().unwrap_or(0..0);
+        let hint = misspelt(source.get(span.clone()).unwrap_or_default());
+        Mistake::new(span, error.message(), hint)
+    })?;
+    if raw.reply.is_empty() {
+        return Err(Mistake::new(
+            0..0,
+            "the file holds no replies",
+            "add a `[[reply]]` with a `text`",
+        ));
+    }
+    raw.reply.into_iter().map(entry).collect()
+}
+
+fn misspelt(key: &str) -> String {
+    let likeness = |known: &&&str| strsim::jaro_winkler(known, key);
+    let closest = KEYS
+        .iter()
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match closest {
+        Some(known) if likeness(&known) >= ALIKE && *known != key => {
+            format!("did you mean `{known}`?")
+        }
+        _ => String::new(),
+    }
+}
+
+fn entry(raw: Spanned<RawReply>) -> Result<Entry, Mistake> {
+    let span = raw.span();
+    let raw = raw.into_inner();
+    Ok(Entry {
+        pattern: raw.pattern.as_ref().map(pattern).transpose()?,
+        delay: raw.delay.as_ref().map_or(Ok(Duration::ZERO), delay)?,
+        times: raw.times.map(Into::into),
+        served: AtomicU32::new(0),
+        answer: answer(raw, span)?,
+    })
+}
+
+fn answer(raw: RawReply, span: Range<usize>) -> Result<Answer, Mistake> {
+    if let Some(status) = &raw.status {
+        let code = *status.get_ref();
+        if !(100..600).contains(&code) {
+            let message = format!("`{code}` is not an HTTP status");
+            return Err(Mistake::new(
+                status.span(),
+                message,
+                "it lies between 100 and 599",
+            ));
+        }
+        if code >= FAILURE {
+            let body = raw.text.unwrap_or_default();
+            return Ok(Answer::Failure { status: code, body });
+        }
+    }
+    if raw.text.is_none() && raw.data.is_none() && raw.tool_calls.is_empty() {
+        return Err(Mistake::new(
+            span,
+            "the reply says nothing",
+            "give it a `text`, `data`, `tool_calls`, or a `status` of 400 or more",
+        ));
+    }
+    let data = raw.data.as_ref().map(json).transpose()?;
+    let text = raw.text.or_else(|| data.clone());
+    let calls = raw.tool_calls.into_iter().map(call);
+    Ok(Answer::Reply(Words {
+        text: text.unwrap_or_default(),
+        data,
+        tool_calls: calls.collect::<Result<_, _>>()?,
+        input: raw.input,
+        output: raw.output,
+    }))
+}
+
+fn pattern(raw: &Spanned<String>) -> Result<Regex, Mistake> {
+    Regex::new(raw.get_ref()).map_err(|error| {
+        let text = error.to_string();
+        // The library draws a picture of its own above its last line, which says what is wrong.
+        let why = text
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .trim_start_matches("error: ");
+        Mistake::new(
+            raw.span(),
+            format!("`match` is not a regular expression: {why}"),
+            "put a backslash before characters that stand for themselves",
+        )
+    })
+}
+
+fn delay(raw: &Spanned<String>) -> Result<Duration, Mistake> {
+    let signed = raw.get_ref().parse::<jiff::SignedDuration>().ok();
+    signed
+        .and_then(|d| Duration::try_from(d).ok())
+        .ok_or_else(|| {
+            let message = format!("`{}` is not a duration", raw.get_ref());
+            Mistake::new(raw.span(), message, "write it like `500ms` or `2s`")
+        })
+}
+
+fn call(raw: RawCall) -> Result<Call, Mistake> {
+    let arguments = match &raw.arguments {
+        None => "{}".to_owned(),
+        // As in the protocol that models speak, where arguments are text.
+        Some(spanned) if spanned.get_ref().is_str() => {
+            let text = spanned.get_ref().as_str().unwrap_or_default();
+            let checked = Json::parse(text).map_err(|e| {
+                Mistake::new(
+                    spanned.span(),
+                    format!("`arguments` are {e}"),
+                    "write them as a table",
+                )
+            })?;
+            checked.as_str().to_owned()
+        }
+        Some(spanned) => json(spanned)?,
+    };
+    Ok(Call {
+        id: raw.id,
+        name: raw.name,
+        arguments,
+    })
+}
+
+fn json(raw: &Spanned<toml::Value>) -> Result<String, Mistake> {
+    value(raw.get_ref()).map(|v| v.to_string()).ok_or_else(|| {
+        Mistake::new(
+            raw.span(),
+            "`inf` and `nan` have no form in JSON",
+            "write a finite number or a text",
+        )
+    })
+}
+
+/// JSON for TOML; none for numbers that JSON does not know. Dates become texts.
+fn value(raw: &toml::Value) -> Option<serde_json::Value> {
+    use serde_json::Value;
+    Some(match raw {
+        toml::Value::String(text) => Value::from(text.as_str()),
+        toml::Value::Integer(number) => Value::from(*number),
+        toml::Value::Float(number) => Value::Number(serde_json::Number::from_f64(*number)?),
+        toml::Value::Boolean(truth) => Value::from(*truth),
+        toml::Value::Datetime(date) => Value::from(date.to_string()),
+        toml::Value::Array(items) => Value::Array(items.iter().map(value).collect::<Option<_>>()?),
+        toml::Value::Table(table) => {
+            let pairs = table.iter().map(|(k, v)| Some((k.clone(), value(v)?)));
+            Value::Object(pairs.collect::<Option<_>>()?)
+        }
+    })
+}
+
+fn render(path: &Path, source: &str, mistake: Mistake) -> ReplyFileError {
+    let Mistake {
+        span,
+        message,
+        hint,
+    } = mistake;
+    let before = source.get(..span.start).unwrap_or_default();
+    let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+    // A mistake of a whole table is shown at its first line.
+    let line_end = source
+        .get(span.start..)
+        .unwrap_or_default()
+        .find('\n')
+        .map_or(source.len(), |i| span.start + i);
+    let marked = span.start..span.end.min(line_end);
+    let shown = path.display().to_string();
+    let annotation = AnnotationKind::Primary.span(marked).label(&hint);
+    let snippet = Snippet::source(source).path(&shown).annotation(annotation);
+    let report = [Level::ERROR.primary_title(&message).element(snippet)];
+    ReplyFileError::Invalid {
+        file: path.to_owned(),
+        line: before.matches('\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+        rendered: Renderer::plain().render(&report),
+        message: if hint.is_empty() {
+            message
+        } else {
+            format!("{message}; {hint}")
+        },
+    }
+}

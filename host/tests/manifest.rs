@@ -1,0 +1,277 @@
+//! Team files, good and bad, against what is made of them.
+//!
+//! Each file in `manifest/bad` is shown as in the `.stderr` file beside it; with `BLESS=1` those files are written anew.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use strata_core::id::{ActionId, Part, RoleId, Slot};
+use strata_core::money::Usd;
+use strata_core::team::{OnFault, React, Reducer, Retry, Thinker};
+use strata_host::manifest::llm::{OpenAi, Price};
+use strata_host::manifest::{Definition, Diagnostics, Durability, LlmConfig, Paint, RunConfig};
+use strata_host::plugin::{Access, DirGrant, Limits};
+
+#[path = "manifest/operator.rs"]
+mod operator;
+#[path = "manifest/properties.rs"]
+mod properties;
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/manifest")
+        .join(name)
+}
+
+fn files(name: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder(name)).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> = paths
+        .filter(|p| p.extension() == Some("toml".as_ref()))
+        .collect();
+    paths.retain(|path| !path.ends_with("replies.toml"));
+    paths.sort();
+    assert!(!paths.is_empty());
+    paths
+}
+
+fn parse(file: &Path) -> Result<Definition, Diagnostics> {
+    let text = fs::read_to_string(file).unwrap();
+    let name = file.file_name().unwrap().to_str().unwrap();
+    Definition::parse(&text, name, file.parent().unwrap())
+}
+
+fn good(name: &str) -> Definition {
+    parse(&folder("good").join(name)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn action(role: u16, action: u16) -> Slot {
+    Slot {
+        role: RoleId(role),
+        part: Part::Action(ActionId(action)),
+    }
+}
+
+fn think(role: u16) -> Slot {
+    Slot {
+        role: RoleId(role),
+        part: Part::Think,
+    }
+}
+
+#[test]
+fn bad_files_are_explained() {
+    let bless = std::env::var_os("BLESS").is_some();
+    let here = folder("bad").display().to_string();
+    let mut different = Vec::new();
+    for file in files("bad") {
+        let error = parse(&file).expect_err(&format!("{} is accepted", file.display()));
+        let found = format!("{error}\n").replace(&here, "[HERE]");
+        let golden = file.with_extension("stderr");
+        if bless {
+            fs::write(&golden, &found).unwrap();
+        } else if fs::read_to_string(&golden).unwrap_or_default() != found {
+            different.push(format!("--- {}\n{found}", file.display()));
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[test]
+fn good_files_are_read() {
+    for file in files("good") {
+        if let Err(error) = parse(&file) {
+            panic!("{error}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_written_has_its_default() {
+    let team = good("smallest.toml");
+    assert_eq!(team.run, RunConfig::default());
+    assert_eq!((&team.idea, &team.llm), (&None, &None));
+    let policy = &team.team.policy;
+    assert_eq!(policy.on_fault, OnFault::Stop);
+    assert_eq!((policy.max_steps, policy.max_parallel), (None, 8));
+    assert_eq!(policy.budget, None);
+    let role = &team.team.roles[0];
+    assert_eq!(role.react, React::ByOrder);
+    let retry = Retry {
+        retries: 0,
+        backoff_ms: 500,
+    };
+    assert_eq!(role.actions[0].retry, retry);
+    let plugin = &team.plugins[&action(0, 0)];
+    assert_eq!(plugin.component, folder("good").join("p.wasm"));
+    assert_eq!(plugin.config.as_str(), "null");
+    assert_eq!(plugin.limits, Limits::default());
+    assert_eq!(plugin.grants, Default::default());
+}
+
+#[test]
+fn what_is_written_is_kept() {
+    let whole = good("whole.toml");
+    assert_eq!(whole.idea.as_deref(), Some("write a snake game"));
+    let run = RunConfig {
+        durability: Durability::Process,
+        checkpoints_kept: Some(3),
+    };
+    assert_eq!(whole.run, run);
+    let llm = LlmConfig::OpenAi(OpenAi {
+        base_url: "http://127.0.0.1:8080/v1".into(),
+        model: "m".into(),
+        api_key_env: Some("PROBE_KEY".into()),
+        retries: 0,
+        timeout: Duration::from_secs(30),
+        price: Price {
+            input: Usd::from_dollars(0.15),
+            output: Usd::from_dollars(1.0),
+        },
+    });
+    assert_eq!(whole.llm, Some(llm));
+    let team = &whole.team;
+    assert_eq!(team.desc, "software company");
+    assert_eq!(team.policy.budget, Some(Usd::from_dollars(10.0)));
+    assert_eq!(team.scopes["log"], Some(Reducer::Append));
+    assert_eq!(team.scopes["plain"], None);
+    let everyone = vec![RoleId(0), RoleId(1), RoleId(2)];
+    assert_eq!(team.groups["everyone"], everyone);
+    let chooser = React::Choose {
+        max_loop: 3,
+        thinker: Thinker::Component,
+    };
+    let asker = React::Choose {
+        max_loop: 1,
+        thinker: Thinker::Model,
+    };
+    assert_eq!(team.roles[1].react, chooser);
+    assert_eq!(team.roles[2].react, React::PlanAndAct);
+    assert_eq!(team.roles[3].react, asker);
+    assert_eq!(team.routes[0].from, RoleId(0));
+    assert_eq!(team.routes[0].arms[0].to, ["everyone", "<self>", "<all>"]);
+    assert_eq!(team.routes[1].arms.len(), 3);
+    assert!(team.routes[1].arms[2].when.is_none());
+}
+
+#[test]
+fn plugins_get_the_teams_limits_and_their_own_on_top() {
+    let whole = good("whole.toml");
+    let plugin = &whole.plugins[&action(0, 0)];
+    let limits = Limits {
+        memory_bytes: 256 << 20,
+        fuel: Some(1000),
+        log_bytes: 0,
+        ..Limits::default()
+    };
+    assert_eq!(plugin.limits, limits);
+    assert_eq!(whole.plugins[&action(0, 1)].limits.memory_bytes, 32 << 20);
+    assert_eq!(whole.plugins[&think(1)].limits.cpu, Duration::from_secs(1));
+    assert_eq!(whole.team.roles[0].actions[0].retry.retries, 0);
+    assert_eq!(whole.team.roles[0].actions[1].retry.backoff_ms, 1500);
+    assert!(plugin.pin.as_ref().is_some_and(|pin| pin.ends_with("ab")));
+    let config =
+        r#"{"date":"1979-05-27T07:32:00Z","list":[1,-2,16,1.5,true],"table":{"k":"v"},"text":"t"}"#;
+    assert_eq!(plugin.config.as_str(), config);
+    assert!(plugin.output_schema.is_some());
+    let dirs = [
+        ("in", "/in", Access::Read),
+        ("../out", "/out", Access::Write),
+    ];
+    let dirs = dirs.map(|(host, guest, access)| DirGrant {
+        host: folder("good").join(host),
+        guest: guest.into(),
+        access,
+    });
+    assert_eq!(plugin.grants.dirs, dirs);
+    assert_eq!(plugin.grants.env, ["LANG"]);
+    assert_eq!(plugin.grants.llm.as_ref().unwrap().calls, Some(20));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let check = |path: &Path, reason: &str| {
+        let error = Definition::read(path).unwrap_err().to_string();
+        assert!(error.contains(&path.display().to_string()), "{error}");
+        assert!(error.contains(reason), "{error}");
+    };
+    check(Path::new("nowhere.toml"), "No such file");
+    check(&folder("good"), "not a file");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("team.toml");
+    fs::write(&file, b"schema = 1\nx = \"\xff\"").unwrap();
+    check(&file, "not UTF-8 in line 2");
+    fs::write(&file, vec![b'#'; (4 << 20) + 1]).unwrap();
+    check(&file, "more than 4194304 bytes");
+}
+
+#[test]
+fn a_file_is_read_with_paths_relative_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("team.toml");
+    fs::copy(folder("good").join("smallest.toml"), &file).unwrap();
+    let team = Definition::read(&file).unwrap();
+    let component = dir.path().join("p.wasm");
+    assert_eq!(team.plugins[&action(0, 0)].component, component);
+    let error = team.check_ready().unwrap_err().to_string();
+    assert!(error.contains("team.toml:9:13"), "{error}");
+    fs::write(component, "").unwrap();
+    team.check_ready().unwrap();
+}
+
+#[test]
+fn a_role_that_nothing_chooses_for_is_not_ready() {
+    let text = fs::read_to_string(folder("good").join("smallest.toml")).unwrap();
+    let text = text.replace("[[role]]", "[[role]]\nreact = \"react\"");
+    let team = Definition::parse(&text, "team.toml", &folder("good")).unwrap();
+    let error = team.check_ready().unwrap_err().to_string();
+    assert!(error.contains("team.toml:6:9"), "{error}");
+    assert!(error.contains("nothing chooses"), "{error}");
+}
+
+#[test]
+fn later_problems_are_shown_where_the_component_is_written() {
+    let whole = good("whole.toml");
+    let check = |problem: Diagnostics, place: &str| {
+        let text = problem.to_string();
+        assert!(text.contains(place) && text.contains("broken"), "{text}");
+    };
+    check(
+        whole.at_component(action(0, 0), "broken"),
+        "whole.toml:55:13",
+    );
+    check(whole.at_pin(action(0, 0), "broken"), "whole.toml:56:10");
+    check(whole.at_pin(action(0, 1), "broken"), "whole.toml:71:13");
+    check(
+        whole.at_allow(action(0, 0), "broken", "x"),
+        "whole.toml:63:1",
+    );
+    check(
+        whole.at_allow(action(0, 1), "broken", "x"),
+        "whole.toml:69:1",
+    );
+    check(whole.at_component(think(1), "broken"), "whole.toml:79:13");
+    check(whole.at_component(think(0), "broken"), "error: broken");
+}
+
+#[test]
+fn of_very_many_problems_the_first_are_shown() {
+    let mut text = fs::read_to_string(folder("good/smallest.toml")).unwrap() + "[run]\n";
+    (0..30).for_each(|i| text.push_str(&format!("k{i} = 1\n")));
+    let error = Definition::parse(&text, "team.toml", &folder("good")).unwrap_err();
+    assert_eq!(error.iter().count(), 30);
+    let text = error.to_string();
+    assert!(text.contains("`k19`") && !text.contains("`k20`"), "{text}");
+    assert!(text.ends_with("… and 10 more"), "{text}");
+}
+
+#[test]
+fn colours_are_for_terminals_only() {
+    let error = parse(&folder("bad/no-schema.toml")).unwrap_err();
+    assert!(error.render(Paint::Colour).contains("\u{1b}["));
+    assert!(!error.render(Paint::Plain).contains('\u{1b}'));
+    assert_eq!(error.render(Paint::Plain), error.to_string());
+}

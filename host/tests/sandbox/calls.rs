@@ -1,0 +1,279 @@
+//! What goes into a guest and what comes out.
+
+use std::time::Duration;
+
+use strata_core::environment::scope::{Change, Write};
+use strata_core::fault::{FaultKind, Hope};
+use strata_core::id::RoleId;
+use strata_core::json::Json;
+use strata_core::team::Candidate;
+use strata_host::gateway::Gateway;
+use strata_host::plugin::Schema;
+use strata_host::sandbox::{Call, Entry, Returned, Sandbox, Value};
+
+use crate::driver::{SANDBOX, block_on, call, gateway, limits, plugin, run, run_within};
+use crate::guest::{self, Guest};
+
+/// The text of a successful run.
+fn content(returned: &Returned) -> &str {
+    match &returned.value {
+        Value::Output(draft) => &draft.content,
+        other => panic!("not an output: {other:?}"),
+    }
+}
+
+/// A guest that can do all of it.
+fn versatile() -> Vec<u8> {
+    let guest = Guest {
+        world: "versatile-action",
+        exports: r#"
+            (func (export "strata:action/thinker@0.1.0#choose") (param i32) (result i32)
+                (call $emit (i32.const 640) (i32.const 5))
+                (i32.store (i32.const 1024) (i32.const 0))
+                ;; -1 after a refused emission
+                (i32.store (i32.const 1028) (i32.sub (i32.const 0) (i32.load8_u (i32.const 2048))))
+                (i32.const 1024))
+            (func (export "strata:action/planner@0.1.0#plan") (param i32) (result i32)
+                (i32.store (i32.const 1024) (i32.const 0))
+                (i32.store (i32.const 1028) (i32.const 4096))
+                (i32.store (i32.const 1032) (i32.const 2))
+                (i32.store (i32.const 4096) (i32.const 640))
+                (i32.store (i32.const 4100) (i32.const 5))
+                (i32.const 1024))"#,
+        ..Guest::default()
+    };
+    guest.build()
+}
+
+#[test]
+fn an_output_comes_back_with_what_was_used() {
+    let ended = run_within(limits(), &Guest::default().build());
+    let returned = ended.result.unwrap();
+    assert_eq!(content(&returned), "guest");
+    // Two pages and the tables of the component's adapters.
+    assert!((131_072..140_000).contains(&ended.usage.peak_memory_bytes), "{:?}", ended.usage);
+    assert_eq!(ended.usage.host_calls, 0);
+    assert!(ended.usage.cpu_us > 0);
+}
+
+#[test]
+fn the_guest_is_handed_its_configuration() {
+    let guest = guest::running(
+        "(call $ok (i32.load (i32.add (local.get 0) (i32.const 64)))
+        (i32.load (i32.add (local.get 0) (i32.const 68))))",
+    );
+    let mut plugin = plugin(limits());
+    plugin.config = Json::parse(r#"{"b":[1],"a":"x"}"#).unwrap();
+    let returned = run(call(&guest, plugin)).result.unwrap();
+    assert_eq!(content(&returned), r#"{"a":"x","b":[1]}"#);
+}
+
+#[test]
+fn each_call_has_a_new_instance() {
+    let guest = guest::with(
+        "(global $count (mut i32) (i32.const 0))",
+        "(global.set $count (i32.add (global.get $count) (i32.const 1)))
+         (i32.store8 (i32.const 4096) (i32.add (i32.const 48) (global.get $count)))
+         (i32.store8 (i32.const 640) (i32.add (i32.load8_u (i32.const 640)) (i32.const 1)))
+         (i32.store8 (i32.const 4097) (i32.load8_u (i32.const 640)))
+         (call $ok (i32.const 4096) (i32.const 2))",
+    );
+    for _ in 0..3 {
+        let returned = run_within(limits(), &guest).result.unwrap();
+        assert_eq!(content(&returned), "1h");
+    }
+}
+
+#[test]
+fn a_trap_is_a_fault_with_the_names_of_the_functions_on_the_stack() {
+    let guest = guest::with("(func $inner unreachable)", "(call $inner) (i32.const 0)");
+    let fault = run_within(limits(), &guest).result.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Trap);
+    assert_eq!(fault.hope, Hope::Final);
+    assert!(fault.message.contains("unreachable"), "{}", fault.message);
+    assert!(fault.backtrace[0].starts_with("inner (guest+0x"), "{:?}", fault.backtrace);
+    assert!(fault.backtrace[1].starts_with("run (guest+0x"), "{:?}", fault.backtrace);
+}
+
+#[test]
+fn a_fault_shows_what_the_guest_logged_last() {
+    let items = r#"(data (i32.const 4096) "first\npanicked at `x`")"#;
+    let guest = guest::with(items, "(call $log (i32.const 3) (i32.const 4096) (i32.const 21)) unreachable");
+    let fault = run_within(limits(), &guest).result.unwrap_err();
+    assert_eq!(fault.log, ["first", "panicked at `x`"]);
+}
+
+#[test]
+fn a_guests_own_failures_keep_their_kind_and_message() {
+    let check = |kind: u32, expected: FaultKind, hope: Hope| {
+        let fail = format!("(call $fail (i32.const {kind}) (i32.const 640) (i32.const 5))");
+        let fault = run_within(limits(), &guest::running(&fail)).result.unwrap_err();
+        assert_eq!((fault.kind, fault.hope, fault.message.as_str()), (expected, hope, "guest"));
+    };
+    check(0, FaultKind::Error, Hope::Final);
+    check(1, FaultKind::Error, Hope::Retryable);
+    check(2, FaultKind::Denied, Hope::Final);
+    check(3, FaultKind::Host, Hope::Retryable);
+}
+
+#[test]
+fn emissions_and_writes_come_back_in_order_and_only_on_success() {
+    let items = r#"
+        (data (i32.const 4096) "rolekey12")
+        (func $do
+            (call $emit (i32.const 640) (i32.const 5))
+            (call $set (i32.const 4096) (i32.const 4) (i32.const 4100) (i32.const 3)
+                (i32.const 4103) (i32.const 2) (i32.const 2048))
+            (call $emit (i32.const 4100) (i32.const 3))
+            (call $delete (i32.const 4096) (i32.const 4) (i32.const 4100) (i32.const 3) (i32.const 2048)))"#;
+    let ended = run_within(limits(), &guest::with(items, "(call $do) (call $ok (i32.const 640) (i32.const 5))"));
+    assert_eq!(ended.usage.host_calls, 4);
+    let returned = ended.result.unwrap();
+    let texts: Vec<&str> = returned.emissions.iter().map(|draft| draft.content.as_str()).collect();
+    assert_eq!(texts, ["guest", "key"]);
+    let write = |change| Write { scope: "role".into(), key: "key".into(), change };
+    let set = Change::Set(Json::parse("12").unwrap());
+    assert_eq!(returned.writes, [write(set), write(Change::Delete)]);
+
+    let failed = run_within(limits(), &guest::with(items, "(call $do) unreachable"));
+    assert_eq!(failed.result.unwrap_err().kind, FaultKind::Trap);
+}
+
+#[test]
+fn a_guest_sees_its_own_writes_and_unknown_scopes_are_invalid_at_once() {
+    let check = |scope: &str, value: &str, expected: Result<&str, &str>| {
+        let (scope_length, value_length) = (scope.len(), value.len());
+        let items = format!(r#"(data (i32.const 4096) "{scope}") (data (i32.const 4196) "key{value}")"#);
+        let run = format!(
+            "(call $set (i32.const 4096) (i32.const {scope_length}) (i32.const 4196) (i32.const 3)
+                (i32.const 4199) (i32.const {value_length}) (i32.const 2048))
+             (if (i32.load8_u (i32.const 2048)) (then (return (call $told (i32.const 0)))))
+             (call $get (i32.const 4096) (i32.const {scope_length}) (i32.const 4196) (i32.const 3) (i32.const 2048))
+             (call $told (i32.const 4))"
+        );
+        let result = run_within(limits(), &guest::with(&items, &run)).result;
+        match (&result, expected) {
+            (Ok(returned), Ok(text)) => assert_eq!(content(returned), text),
+            (Err(fault), Err(text)) => assert!(fault.message.contains(text), "{}", fault.message),
+            _ => panic!("{scope} {value}: {result:?}"),
+        }
+    };
+    check("role", "12", Ok("12"));
+    check("shared", "[1, 2]", Ok("[1,2]"));
+    check("nowhere", "12", Err("there is no scope `nowhere`"));
+    check("role", "{", Err("the value is not a JSON document"));
+    check("nowhere", "{", Err("the value is not a JSON document"));
+}
+
+#[test]
+fn the_host_answers_time_randomness_and_what_is_too_much() {
+    let check = |length: u32, expected: Result<&str, &str>| {
+        let run = format!("(call $random (i32.const {length}) (i32.const 2048)) (call $told (i32.const 0))");
+        let result = run_within(limits(), &guest::running(&run)).result;
+        match (&result, expected) {
+            (Ok(returned), Ok(text)) => assert_eq!(content(returned), text),
+            (Err(fault), Err(text)) => assert!(fault.message.contains(text), "{}", fault.message),
+            _ => panic!("{length}: {result:?}"),
+        }
+    };
+    check(3, Ok("rrr"));
+    check(65537, Err("at most 65536 are given at once"));
+    let guest = guest::running(
+        "(if (f64.ne (call $now) (f64.const 1234)) (then unreachable))
+         (call $recent (i32.const 4000000000) (i32.const 2048))
+         (call $ok (i32.const 640) (i32.const 5))",
+    );
+    assert!(run_within(limits(), &guest).result.is_ok());
+}
+
+#[test]
+fn an_output_must_be_json_and_of_its_schema() {
+    let check = |data: &str, expected: Result<(), &str>| {
+        let escaped = data.replace('"', "\\22");
+        let items = format!(r#"(data (i32.const 4096) "{escaped}")"#);
+        let length = data.len();
+        let run = match data {
+            "" => "(call $ok (i32.const 640) (i32.const 5))".to_owned(),
+            _ => format!("(call $ok_data (i32.const 640) (i32.const 5) (i32.const 4096) (i32.const {length}))"),
+        };
+        let mut plugin = plugin(limits());
+        let schema = serde_json::json!({"properties": {"n": {"type": "integer"}}, "required": ["n"], "type": "object"});
+        plugin.output_schema = Some(Schema::compile(&schema).unwrap());
+        let result = crate::driver::run(call(&guest::with(&items, &run), plugin)).result;
+        match (&result, expected) {
+            (Ok(_), Ok(())) => {}
+            (Err(fault), Err(text)) => {
+                assert_eq!(fault.kind, FaultKind::OutputInvalid);
+                assert!(fault.message.contains(text), "{}", fault.message);
+            }
+            _ => panic!("{data}: {result:?}"),
+        }
+    };
+    check(r#"{"n":1}"#, Ok(()));
+    check(r#"{"n":"x"}"#, Err("(at `/n`)"));
+    check("{}", Err("\"n\" is a required property"));
+    check("{", Err("is not a JSON document"));
+    check("", Err("has no `data`"));
+}
+
+#[test]
+fn a_component_chooses_and_plans_and_a_choice_changes_nothing() {
+    let guest = versatile();
+    let choose =
+        Entry::Choose { round: 0, candidates: vec![Candidate { name: "A".into(), description: String::new() }] };
+    let plan = Entry::Plan { action: "A".into(), index: 0 };
+    let enter = |entry| {
+        let call = call(&guest, plugin(limits()));
+        run(Call { entry, ..call }).result.unwrap()
+    };
+    let chosen = enter(choose);
+    assert_eq!((chosen.value, chosen.emissions.len()), (Value::Choice(-1), 0));
+    let Value::Tasks(tasks) = enter(plan).value else {
+        panic!("not a plan");
+    };
+    let texts: Vec<&str> = tasks.iter().map(|task| task.text.as_str()).collect();
+    assert_eq!(texts, ["guest", ""]);
+}
+
+#[test]
+fn a_component_that_cannot_choose_says_so_when_it_is_asked_to() {
+    let call = call(&Guest::default().build(), plugin(limits()));
+    let entry = Entry::Plan { action: "A".into(), index: 0 };
+    let fault = run(Call { entry, ..call }).result.unwrap_err();
+    assert_eq!(fault.message, "the component does not export `planner`");
+}
+
+#[test]
+fn a_call_is_ended_by_dropping_it() {
+    let guest = guest::running("(call $sleep (i32.const 60000)) unreachable");
+    let call = call(&guest, plugin(limits()));
+    let ended = block_on(async {
+        let calling = SANDBOX.call(call, gateway());
+        tokio::time::timeout(Duration::from_millis(50), calling).await
+    });
+    assert!(ended.is_err());
+}
+
+#[test]
+fn a_call_whose_driver_is_gone_is_interrupted() {
+    let guest = guest::running("(drop (call $now)) unreachable");
+    let (questions, _) = tokio::sync::mpsc::channel(1);
+    let calling = SANDBOX.call(call(&guest, plugin(limits())), Gateway::new(RoleId(0), questions));
+    assert_eq!(block_on(calling).result.unwrap_err().kind, FaultKind::Interrupted);
+}
+
+#[test]
+fn more_calls_than_there_is_room_for_take_turns() {
+    let guest = guest::running("(call $sleep (i32.const 5)) (call $ok (i32.const 640) (i32.const 5))");
+    let call = call(&guest, plugin(limits()));
+    let gateway = gateway();
+    block_on(async {
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..500 {
+            calls.spawn(SANDBOX.call(call.clone(), gateway.clone()));
+        }
+        while let Some(ended) = calls.join_next().await {
+            assert!(ended.unwrap().result.is_ok());
+        }
+    });
+}

@@ -1,0 +1,127 @@
+//! What stands behind a guest in these tests: a driver with a little state, and one call from beginning to end.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
+use strata_core::id::RoleId;
+use strata_core::json::Json;
+use strata_core::team::Profile;
+use strata_host::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind, QUEUE, Question};
+use strata_host::plugin::{Grants, Limits, Plugin};
+use strata_host::sandbox::{Call, Ended, Entry, Metering, Sandbox, WasmSandbox};
+use strata_host::services::llm;
+use tokio::sync::mpsc;
+
+/// One for all tests: its pool of instances is large.
+pub static SANDBOX: LazyLock<WasmSandbox> = LazyLock::new(|| WasmSandbox::uncached().expect("the sandbox starts"));
+
+/// A plugin with these limits and nothing granted.
+pub fn plugin(limits: Limits) -> Plugin {
+    Plugin {
+        component: "/guest.wasm".into(),
+        pin: None,
+        config: Json::null(),
+        output_schema: None,
+        limits,
+        grants: Grants::default(),
+    }
+}
+
+/// Limits under which a test soon ends, whatever the guest does.
+pub fn limits() -> Limits {
+    Limits {
+        memory_bytes: 8 << 20,
+        cpu: Duration::from_secs(5),
+        timeout: Duration::from_secs(10),
+        output_bytes: 64 << 10,
+        log_bytes: 4 << 10,
+        ..Limits::default()
+    }
+}
+
+/// A call of a loaded guest.
+pub fn call(guest: &[u8], plugin: Plugin) -> Call {
+    let metering = match plugin.limits.fuel {
+        None => Metering::Plain,
+        Some(_) => Metering::Fuel,
+    };
+    let loaded = SANDBOX.load(guest, metering).expect("the guest loads");
+    Call {
+        digest: loaded.digest,
+        plugin: Arc::new(plugin),
+        attempt: 1,
+        idempotency_key: "run/0/R/0".into(),
+        entry: Entry::Run { action: "A".into(), index: 0, task: None },
+        role: Profile { name: "R".into(), ..Profile::default() },
+        news: Vec::new(),
+        outputs: Vec::new(),
+    }
+}
+
+/// Makes a call, with the driver answering on the same thread.
+pub fn run(call: Call) -> Ended {
+    block_on(SANDBOX.call(call, gateway()))
+}
+
+/// Runs a guest within limits, with nothing granted.
+pub fn run_within(limits: Limits, guest: &[u8]) -> Ended {
+    run(call(guest, plugin(limits)))
+}
+
+/// Runs a future to its end.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime starts").block_on(future)
+}
+
+/// A way to a driver on a thread of its own.
+pub fn gateway() -> Gateway {
+    let (questions, mut asked) = mpsc::channel::<Question>(QUEUE);
+    std::thread::spawn(move || {
+        while let Some(question) = asked.blocking_recv() {
+            // A guest that is gone no longer listens.
+            let _ = question.reply.send(answer(question.ask));
+        }
+    });
+    Gateway::new(RoleId(0), questions)
+}
+
+fn answer(ask: Ask) -> Answer {
+    match ask {
+        Ask::Get { scope, key, pending } => Answer::Value(known(&scope).map(|()| value(&key, &pending))),
+        Ask::Keys { scope, pending } => {
+            Answer::Keys(known(&scope).map(|()| pending.into_iter().map(|write| write.key).collect()))
+        }
+        Ask::Recent { .. } => Answer::Messages(Vec::new()),
+        Ask::Now => Answer::Time(1234.0),
+        Ask::Random { length } => Answer::Bytes(Ok(vec![b'r'; length as usize])),
+        Ask::Complete(requests) => Answer::Replies(requests.into_iter().map(|_| Ok(reply())).collect()),
+    }
+}
+
+fn known(scope: &str) -> Result<(), HostError> {
+    if scope == ROLE_SCOPE || scope == "shared" {
+        return Ok(());
+    }
+    Err(HostError::new(HostErrorKind::Invalid, format!("there is no scope `{scope}`")))
+}
+
+fn value(key: &str, pending: &[Write]) -> Option<Json> {
+    let last = pending.iter().rev().find(|write| write.key == key)?;
+    match &last.change {
+        Change::Set(value) => Some(value.clone()),
+        Change::Delete => None,
+    }
+}
+
+fn reply() -> llm::Reply {
+    llm::Reply {
+        text: "yes".into(),
+        data: None,
+        tool_calls: Vec::new(),
+        model: "m".into(),
+        input_tokens: 1,
+        output_tokens: 1,
+    }
+}

@@ -1,0 +1,205 @@
+//! Small components, made from a few lines of WebAssembly text each: the module is written by hand, its types come
+//! from the WIT package.
+
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
+
+/// What every guest begins with. A text is written to memory from 4096 on by the test itself; `cabi_realloc` hands
+/// out what lies behind.
+const PRELUDE: &str = r#"
+    (import "strata:action/log@0.1.0" "write" (func $log (param i32 i32 i32)))
+    (import "strata:action/clock@0.1.0" "sleep" (func $sleep (param i32)))
+    (import "strata:action/clock@0.1.0" "unix-time-ms" (func $now (result f64)))
+    (import "strata:action/random@0.1.0" "bytes" (func $random (param i32 i32)))
+    (import "strata:action/environment@0.1.0" "emit"
+        (func $emit_raw (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+    (import "strata:action/state@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32)))
+    (import "strata:action/state@0.1.0" "set" (func $set (param i32 i32 i32 i32 i32 i32 i32)))
+    (import "strata:action/state@0.1.0" "delete" (func $delete (param i32 i32 i32 i32 i32)))
+    (import "strata:action/memory@0.1.0" "recent" (func $recent (param i32 i32)))
+    (import "strata:action/files@0.1.0" "read" (func $read (param i32 i32 i32)))
+    (import "strata:action/files@0.1.0" "write" (func $write (param i32 i32 i32 i32 i32)))
+    (import "strata:action/files@0.1.0" "list" (func $list (param i32 i32 i32)))
+    (import "strata:action/llm@0.1.0" "complete" (func $complete (param i32 i32)))
+
+    (global $heap (mut i32) (i32.const 16384))
+    (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+        (local $at i32)
+        (local.set $at (i32.and (i32.add (global.get $heap) (i32.const 7)) (i32.const -8)))
+        (global.set $heap (i32.add (local.get $at) (local.get 3)))
+        (block $fits
+            (br_if $fits (i32.le_u (global.get $heap) (i32.mul (memory.size) (i32.const 65536))))
+            (br_if $fits (i32.ne (i32.const -1) (memory.grow (i32.add (i32.const 1)
+                (i32.shr_u (local.get 3) (i32.const 16))))))
+            unreachable)
+        (local.get $at))
+
+    ;; A result of `run` at 1024: a text.
+    (func $ok (param $text i32) (param $length i32) (result i32)
+        (i32.store (i32.const 1024) (i32.const 0))
+        (i32.store (i32.const 1028) (local.get $text))
+        (i32.store (i32.const 1032) (local.get $length))
+        (i32.const 1024))
+    ;; A result of `run` at 1024: a text and data.
+    (func $ok_data (param $text i32) (param $length i32) (param $data i32) (param $data_length i32) (result i32)
+        (i32.store (i32.const 1036) (i32.const 1))
+        (i32.store (i32.const 1040) (local.get $data))
+        (i32.store (i32.const 1044) (local.get $data_length))
+        (call $ok (local.get $text) (local.get $length)))
+    ;; A result of `run` at 1024: a failure.
+    (func $fail (param $kind i32) (param $text i32) (param $length i32) (result i32)
+        (i32.store (i32.const 1024) (i32.const 1))
+        (i32.store (i32.const 1028) (local.get $kind))
+        (i32.store (i32.const 1032) (local.get $text))
+        (i32.store (i32.const 1036) (local.get $length))
+        (i32.const 1024))
+    ;; What a host function left at 2048, with its text at 2052 + `skip`; refusals become failures, `denied` as such.
+    (func $told (param $skip i32) (result i32)
+        (if (result i32) (i32.load8_u (i32.const 2048))
+            (then (call $fail
+                (select (i32.const 0) (i32.const 2) (i32.load8_u (i32.const 2052)))
+                (i32.load (i32.const 2056)) (i32.load (i32.const 2060))))
+            (else (call $ok
+                (i32.load (i32.add (local.get $skip) (i32.const 2052)))
+                (i32.load (i32.add (local.get $skip) (i32.const 2056)))))))
+    (func $emit (param $text i32) (param $length i32)
+        (call $emit_raw (local.get $text) (local.get $length)
+            (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+            (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 2048)))
+
+    ;; A manifest at 512: name, version, description.
+    (data (i32.const 512) "\80\02\00\00\05\00\00\00\85\02\00\00\05\00\00\00\8a\02\00\00\06\00\00\00")
+    (data (i32.const 640) "guest0.1.0tests.")
+"#;
+
+/// What is in a guest.
+pub struct Guest<'a> {
+    /// What it imports beside the host's functions.
+    pub imports: &'a str,
+    /// Beside `run`: functions, data, tables.
+    pub items: &'a str,
+    /// The body of `run`; the parameters lie in memory at local 0, a pointer to the result is returned.
+    pub run: &'a str,
+    /// The body of `describe`.
+    pub describe: &'a str,
+    /// Its memory, in pages.
+    pub memory: &'a str,
+    /// Whatever it exports beside `handler`.
+    pub exports: &'a str,
+    /// The world of the WIT package that it belongs to.
+    pub world: &'a str,
+}
+
+impl Default for Guest<'_> {
+    fn default() -> Self {
+        Self {
+            imports: "",
+            items: "",
+            run: "(call $ok (i32.const 640) (i32.const 5))",
+            describe: "(i32.const 512)",
+            memory: "2",
+            exports: "",
+            world: "action",
+        }
+    }
+}
+
+impl Guest<'_> {
+    /// The component.
+    pub fn build(&self) -> Vec<u8> {
+        let Self { imports, items, run, describe, memory, exports, world } = self;
+        let module = format!(
+            r#"(module $guest {imports} {PRELUDE}
+                (memory (export "memory") {memory})
+                {items}
+                (func $describe (export "strata:action/handler@0.1.0#describe") (result i32) {describe})
+                (func $run (export "strata:action/handler@0.1.0#run") (param i32) (result i32) {run})
+                {exports})"#
+        );
+        encode(&module, world)
+    }
+}
+
+/// A guest with this body of `run`.
+pub fn running(run: &str) -> Vec<u8> {
+    let guest = Guest { run, ..Guest::default() };
+    guest.build()
+}
+
+/// A guest with these items and this body of `run`.
+pub fn with(items: &str, run: &str) -> Vec<u8> {
+    let guest = Guest { items, run, ..Guest::default() };
+    guest.build()
+}
+
+/// The parts of WASI 0.2 that these guests import, and a world with them.
+const WASI: &str = r#"
+    package test:guest;
+    world wasi-action {
+        include strata:action/action@0.1.0;
+        import wasi:random/random@0.2.0;
+        import wasi:cli/environment@0.2.0;
+        import wasi:cli/stdout@0.2.0;
+        import wasi:cli/exit@0.2.0;
+        import wasi:filesystem/preopens@0.2.0;
+    }
+    package wasi:io@0.2.0 {
+        interface error { resource error; }
+        interface streams {
+            use error.{error};
+            variant stream-error { last-operation-failed(error), closed }
+            resource output-stream {
+                blocking-write-and-flush: func(contents: list<u8>) -> result<_, stream-error>;
+            }
+        }
+    }
+    package wasi:random@0.2.0 {
+        interface random { get-random-u64: func() -> u64; }
+    }
+    package wasi:cli@0.2.0 {
+        interface environment { get-environment: func() -> list<tuple<string, string>>; }
+        interface exit { exit: func(status: result); }
+        interface stdout {
+            use wasi:io/streams@0.2.0.{output-stream};
+            get-stdout: func() -> output-stream;
+        }
+    }
+    package wasi:filesystem@0.2.0 {
+        interface types { resource descriptor; }
+        interface preopens {
+            use types.{descriptor};
+            get-directories: func() -> list<tuple<descriptor, string>>;
+        }
+    }
+"#;
+
+/// A guest that imports WASI, as those of larger languages do.
+pub fn wasi(run: &str) -> Vec<u8> {
+    let guest = Guest {
+        imports: r#"
+            (import "wasi:random/random@0.2.0" "get-random-u64" (func $wasi_random (result i64)))
+            (import "wasi:cli/environment@0.2.0" "get-environment" (func $wasi_environment (param i32)))
+            (import "wasi:cli/exit@0.2.0" "exit" (func $wasi_exit (param i32)))
+            (import "wasi:cli/stdout@0.2.0" "get-stdout" (func $wasi_stdout (result i32)))
+            (import "wasi:io/streams@0.2.0" "[method]output-stream.blocking-write-and-flush"
+                (func $wasi_write (param i32 i32 i32 i32)))
+            (import "wasi:filesystem/preopens@0.2.0" "get-directories" (func $wasi_directories (param i32)))"#,
+        run,
+        world: "test:guest/wasi-action",
+        ..Guest::default()
+    };
+    guest.build()
+}
+
+fn encode(module: &str, world: &str) -> Vec<u8> {
+    let mut module = wat::parse_str(module).expect("the guest's text is right");
+    let mut resolve = Resolve::default();
+    let wit = concat!(env!("CARGO_MANIFEST_DIR"), "/../wit");
+    let (package, _) = resolve.push_path(wit).expect("the WIT package is right");
+    let wasi = resolve.push_str("wasi.wit", WASI).expect("the excerpt of WASI is right");
+    let package = if world.starts_with("test:") { wasi } else { package };
+    let world = resolve.select_world(&[package], Some(world)).expect("the world exists");
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("the types are embedded");
+    let mut encoder = ComponentEncoder::default().validate(true).module(&module).expect("the guest is a module");
+    encoder.encode().expect("the guest becomes a component")
+}

@@ -1,0 +1,167 @@
+//! What cannot be loaded says why and what to do.
+
+use std::fs;
+
+use strata_host::sandbox::{Exports, Metering, Sandbox, WasmSandbox};
+
+use crate::driver::{SANDBOX, block_on, call, gateway, limits, plugin};
+use crate::guest::Guest;
+
+fn refusal(bytes: &[u8]) -> String {
+    let error = SANDBOX.load(bytes, Metering::Plain).expect_err("it does not load");
+    error.to_string()
+}
+
+fn component(text: &str) -> Vec<u8> {
+    wat::parse_str(text).expect("the component's text is right")
+}
+
+#[test]
+fn a_guest_is_loaded_with_what_it_says_about_itself() {
+    let loaded = SANDBOX.load(&Guest::default().build(), Metering::Plain).unwrap();
+    let manifest = loaded.manifest;
+    assert_eq!((manifest.name.as_str(), manifest.version.as_str()), ("guest", "0.1.0"));
+    assert_eq!((manifest.description.as_str(), manifest.needs.len()), ("tests.", 0));
+    assert_eq!(loaded.exports, Exports { thinker: false, planner: false });
+    assert_eq!(loaded.digest.0.len(), 64);
+}
+
+#[test]
+fn what_is_no_action_says_what_it_is() {
+    let check = |bytes: &[u8], expected: &str| {
+        let message = refusal(bytes);
+        assert!(message.contains(expected), "{message}");
+    };
+    check(b"", "not WebAssembly");
+    check(b"(module)", "not WebAssembly: a component begins with the bytes `\\0asm`, this with `(module)`");
+    check(&component("(module)"), "a core WebAssembly module, not a component; `strata-host build`");
+    check(b"\0asm", "has the version ``");
+    check(b"\0asm\x0a\0\x01\0", "has the version `0a000100`");
+    check(b"\0asm\x0d\0\x01\0\xff\xff", "the component is not valid");
+    check(
+        &component("(component)"),
+        "does not export `strata:action/handler@0.1.0`, so it is not an action (it exports nothing)",
+    );
+    let cli = r#"(component (core module $m (func (export "f"))) (core instance $i (instantiate $m))
+        (func $f (canon lift (core func $i "f"))) (instance $x (export "run" (func $f)))
+        (export "wasi:cli/run@0.2.0" (instance $x)))"#;
+    check(&component(cli), "(it exports `wasi:cli/run@0.2.0`)");
+    let newer = cli.replace("wasi:cli/run@0.2.0", "strata:action/handler@0.2.0");
+    check(&component(&newer), "exports `strata:action/handler@0.2.0`, this host calls `strata:action/handler@0.1.0`");
+    let empty = cli.replace("wasi:cli/run@0.2.0", "strata:action/handler@0.1.0");
+    check(&component(&empty), "`strata:action/handler@0.1.0` lacks `describe` or `run`");
+}
+
+#[test]
+fn functions_of_other_types_do_not_load() {
+    let guest = |exports: &str| {
+        component(&format!(
+            r#"(component
+            (core module $m (func (export "f"))) (core instance $i (instantiate $m))
+            (func $f (canon lift (core func $i "f")))
+            (instance $x (export "describe" (func $f)) (export "run" (func $f)))
+            {exports}
+            (export "strata:action/handler@0.1.0" (instance $x)))"#
+        ))
+    };
+    let message = refusal(&guest(""));
+    assert!(message.starts_with("the component's functions do not have the types of"), "{message}");
+}
+
+#[test]
+fn imports_that_the_host_does_not_have_are_named() {
+    let check = |import: &str, expected: &str| {
+        let text = format!(
+            r#"(component
+            (import "{import}" (instance (export "f" (func))))
+            (core module $m (func (export "f"))) (core instance $i (instantiate $m))
+            (func $f (canon lift (core func $i "f")))
+            (instance $x (export "describe" (func $f)) (export "run" (func $f)))
+            (export "strata:action/handler@0.1.0" (instance $x)))"#
+        );
+        let message = refusal(&component(&text));
+        assert!(message.contains(expected), "{message}");
+    };
+    check("foo:bar/baz@1.0.0", "imports `foo:bar/baz@1.0.0`, which this host does not have");
+    check("strata:action/state@0.2.0", "imports `strata:action/state@0.2.0`, which this host does not have");
+    check("strata:action/telepathy@0.1.0", "imports `strata:action/telepathy@0.1.0`, which");
+    check("wasi:http/types@0.2.0", "imports `wasi:http/types@0.2.0`, which this host does not have");
+    check("strata:action/state@0.1.0", "do not have the types of `strata:action/*@0.1.0`: ");
+}
+
+#[test]
+fn a_component_of_too_many_parts_is_refused() {
+    let guest = Guest {
+        items: "(memory $m0 0) (memory $m1 0) (memory $m2 0) (memory $m3 0) (memory $m4 0) (memory $m5 0)
+            (memory $m6 0) (memory $m7 0)",
+        ..Guest::default()
+    };
+    let message = refusal(&guest.build());
+    assert!(message.contains("memories") && message.contains('9') && message.contains('8'), "{message}");
+}
+
+#[test]
+fn a_component_that_cannot_describe_itself_is_refused_with_what_it_left() {
+    let guest = Guest {
+        items: r#"(data (i32.const 4096) "no!")"#,
+        describe: "(call $log (i32.const 3) (i32.const 4096) (i32.const 3)) unreachable",
+        ..Guest::default()
+    };
+    let message = refusal(&guest.build());
+    assert!(message.starts_with("the component fails to describe itself (trap): wasm `unreachable`"), "{message}");
+    assert!(message.contains("\n  at describe (guest+0x"), "{message}");
+    assert!(message.ends_with("\n  log: no!"), "{message}");
+}
+
+#[test]
+fn while_it_describes_itself_a_component_is_denied_everything() {
+    let guest = Guest {
+        describe: "(call $random (i32.const 8) (i32.const 2048))
+            (if (i32.eqz (i32.load8_u (i32.const 2048))) (then unreachable))
+            (if (i32.load8_u (i32.const 2052)) (then unreachable))
+            (call $emit (i32.const 640) (i32.const 5))
+            (if (i32.eqz (i32.load8_u (i32.const 2048))) (then unreachable))
+            (i32.const 512)",
+        ..Guest::default()
+    };
+    SANDBOX.load(&guest.build(), Metering::Plain).unwrap();
+}
+
+#[test]
+fn loading_works_inside_a_runtime_and_for_each_way_of_counting() {
+    let guest = Guest::default().build();
+    let sandbox = WasmSandbox::uncached().unwrap();
+    block_on(async {
+        let plain = sandbox.load(&guest, Metering::Plain).unwrap();
+        let fuel = sandbox.load(&guest, Metering::Fuel).unwrap();
+        assert_eq!(plain.digest, fuel.digest);
+        assert_eq!(plain.manifest, fuel.manifest);
+    });
+}
+
+#[test]
+fn compiled_code_is_kept_and_damage_to_it_goes_unnoticed() {
+    let home = tempfile::tempdir().unwrap();
+    let guest = Guest::default().build();
+    let load = || {
+        let sandbox = WasmSandbox::caching_in(&home.path().join("compiled")).unwrap();
+        let loaded = sandbox.load(&guest, Metering::Plain).unwrap();
+        let call = call(&guest, plugin(limits()));
+        assert!(block_on(sandbox.call(call, gateway())).result.is_ok());
+        loaded.manifest
+    };
+    let kept = || {
+        let files = fs::read_dir(home.path().join("compiled")).unwrap();
+        let files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        assert_eq!(files.len(), 1, "{files:?}");
+        files[0].clone()
+    };
+    let compiled = load();
+    let code = fs::read(kept()).unwrap();
+    assert_eq!(load(), compiled);
+    for damaged in [&code[..code.len() / 2], b"", b"something else"] {
+        fs::write(kept(), damaged).unwrap();
+        assert_eq!(load(), compiled);
+        assert_eq!(fs::read(kept()).unwrap().len(), code.len(), "it is kept anew");
+    }
+}

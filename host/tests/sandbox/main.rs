@@ -1,0 +1,13 @@
+//! The sandbox, tried with guests that behave and guests that do not.
+//!
+//! - `calls`: what goes in and comes out
+//! - `limits`: every limit bites, and only the guest that deserves it
+//! - `grants`: what is not granted is refused
+//! - `loading`: what cannot be loaded says why
+
+mod calls;
+mod driver;
+mod grants;
+mod guest;
+mod limits;
+mod loading;

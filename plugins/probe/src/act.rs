@@ -1,0 +1,169 @@
+//! Carries steps out. Only what they say; how they are written is in [`steps`](crate::steps).
+
+use crate::excess;
+use crate::steps::{Config, Deed, Leg, Planned};
+use serde_json::Value;
+use std::sync::atomic::{AtomicU32, Ordering};
+use strata_action::environment::{Emission, emit};
+use strata_action::{Failure, Hop, Message, Output, clock, files, llm, random, state};
+
+/// What the steps are carried out for.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// The action's name.
+    pub action: &'a str,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// The messages being handled.
+    pub news: &'a [Message],
+}
+
+/// What came of the steps.
+#[derive(Debug, Default)]
+pub struct Deeds {
+    /// What was said last.
+    pub output: Option<Output<Value>>,
+    /// The answers of a thinker, by round.
+    pub choices: Option<Vec<i32>>,
+    /// The tasks of a planner.
+    pub plan: Option<Vec<Planned>>,
+    /// The values read so far, as they print.
+    reads: Vec<String>,
+}
+
+/// Carries out the steps that act in this attempt, in order.
+///
+/// # Errors
+/// Returns the failure of the first step that fails.
+pub fn act(config: &Config, scene: &Scene<'_>) -> Result<Deeds, Failure> {
+    let mut deeds = Deeds::default();
+    for step in config
+        .steps
+        .iter()
+        .filter(|step| step.acts_in(scene.attempt))
+    {
+        if let Deed::Fail { fail } = step.deed {
+            if let Some(output) = excess::commit(fail, scene.action)? {
+                return Ok(Deeds {
+                    output: Some(output),
+                    ..deeds
+                });
+            }
+        } else {
+            deeds.carry_out(&step.deed, scene)?;
+        }
+    }
+    Ok(deeds)
+}
+
+impl Deeds {
+    fn carry_out(&mut self, deed: &Deed, scene: &Scene<'_>) -> Result<(), Failure> {
+        match deed {
+            Deed::Say {
+                say,
+                data,
+                to,
+                route,
+            } => {
+                self.output = Some(Output {
+                    content: self.fill_in(say, scene.news),
+                    data: data.clone(),
+                    to: to.clone(),
+                    route: route.iter().map(hop).collect(),
+                });
+            }
+            Deed::Emit {
+                emit: text,
+                data,
+                to,
+                cause,
+            } => {
+                let mut emission = Emission::new(text);
+                if let Some(data) = data {
+                    emission = emission.data(data)?;
+                }
+                emit(&Emission {
+                    to: to.clone(),
+                    cause_by: cause.clone(),
+                    ..emission
+                })?;
+            }
+            Deed::Set { set, value, scope } => state::scope(scope).set(set, value)?,
+            Deed::Get { get, scope } => {
+                self.reads
+                    .push(state::scope(scope).get(get)?.map_or(String::new(), print));
+            }
+            Deed::Delete { delete, scope } => state::scope(scope).delete(delete)?,
+            Deed::Llm { llm: prompt } => self.reads.push(llm::ask(prompt)?.text),
+            Deed::Now { now } if *now => self.reads.push(format!("{:.0}", clock::unix_time_ms())),
+            Deed::Count { count } if *count => self.reads.push(counted().to_string()),
+            Deed::Now { .. } | Deed::Count { .. } => {}
+            Deed::Random { random: length } => self.reads.push(hex(&random::bytes(*length)?)),
+            Deed::Sleep { sleep } => clock::sleep(*sleep),
+            Deed::Read { read } => self.reads.push(files::read_text(read)?),
+            Deed::Write { write, text } => files::write(write, text)?,
+            Deed::Choose { choose } => self.choices = Some(choose.clone()),
+            Deed::Plan { plan } => self.plan = Some(plan.clone()),
+            Deed::Fail { .. } => {}
+            Deed::Http { .. } => return Err(no_interface("http")),
+            Deed::Ask { .. } => return Err(no_interface("ask")),
+            Deed::GetEnv { .. } => return Err(no_interface("getenv")),
+            Deed::Secret { .. } => return Err(no_interface("secret")),
+        }
+        Ok(())
+    }
+
+    /// Replaces `{inputs}` and `{reads}`. One pass: what is filled in is not looked at again.
+    fn fill_in(&self, text: &str, news: &[Message]) -> String {
+        let mut filled = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find('{') {
+            filled.push_str(&rest[..at]);
+            rest = &rest[at..];
+            if let Some(after) = rest.strip_prefix("{inputs}") {
+                let contents: Vec<&str> = news.iter().map(|m| m.content.as_str()).collect();
+                filled.push_str(&contents.join(","));
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix("{reads}") {
+                filled.push_str(&self.reads.join(","));
+                rest = after;
+            } else {
+                filled.push('{');
+                rest = &rest[1..];
+            }
+        }
+        filled + rest
+    }
+}
+
+/// A value as it joins `{reads}`: texts bare, nothing as nothing, all else as compact JSON.
+fn print(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// Always 1, unless an instance lives longer than one call.
+fn counted() -> u32 {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    CALLS.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn hop(leg: &Leg) -> Hop {
+    Hop {
+        from: leg.from.clone(),
+        to: leg.to.clone(),
+    }
+}
+
+fn no_interface(step: &str) -> Failure {
+    Failure::denied(format!(
+        "step `{step}`: this version of strata:action has no interface for it"
+    ))
+}

@@ -1,0 +1,228 @@
+//! The probe's steps, as they are written in a team file. What they do is in [`act`](mod@crate::act).
+
+use crate::excess::Excess;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// The probe's `config`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What to do, in this order.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+}
+
+/// One step.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The attempts in which it acts; none for all.
+    pub attempts: Option<Vec<u32>>,
+    /// What it does.
+    pub deed: Deed,
+}
+
+/// What a step can do. The first field of each gives the step its name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+#[allow(
+    missing_docs,
+    reason = "the fields are those of the team file, described at the variant"
+)]
+pub enum Deed {
+    /// Sets the output.
+    Say {
+        say: String,
+        data: Option<Value>,
+        #[serde(default)]
+        to: Vec<String>,
+        #[serde(default)]
+        route: Vec<Leg>,
+    },
+    /// Publishes one more message.
+    Emit {
+        emit: String,
+        data: Option<Value>,
+        #[serde(default)]
+        to: Vec<String>,
+        cause: Option<String>,
+    },
+    /// Writes a value.
+    Set {
+        set: String,
+        value: Value,
+        #[serde(default = "role")]
+        scope: String,
+    },
+    /// Reads a value.
+    Get {
+        get: String,
+        #[serde(default = "role")]
+        scope: String,
+    },
+    /// Removes a value.
+    Delete {
+        delete: String,
+        #[serde(default = "role")]
+        scope: String,
+    },
+    /// Asks the team's model.
+    Llm { llm: String },
+    /// Reads the clock.
+    Now { now: bool },
+    /// Gets this many random bytes.
+    Random { random: u32 },
+    /// Waits in the host.
+    Sleep {
+        #[serde(deserialize_with = "duration")]
+        sleep: Duration,
+    },
+    /// Reads a file.
+    Read { read: String },
+    /// Writes a file.
+    Write { write: String, text: String },
+    /// Misbehaves.
+    Fail { fail: Excess },
+    /// As a thinker: the answers, by round.
+    Choose { choose: Vec<i32> },
+    /// As a planner: the tasks.
+    Plan { plan: Vec<Planned> },
+    /// Reads the instance's counter after adding 1.
+    Count { count: bool },
+    /// Makes a web request. No interface for it yet.
+    Http {
+        http: String,
+        method: Option<String>,
+        body: Option<String>,
+    },
+    /// Asks a human. No interface for it yet.
+    Ask { ask: String, schema: Option<Value> },
+    /// Reads an environment variable. No interface for it yet.
+    GetEnv { getenv: String },
+    /// Reads a secret. No interface for it yet.
+    Secret { secret: String },
+}
+
+/// One leg of an itinerary.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leg {
+    /// Who handles the message on this leg.
+    pub from: String,
+    /// Who gets what comes of it.
+    pub to: Vec<String>,
+}
+
+/// A task of a plan: its text, or with the name of the action that shall do it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+#[allow(missing_docs, reason = "described at the type")]
+pub enum Planned {
+    /// The text alone.
+    Text(String),
+    /// The text and who does it.
+    Task {
+        text: String,
+        action: Option<String>,
+    },
+}
+
+impl Step {
+    /// Does it act in this attempt?
+    pub fn acts_in(&self, attempt: u32) -> bool {
+        self.attempts
+            .as_ref()
+            .is_none_or(|attempts| attempts.contains(&attempt))
+    }
+}
+
+impl<'de> Deserialize<'de> for Step {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = Map::deserialize(deserializer)?;
+        let attempts = match fields.remove("attempts") {
+            Some(attempts) => Vec::deserialize(attempts)
+                .map(Some)
+                .map_err(D::Error::custom)?,
+            None => None,
+        };
+        let step = Value::Object(fields);
+        match Deed::deserialize(&step) {
+            Ok(deed) => Ok(Self { attempts, deed }),
+            Err(_) => Err(D::Error::custom(format!(
+                "`{step}` is no step of the probe"
+            ))),
+        }
+    }
+}
+
+fn role() -> String {
+    "role".to_owned()
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse_duration(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is no duration")))
+}
+
+/// A whole number with its unit: `200ms`, `2s`, `1m`, `1h`.
+fn parse_duration(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let milliseconds = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    Some(Duration::from_millis(
+        number.parse::<u64>().ok()?.checked_mul(milliseconds)?,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_no_step_is_named() {
+        let cases = [
+            json!({ "sing": "la" }),
+            json!({ "say": "x", "loud": true }),
+            json!({ "sleep": "2 days" }),
+            json!({ "fail": "politely" }),
+            json!({ "set": "k" }),
+        ];
+        for step in cases {
+            let error = serde_json::from_value::<Step>(step.clone()).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("`{step}` is no step of the probe")
+            );
+        }
+    }
+
+    #[test]
+    fn durations_are_whole_numbers_with_a_unit() {
+        let cases = [
+            ("200ms", Some(200)),
+            ("2s", Some(2_000)),
+            ("1m", Some(60_000)),
+            ("1h", Some(3_600_000)),
+            ("2", None),
+            ("s", None),
+            ("2 s", None),
+            ("99999999999999999999s", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(
+                parse_duration(text),
+                expected.map(Duration::from_millis),
+                "{text}"
+            );
+        }
+    }
+}
