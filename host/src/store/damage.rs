@@ -1,7 +1,6 @@
 //! Directories that are not as we left them: a clear error or the right state, never a panic, never a wrong state.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
 use tempfile::TempDir;
 
@@ -14,7 +13,7 @@ use super::team_json::{export, import};
 use super::{At, Content, Directory, Durability, Reader, Record, Replace, Store, StoreError};
 
 /// A directory with a run of this many events, closed in an orderly way, with its `team.json`.
-fn saved(events: usize) -> (TempDir, Directory, Vec<Record>, Environment) {
+pub(super) fn saved(events: usize) -> (TempDir, Directory, Vec<Record>, Environment) {
     let (records, end) = run(&turns(21, 8 * events), events);
     let temp = tempfile::tempdir().unwrap();
     let directory = Directory::new(temp.path().join("store"));
@@ -30,7 +29,7 @@ fn saved(events: usize) -> (TempDir, Directory, Vec<Record>, Environment) {
 }
 
 /// Everything that can be read: the right thing or an error.
-fn read_all(directory: &Directory, records: &[Record], end: &Environment) -> Result<(), StoreError> {
+pub(super) fn read_all(directory: &Directory, records: &[Record], end: &Environment) -> Result<(), StoreError> {
     let reader = Reader::open(directory)?;
     assert_eq!(state(&reader.load(&At::Head)?), *end);
     assert_eq!(reader.records(0, usize::MAX)?, records);
@@ -172,14 +171,17 @@ fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
     opened().store.write_team_json("{}").unwrap();
     assert!(!opened().team_json_differs);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
-    // Killed between remembering the new file and writing it.
-    let mut opened_once = opened();
-    let mode = std::fs::metadata(directory.path()).unwrap().permissions();
-    std::fs::create_dir(directory.path().join(".team.json.new")).unwrap();
-    opened_once.store.write_team_json("{\"n\": 1}").unwrap_err();
-    drop(opened_once);
-    std::fs::remove_dir(directory.path().join(".team.json.new")).unwrap();
-    std::fs::set_permissions(directory.path(), mode).unwrap();
+    // Killed between remembering the new file and putting it in its place.
+    let mut store = opened().store;
+    store.prepare_team_json("{\"n\": 1}").unwrap();
+    drop(store);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
+    assert!(!opened().team_json_differs);
+    // A copy of the directory has other files with the same content.
+    std::fs::copy(&path, directory.path().join("copy")).unwrap();
+    std::fs::rename(directory.path().join("copy"), &path).unwrap();
+    assert!(!opened().team_json_differs);
+    opened().store.write_team_json("{\"n\": 2}").unwrap();
     assert!(!opened().team_json_differs);
 }
 
@@ -259,111 +261,24 @@ fn a_full_disk_loses_nothing_that_was_saved() {
 }
 
 #[test]
-fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
-    let temp = tempfile::tempdir().unwrap();
-    let path = |name: &str| temp.path().join(name);
-    std::fs::create_dir(path("empty")).unwrap();
-    std::fs::create_dir(path("other")).unwrap();
-    std::fs::write(path("other/notes.txt"), "n").unwrap();
-    let refused = |name: &str, expected: &str| {
-        let error = Directory::locate(&path(name)).and_then(|directory| directory.team()).unwrap_err().to_string();
-        assert!(error.contains(expected) && error.contains(name), "{error}");
-    };
-    refused("missing", "nothing is there");
-    refused("missing/team.json", "nothing is there");
-    refused("empty", "the directory is empty");
-    refused("empty/team.json", "nothing is there");
-    refused("other", "holds neither `team.db` nor `team.json`");
-    refused("other/notes.txt", "another name than `team.json`");
-    refused("other/notes.txt/team.json", "nothing is there");
-    assert!(!path("missing").exists());
-    assert_eq!(std::fs::read_dir(path("empty")).unwrap().count(), 0);
-    let (_temp, directory, ..) = saved(10);
-    for given in [directory.path().to_path_buf(), directory.team_json()] {
-        assert_eq!(Directory::locate(&given).unwrap(), directory);
+fn a_reader_is_not_disturbed_by_a_writer() {
+    let (_temp, directory, records, _) = saved(60);
+    let before = Reader::open(&directory).unwrap();
+    let mut store = directory.open().unwrap().store;
+    store.append(&records[..1], Durability::Process).unwrap();
+    let during = Reader::open(&directory).unwrap();
+    // Enough to move the log into the database several times, under the eyes of the first reader.
+    let more: Vec<Record> = records.iter().cycle().take(600).cloned().collect();
+    for n in 0..40 {
+        store.append(&more, Durability::Process).unwrap();
+        for reader in [&before, &during] {
+            let found = reader.records(0, usize::MAX).unwrap();
+            assert!([60, 61 + 600 * (n + 1)].contains(&found.len()), "{}", found.len());
+            assert_eq!(found[..60], records);
+            assert_eq!(reader.definition().unwrap(), definition());
+            assert!(reader.checkpoints().unwrap().len() > 3);
+        }
+        assert_eq!(during.records(0, usize::MAX).unwrap().len(), 61 + 600 * (n + 1));
     }
-}
-
-/// Creates a run where there is one already; gives what the directory held before, if it was moved.
-fn replace(directory: &Directory, mode: Replace) -> Result<Option<Vec<String>>, StoreError> {
-    let created = directory.create(mode, &Environment::new(&team()), &definition())?;
-    assert_eq!(created.store.records(0, 10).unwrap(), []);
-    Ok(created.moved_to.map(|aside| names(&aside)))
-}
-
-fn names(directory: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
-#[test]
-fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to() {
-    let (_temp, directory, records, end) = saved(50);
-    assert_ne!(end.status, Status::Done);
-    std::fs::write(directory.path().join("notes.txt"), "mine").unwrap();
-    let before = std::fs::read(directory.team_json()).unwrap();
-    let error = replace(&directory, Replace::Never).unwrap_err().to_string();
-    assert!(error.contains("--recover_path") && error.contains("--force"), "{error}");
-    read_all(&directory, &records, &end).unwrap();
-    assert_eq!(std::fs::read(directory.team_json()).unwrap(), before);
-    assert_eq!(replace(&directory, Replace::Unfinished).unwrap(), Some(vec!["team.db".into(), "team.json".into()]));
-    assert_eq!(names(directory.path()), ["notes.txt", "old-1", "team.db"]);
-    read_all(&Directory::new(directory.path().join("old-1")), &records, &end).unwrap();
-    // A run that has not begun is not finished either.
-    replace(&directory, Replace::Never).unwrap_err();
-    assert_eq!(replace(&directory, Replace::Unfinished).unwrap(), Some(vec!["team.db".into()]));
-    assert_eq!(names(directory.path()), ["notes.txt", "old-1", "old-2", "team.db"]);
-}
-
-#[test]
-fn a_finished_team_makes_room_by_itself() {
-    let (records, end) = run(&[], 1000);
-    assert_eq!(end.status, Status::Done);
-    let text = export(&team(), &end, &definition());
-    let base = Environment::new(&team());
-    let whole = |directory: &Directory| {
-        let mut store = directory.create(Replace::Never, &base, &definition()).unwrap().store;
-        store.append(&records, Durability::Full).unwrap();
-        store.write_team_json(&text).unwrap();
-        store
-    };
-    let temp = tempfile::tempdir().unwrap();
-    let directory = Directory::new(temp.path().join("a"));
-    drop(whole(&directory));
-    assert!(replace(&directory, Replace::Never).unwrap().is_some());
-
-    let directory = Directory::new(temp.path().join("summed-up"));
-    let mut store = whole(&directory);
-    store.save_snapshot(&end).unwrap();
-    drop(store);
-    assert!(replace(&directory, Replace::Never).unwrap().is_some());
-
-    let directory = Directory::new(temp.path().join("json-alone"));
-    std::fs::create_dir(directory.path()).unwrap();
-    std::fs::write(directory.team_json(), &text).unwrap();
-    assert!(replace(&directory, Replace::Never).unwrap().is_some());
-
-    // Finished, and then somebody sent a message to it.
-    let directory = Directory::new(temp.path().join("with-mail"));
-    let mut store = whole(&directory);
-    let mut sent = super::script::Run::on(end.clone(), &[0]);
-    sent.advance();
-    assert!(matches!(sent.events[0], Event::MessageSent { .. }));
-    store.append(&[super::script::record(records.len(), &sent.events[0])], Durability::Full).unwrap();
-    drop(store);
-    replace(&directory, Replace::Never).unwrap_err();
-}
-
-#[test]
-fn a_creation_that_was_cut_off_leaves_an_empty_directory() {
-    let temp = tempfile::tempdir().unwrap();
-    for name in [".team.db.new", ".team.db.new-journal", ".team.db.new-wal", ".team.json.new", "team.lock"] {
-        std::fs::write(temp.path().join(name), "half").unwrap();
-    }
-    let directory = Directory::new(temp.path());
-    assert_eq!(directory.content().unwrap(), Content::Empty);
-    replace(&directory, Replace::Never).unwrap();
-    assert_eq!(directory.content().unwrap(), Content::Database);
+    assert_eq!(store.load(&At::Head).unwrap().tail.len(), 31 + 600 * 40);
 }

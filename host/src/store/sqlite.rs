@@ -52,6 +52,17 @@ struct LockedDirectory {
     _lock: Lock,
 }
 
+/// What is known of the `team.json` beside the database.
+#[derive(Debug, Default)]
+struct KnownFile {
+    /// The hash of the one that was there before the last was written.
+    current: String,
+    /// The hash of the one that was written last.
+    next: String,
+    /// The stamp of that.
+    stamp: String,
+}
+
 impl SqliteStore {
     /// Creates a database whose run starts from `base`. It appears under its name when it is complete.
     pub(super) fn create(
@@ -101,14 +112,21 @@ impl SqliteStore {
     /// Whether the `team.json` beside the database is another than the one that was written last. A missing one is
     /// not: it is written again at the next stop.
     pub(super) fn team_json_differs(&self) -> Result<bool, StoreError> {
-        let Some(bytes) = file::read(&self.lock.path.join(TEAM_JSON))? else { return Ok(false) };
-        Ok(!self.known_team_json()?.contains(&file::hash(&bytes)))
+        let path = self.lock.path.join(TEAM_JSON);
+        let known = self.known_team_json()?;
+        if file::stamp(&path).is_some_and(|stamp| stamp == known.stamp) {
+            return Ok(false);
+        }
+        let Some(bytes) = file::read(&path)? else { return Ok(false) };
+        Ok(![known.current, known.next].contains(&file::hash(&bytes)))
     }
 
     /// Remembers a `team.json` that lies beside the database already.
     pub(super) fn know_team_json(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let hash = file::hash(bytes);
-        self.transact(Durability::Full, |conn| put_team_json(conn, &hash, &hash))
+        // It may have been replaced since it was read: only what was read is known.
+        let known = KnownFile { current: hash.clone(), next: hash, stamp: String::new() };
+        self.transact(Durability::Full, |conn| put_team_json(conn, &known))
     }
 
     /// Lets the disk be full once the database has this many pages.
@@ -117,9 +135,23 @@ impl SqliteStore {
         self.reader.conn.pragma_update(None, "max_page_count", max).unwrap();
     }
 
-    fn known_team_json(&self) -> Result<[String; 2], StoreError> {
-        let row = "SELECT current, next FROM team_json";
-        let row = self.reader.conn.query_row(row, [], |row| Ok([row.get(0)?, row.get(1)?])).optional();
+    /// Writes the next `team.json` and remembers it; it is not in its place yet.
+    pub(super) fn prepare_team_json(&mut self, text: &str) -> Result<file::Prepared, StoreError> {
+        let known = self.known_team_json()?;
+        let new = file::prepare(&self.lock.path, TEAM_JSON, text.as_bytes())?;
+        let there = file::read(&self.lock.path.join(TEAM_JSON))?.map(|bytes| file::hash(&bytes));
+        // Both are remembered before one takes the other's place: whichever a crash leaves behind is known.
+        let current = if there.as_ref() == Some(&known.next) { known.next } else { known.current };
+        let stamp = new.stamp().unwrap_or_default();
+        let known = KnownFile { current, next: file::hash(text.as_bytes()), stamp };
+        self.transact(Durability::Full, |conn| put_team_json(conn, &known))?;
+        Ok(new)
+    }
+
+    fn known_team_json(&self) -> Result<KnownFile, StoreError> {
+        let read =
+            |row: &rusqlite::Row<'_>| Ok(KnownFile { current: row.get(0)?, next: row.get(1)?, stamp: row.get(2)? });
+        let row = self.reader.conn.query_row("SELECT current, next, stamp FROM team_json", [], read).optional();
         Ok(row.map_err(|e| self.reader.error("read", e))?.unwrap_or_default())
     }
 
@@ -233,15 +265,7 @@ impl Store for SqliteStore {
     }
 
     fn write_team_json(&mut self, text: &str) -> Result<(), StoreError> {
-        // Both are remembered first: whichever of them a crash leaves behind is known.
-        let ([current, next], hash) = (self.known_team_json()?, file::hash(text.as_bytes()));
-        let there = match file::read(&self.lock.path.join(TEAM_JSON))? {
-            Some(bytes) => file::hash(&bytes),
-            None => String::new(),
-        };
-        let current = if there == next { next } else { current };
-        self.transact(Durability::Full, |conn| put_team_json(conn, &current, &hash))?;
-        file::replace(&self.lock.path, TEAM_JSON, text.as_bytes())
+        self.prepare_team_json(text)?.publish()
     }
 }
 
@@ -301,6 +325,7 @@ fn put_definition(conn: &Connection, definition: &SavedDefinition) -> rusqlite::
     conn.execute(sql, params![name, base, text, sum]).map(drop)
 }
 
-fn put_team_json(conn: &Connection, current: &str, next: &str) -> rusqlite::Result<()> {
-    conn.execute("INSERT OR REPLACE INTO team_json VALUES (1, ?1, ?2)", params![current, next]).map(drop)
+fn put_team_json(conn: &Connection, known: &KnownFile) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO team_json VALUES (1, ?1, ?2, ?3)";
+    conn.execute(sql, params![known.current, known.next, known.stamp]).map(drop)
 }

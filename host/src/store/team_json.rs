@@ -27,8 +27,9 @@ use super::SavedDefinition;
 pub use export::export;
 pub use import::import;
 
-/// The largest file that is read. Its values take up to ten times as much memory.
-pub const MAX_BYTES: u64 = 256 << 20;
+/// The largest file that is read: some 150,000 messages, each of which it repeats where it belongs. Its values take
+/// several times as much memory.
+pub const MAX_BYTES: u64 = 512 << 20;
 
 /// What the name of the file's schema starts with; its version follows.
 const SCHEMA: &str = "strata.state/";
