@@ -14,7 +14,7 @@ use super::{Failure, RunArgs, exit_code, print};
 use crate::driver::OnLine;
 use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
-use crate::narrator::Line;
+use crate::narrator::{self, Line};
 use crate::store::Replace;
 
 /// The team file that is taken where none is named.
@@ -147,10 +147,11 @@ fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
     let env = stepper.env();
     let fault = |(id, activation): (strata_core::id::RoleId, &strata_core::activation::Activation)| {
         let Phase::Failed(fault) = &activation.phase else { return None };
-        let role = &stepper.team().role(id).name;
+        let role = stepper.team().role(id);
+        let kind = narrator::fault_kind(activation.work(role), fault);
         Some(serde_json::json!({
-            "role": role, "attempt": activation.current.attempts,
-            "kind": fault.kind.name(), "message": fault.message,
+            "role": role.name, "attempt": activation.current.attempts,
+            "kind": kind.name(), "message": fault.message,
         }))
     };
     let summary = serde_json::json!({
