@@ -98,6 +98,11 @@ impl Process {
         self.end()
     }
 
+    /// Waits for its end while nobody reads what it writes; its exit code.
+    pub fn wait_without_reading(mut self) -> Option<i32> {
+        self.child.wait().expect("the process can be waited for").code()
+    }
+
     /// Waits for its end.
     pub fn end(mut self) -> Ended {
         self.stdout.read_to_string(&mut self.read).expect("stdout is text");
