@@ -33,7 +33,17 @@ impl Journal {
     pub fn new(stepper: Stepper, store: Box<dyn Store>, next_line: u64, durability: Durability) -> Self {
         let narrator = Narrator::new(stepper.env().shape.clone());
         let on_line: OnLine = Box::new(|_| ());
-        Self { stepper, store, narrator, on_line, durability, keep: None, next_line, staged: Vec::new(), told: Vec::new() }
+        Self {
+            stepper,
+            store,
+            narrator,
+            on_line,
+            durability,
+            keep: None,
+            next_line,
+            staged: Vec::new(),
+            told: Vec::new(),
+        }
     }
 
     /// Tells every line from now on to `on_line`, after it is durable.

@@ -10,7 +10,9 @@ use super::directory::{DATABASE, TEAM_JSON};
 use super::error::StoreError;
 use super::lock::Lock;
 use super::reader::{Reader, definition_bytes};
-use super::{At, CheckpointRow, Durability, Record, Saved, SavedDefinition, Store, codec, file, marks, schema, superfluous};
+use super::{
+    At, CheckpointRow, Durability, Record, Saved, SavedDefinition, Store, codec, file, marks, schema, superfluous,
+};
 
 /// The database in the making; see `create`.
 pub(super) const NEW_DATABASE: &str = ".team.db.new";
