@@ -91,6 +91,8 @@ pub struct SavedDefinition {
     pub base: PathBuf,
     /// Its text.
     pub text: String,
+    /// The components that the operator put in place of its own: `ROLE.ACTION=FILE` each, the file absolute.
+    pub components: Vec<String>,
 }
 
 /// A checkpoint, as it is listed.

@@ -150,7 +150,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     let notes = opened.notes();
     let (journal, directory, saved) = opened.journal()?;
     let mut journal = journal.on_line(on_line);
-    if resume.team.is_some() {
+    if resume.team.is_some() || !resume.overrides.components.is_empty() {
         journal.store().set_definition(&saved)?;
     }
     let event = journal.stepper().resumed(budget, resume.calls);
@@ -171,8 +171,11 @@ fn define(
         return Ok(Definition::read(team)?);
     }
     let none = "the saved state does not hold its team file; give it: `run TEAM.toml --recover_path PATH`";
-    let SavedDefinition { name, base, text } = saved()?.ok_or_else(|| LaunchError::Missing(none.into()))?;
-    Ok(Definition::parse(&text, &name, &base)?)
+    let saved = saved()?.ok_or_else(|| LaunchError::Missing(none.into()))?;
+    let mut definition = Definition::parse(&saved.text, &saved.name, &saved.base)?;
+    // What an earlier command line put in place stays there; the one at hand comes on top of it.
+    definition.apply(&Overrides { components: saved.components, ..Overrides::default() })?;
+    Ok(definition)
 }
 
 fn fits(env: &Environment, team: &Team) -> Result<(), LaunchError> {

@@ -102,6 +102,12 @@ impl Definition {
         }
         Ok(())
     }
+
+    /// The components that were put in place of the written ones, as `--component` takes them, with absolute files.
+    pub fn given_components(&self) -> Vec<String> {
+        let given = self.given.keys().filter_map(|slot| Some((slot, self.plugins.get(slot)?)));
+        given.map(|(slot, plugin)| format!("{}={}", slot_name(&self.team, *slot), plugin.component.display())).collect()
+    }
 }
 
 /// What a slot is called on the command line: `ROLE.ACTION` or `ROLE.think`.

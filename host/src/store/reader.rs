@@ -141,14 +141,16 @@ impl Reader {
 
     fn definition_now(&self) -> Result<SavedDefinition, StoreError> {
         let read = |row: &Row<'_>| {
-            let (name, base, text): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            Ok((name, base, text, row.get::<_, u32>(3)?))
+            let parts: [String; 4] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
+            Ok((parts, row.get::<_, u32>(4)?))
         };
-        let row = self.conn.query_row("SELECT name, base, text, sum FROM definition", [], read);
-        let (name, base, text, sum) = row.map_err(|e| self.error("read", e))?;
-        codec::verify(sum, &[], definition_bytes(&name, &base, &text).as_bytes())
+        let row = self.conn.query_row("SELECT name, base, text, components, sum FROM definition", [], read);
+        let (parts, sum) = row.map_err(|e| self.error("read", e))?;
+        codec::verify(sum, &[], definition_bytes(parts.each_ref().map(String::as_str)).as_bytes())
             .map_err(|e| self.damaged("the team file in it", e))?;
-        Ok(SavedDefinition { name, base: base.into(), text })
+        let [name, base, text, components] = parts;
+        let components = serde_json::from_str(&components).map_err(|e| self.corrupt(e.to_string()))?;
+        Ok(SavedDefinition { name, base: base.into(), text, components })
     }
 
     /// How many events there are, and the checksum of the last.
@@ -274,8 +276,8 @@ fn record(row: &Row<'_>) -> rusqlite::Result<Result<Record, Damage>> {
 }
 
 /// What the checksum of a definition covers.
-pub(super) fn definition_bytes(name: &str, base: &str, text: &str) -> String {
-    format!("{name}\0{base}\0{text}")
+pub(super) fn definition_bytes(parts: [&str; 4]) -> String {
+    parts.join("\0")
 }
 
 /// Whether a write-ahead log lies beside a database.

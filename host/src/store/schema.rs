@@ -38,12 +38,13 @@ const MIGRATIONS: &[&str] = &["
         body BLOB NOT NULL
     ) STRICT;
 
-    -- The team file the run goes by.
+    -- The team file the run goes by, and what was put in place of its components, as a JSON list.
     CREATE TABLE definition (
         one INTEGER PRIMARY KEY CHECK (one = 1),
         name TEXT NOT NULL,
         base TEXT NOT NULL,
         text TEXT NOT NULL,
+        components TEXT NOT NULL,
         sum INTEGER NOT NULL
     ) STRICT;
 

@@ -322,9 +322,10 @@ fn put_snapshot(conn: &Connection, n: i64, body: &[u8]) -> rusqlite::Result<()> 
 fn put_definition(conn: &Connection, definition: &SavedDefinition) -> rusqlite::Result<()> {
     // Paths that are not text are rare; a team file that cannot be found again can be named on the command line.
     let (name, base, text) = (&definition.name, definition.base.to_string_lossy(), &definition.text);
-    let sum = codec::checksum(&[], definition_bytes(name, &base, text).as_bytes());
-    let sql = "INSERT OR REPLACE INTO definition VALUES (1, ?1, ?2, ?3, ?4)";
-    conn.execute(sql, params![name, base, text, sum]).map(drop)
+    let components = serde_json::json!(definition.components).to_string();
+    let sum = codec::checksum(&[], definition_bytes([name, &base, text, &components]).as_bytes());
+    let sql = "INSERT OR REPLACE INTO definition VALUES (1, ?1, ?2, ?3, ?4, ?5)";
+    conn.execute(sql, params![name, base, text, components, sum]).map(drop)
 }
 
 fn put_team_json(conn: &Connection, known: &KnownFile) -> rusqlite::Result<()> {

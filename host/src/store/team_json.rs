@@ -83,7 +83,9 @@ pub enum ImportError {
 pub fn saved_definition(bytes: &[u8]) -> Option<SavedDefinition> {
     let file = parse::parse(bytes).ok()?;
     let text = |name: &str| file.pointer("/strata/definition")?.get(name)?.as_str().map(String::from);
-    Some(SavedDefinition { name: text("name")?, base: text("base")?.into(), text: text("text")? })
+    let components = file.pointer("/strata/definition/components").and_then(|list| list.as_array());
+    let components = components.into_iter().flatten().filter_map(|one| one.as_str().map(String::from)).collect();
+    Some(SavedDefinition { name: text("name")?, base: text("base")?.into(), text: text("text")?, components })
 }
 
 /// Whether nothing would be left to do if the team in this file were resumed.
