@@ -1,1 +1,28 @@
-//! Tests.
+//! Whole-program tests: the real binary, real components, real processes and signals.
+//!
+//! What is tested:
+//!
+//! | module | what |
+//! |---|---|
+//! | `crash` | `kill -9` at every event of a run, and of its resumes |
+//! | `signals` | Ctrl-C, SIGTERM, the lock and who holds it |
+//! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
+//! | `faults` | every way to fail beside an action that is well; what the operator is told |
+//! | `snake` | the team that ships with the product, from source to a playable game |
+//!
+//! What they are made of: `place` (a folder with a team in which the host is run), `process` (a running host),
+//! `stream` (event lines), `saved` (`team.json`), `probe` (the component that does as it is told). Teams that are
+//! longer than a few lines are fixtures.
+
+#![allow(clippy::unwrap_used, reason = "all of this is tests")]
+
+mod crash;
+mod faults;
+mod place;
+mod probe;
+mod process;
+mod recovery;
+mod saved;
+mod signals;
+mod snake;
+mod stream;

@@ -85,9 +85,8 @@ fn chain(dir: &Path, steps: usize, durability: Durability) -> Anything<Ran> {
 
 /// Many roles that hear the idea, all in one step. The time is that of the whole step.
 fn wide(dir: &Path, roles: usize) -> Anything<(f64, usize)> {
-    let mut team = format!(
-        "schema = \"strata.team/1\"\n[team]\nname = \"wide\"\nidea = \"go\"\n[run]\nmax_parallel = {roles}\n"
-    );
+    let mut team =
+        format!("schema = \"strata.team/1\"\n[team]\nname = \"wide\"\nidea = \"go\"\n[run]\nmax_parallel = {roles}\n");
     for i in 0..roles {
         team += &format!(
             "[[role]]\nname = \"R{i}\"\nwatch = [\"UserRequirement\"]\n\
@@ -181,6 +180,9 @@ impl Store for Counting {
     }
     fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
         self.inner.checkpoints()
+    }
+    fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
+        self.inner.keep_checkpoints(keep)
     }
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.inner.records(from, limit)

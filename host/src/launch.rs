@@ -19,7 +19,7 @@ use crate::store::team_json::{self, ImportError};
 use crate::store::{Durability, SavedDefinition, StoreError};
 
 pub use components::Components;
-pub use resume::{Resume, Resumed, resume};
+pub use resume::{Notes, Resume, Resumed, resume};
 pub use saved::{SavedTeam, reader, saved};
 pub use send::send;
 pub use start::{Start, Started, start};

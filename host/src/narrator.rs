@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value, json};
 use strata_core::event::{Event, Finished, Routed, Source, Work};
+use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{Part, RoleId, Slot};
 use strata_core::message::Draft;
 use strata_core::shape::Shape;
@@ -22,20 +23,25 @@ pub struct Line {
 }
 
 impl Line {
-    /// The line as JSON, without a newline.
+    /// The line as JSON, without a newline. What every line has comes first.
     pub fn to_json(&self) -> String {
-        let mut object = Map::new();
-        object.insert("n".into(), self.n.into());
-        object.insert("time".into(), rfc3339(self.time_ms).into());
-        object.insert("kind".into(), self.kind.into());
-        object.extend(self.fields.clone());
-        Value::Object(object).to_string()
+        let head = format!("{{\"n\":{},\"time\":\"{}\",\"kind\":\"{}\"", self.n, rfc3339(self.time_ms), self.kind);
+        let fields = Value::Object(self.fields.clone()).to_string();
+        match &fields[1..] {
+            "}" => head + "}",
+            fields => format!("{head},{fields}"),
+        }
     }
 
     /// A field's text; empty when it has none.
     pub fn text(&self, field: &str) -> &str {
         self.fields.get(field).and_then(Value::as_str).unwrap_or_default()
     }
+}
+
+/// What a fault is called. To the team it is the choice that failed, whatever went wrong in its component.
+pub fn fault_kind(work: Option<Work>, fault: &Fault) -> FaultKind {
+    if matches!(work, Some(Work::Think { .. })) { FaultKind::Think } else { fault.kind }
 }
 
 /// A time for people and programs, in UTC.
@@ -171,9 +177,7 @@ impl Narrator {
             Event::CallFailed { role, work, attempt, digest, fault, retry_ms } => {
                 let mut fields = self.call(*role, *work);
                 fields["attempt"] = (*attempt).into();
-                // To the team it is the choice that failed, whatever went wrong in the component.
-                let think = matches!(work, Work::Think { .. });
-                fields["fault"] = if think { "think" } else { fault.kind.name() }.into();
+                fields["fault"] = fault_kind(Some(*work), fault).name().into();
                 fields["message"] = fault.message.clone().into();
                 fields["digest"] = json!(digest.as_ref().map(|digest| &digest.0));
                 fields["backtrace"] = json!(fault.backtrace);

@@ -63,10 +63,7 @@ fn profile() -> Profile {
 }
 
 fn attempt() -> Attempt {
-    Attempt {
-        number: 1,
-        idempotency_key: "run/0/Ann/0".into(),
-    }
+    Attempt { number: 1, idempotency_key: "run/0/Ann/0".into() }
 }
 
 fn input(config: &str) -> Input {
@@ -90,18 +87,10 @@ fn config_and_data_cross_the_border_as_json() {
     ];
     for (config, content, data) in cases {
         let output = export::run::<Repeat>(attempt(), input(config)).unwrap();
-        assert_eq!(
-            (output.content.as_str(), output.data.as_deref()),
-            (content, Some(data))
-        );
+        assert_eq!((output.content.as_str(), output.data.as_deref()), (content, Some(data)));
         assert_eq!(output.to, ["Bob"]);
     }
-    assert_eq!(
-        export::run::<Silent>(attempt(), input("null"))
-            .unwrap()
-            .data,
-        None
-    );
+    assert_eq!(export::run::<Silent>(attempt(), input("null")).unwrap().data, None);
 }
 
 #[test]
@@ -109,25 +98,15 @@ fn a_config_that_does_not_fit_is_a_failure_that_says_so() {
     for config in ["{\"times\":\"often\"}", "[", "7"] {
         let failure = export::run::<Repeat>(attempt(), input(config)).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Error);
-        assert!(
-            failure.message.starts_with("reading the action's `config`"),
-            "{}",
-            failure.message
-        );
+        assert!(failure.message.starts_with("reading the action's `config`"), "{}", failure.message);
     }
 }
 
 #[test]
 fn a_component_describes_itself_by_its_crate() {
     let manifest = export::describe::<Repeat>("repeat", "1.2.3", "Repeats.");
-    assert_eq!(
-        (manifest.name.as_str(), manifest.version.as_str()),
-        ("repeat", "1.2.3")
-    );
-    assert_eq!(
-        (manifest.description.as_str(), &manifest.needs[..]),
-        ("Repeats.", &["llm".to_owned()][..])
-    );
+    assert_eq!((manifest.name.as_str(), manifest.version.as_str()), ("repeat", "1.2.3"));
+    assert_eq!((manifest.description.as_str(), &manifest.needs[..]), ("Repeats.", &["llm".to_owned()][..]));
 }
 
 struct Fixed;
@@ -168,10 +147,7 @@ fn errors_of_the_host_become_failures() {
         (HostErrorKind::NotFound, FailureKind::Error),
     ];
     for (kind, expected) in cases {
-        let failure = Failure::from(HostError {
-            kind,
-            message: "why".into(),
-        });
+        let failure = Failure::from(HostError { kind, message: "why".into() });
         assert_eq!((failure.kind, failure.message.as_str()), (expected, "why"));
     }
 }
@@ -189,11 +165,7 @@ fn the_host_in_memory_keeps_state_by_scope() {
         let elsewhere = state::scope("elsewhere").get::<u32>("n").unwrap_err();
         assert_eq!(elsewhere.kind, FailureKind::Error);
         let mistyped = state::role().get::<String>("n").unwrap_err();
-        assert!(
-            mistyped.message.contains("key `n` of scope `role`"),
-            "{}",
-            mistyped.message
-        );
+        assert!(mistyped.message.contains("key `n` of scope `role`"), "{}", mistyped.message);
         Ok(())
     })
     .unwrap();
@@ -203,34 +175,16 @@ fn the_host_in_memory_keeps_state_by_scope() {
 
 #[test]
 fn the_host_in_memory_grants_directories_and_nothing_else() {
-    let mut host = Host::new()
-        .file("/in/a", "apple")
-        .file("/in/deep/b", "b")
-        .writable("/out");
+    let mut host = Host::new().file("/in/a", "apple").file("/in/deep/b", "b").writable("/out");
     host.within(|| {
         assert_eq!(files::read_text("/in/a").unwrap(), "apple");
         assert_eq!(files::list("/in").unwrap(), ["a", "deep/"]);
-        assert_eq!(
-            files::read("/in/none").unwrap_err().kind,
-            HostErrorKind::NotFound
-        );
-        assert_eq!(
-            files::read("/elsewhere").unwrap_err().kind,
-            HostErrorKind::Denied
-        );
-        assert_eq!(
-            files::read("/input").unwrap_err().kind,
-            HostErrorKind::Denied
-        );
+        assert_eq!(files::read("/in/none").unwrap_err().kind, HostErrorKind::NotFound);
+        assert_eq!(files::read("/elsewhere").unwrap_err().kind, HostErrorKind::Denied);
+        assert_eq!(files::read("/input").unwrap_err().kind, HostErrorKind::Denied);
         files::write("/out/x/y", "z").unwrap();
-        assert_eq!(
-            files::write("/in/a", "z").unwrap_err().kind,
-            HostErrorKind::Denied
-        );
-        assert_eq!(
-            files::write("/out/../in/a", "z").unwrap_err().kind,
-            HostErrorKind::Denied
-        );
+        assert_eq!(files::write("/in/a", "z").unwrap_err().kind, HostErrorKind::Denied);
+        assert_eq!(files::write("/out/../in/a", "z").unwrap_err().kind, HostErrorKind::Denied);
     });
     assert_eq!(host.content("/out/x/y"), Some(b"z".as_slice()));
     assert_eq!(host.content("/in/a"), Some(b"apple".as_slice()));
@@ -244,29 +198,19 @@ fn the_host_in_memory_answers_the_rest() {
         .remember(Message::new("B", "2"))
         .remember(Message::new("A", "3"));
     host.within(|| -> Result<(), Failure> {
-        let contents = |messages: Vec<Message>| -> Vec<String> {
-            messages
-                .into_iter()
-                .map(|message| message.content)
-                .collect()
-        };
+        let contents =
+            |messages: Vec<Message>| -> Vec<String> { messages.into_iter().map(|message| message.content).collect() };
         assert_eq!(contents(memory::recent(2)), ["2", "3"]);
         assert_eq!(contents(memory::labelled("A", 9)), ["1", "3"]);
         clock::sleep(Duration::from_secs(2));
         assert!((clock::unix_time_ms() - 2000.0).abs() < 1.0);
         assert_ne!(random::bytes(16)?, random::bytes(16)?);
-        assert_eq!(
-            random::bytes(70_000).unwrap_err().kind,
-            HostErrorKind::Invalid
-        );
+        assert_eq!(random::bytes(70_000).unwrap_err().kind, HostErrorKind::Invalid);
         log::warn("careful");
         emit(&Emission::new("more").to("Bob").cause_by("Note").data(7)?)?;
         let replies = llm::ask_many(&[llm::Request::new("a"), llm::Request::new("b")]);
         assert_eq!(replies[0].as_ref().unwrap().text, "one");
-        assert_eq!(
-            replies[1].as_ref().unwrap_err().kind,
-            HostErrorKind::Upstream
-        );
+        assert_eq!(replies[1].as_ref().unwrap_err().kind, HostErrorKind::Upstream);
         Ok(())
     })
     .unwrap();
@@ -282,10 +226,7 @@ fn a_structured_reply_is_read_from_data_block_or_text() {
         data: data.map(str::to_owned),
         tool_calls: Vec::new(),
         model: String::new(),
-        usage: llm::Usage {
-            input_tokens: 0,
-            output_tokens: 0,
-        },
+        usage: llm::Usage { input_tokens: 0, output_tokens: 0 },
     };
     let cases = [
         (reply("[1]", None), Some(vec![1])),
@@ -315,8 +256,5 @@ fn a_host_survives_the_panic_of_an_action() {
     });
     assert!(std::panic::catch_unwind(within).is_err());
     assert_eq!(host.logged().len(), 1);
-    assert_eq!(
-        host.run::<Repeat>(Call::new().news("a")).unwrap().content,
-        "aa"
-    );
+    assert_eq!(host.run::<Repeat>(Call::new().news("a")).unwrap().content, "aa");
 }

@@ -134,6 +134,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn a_number_is_read_back_as_it_was(number in any::<f64>().prop_filter("finite", |n| n.is_finite())) {
             let once = Json::from(Value::from(number));

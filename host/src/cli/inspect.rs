@@ -8,6 +8,7 @@ use strata_core::stepper::Stepper;
 
 use super::{Failure, InspectArgs, print};
 use crate::launch::saved;
+use crate::narrator;
 use crate::store::{At, team_json};
 
 /// How much of a message is shown.
@@ -73,8 +74,9 @@ fn standing(stepper: &Stepper, id: RoleId) -> String {
 fn show_faults(stepper: &Stepper) {
     let fault = |(id, activation): (RoleId, &Activation)| match &activation.phase {
         Phase::Failed(fault) => {
-            let (name, at) = (stepper.team().role(id).name.clone(), standing(stepper, id));
-            Some(format!("  {name} {at}: {}: {}", fault.kind, fault.message))
+            let role = stepper.team().role(id);
+            let kind = narrator::fault_kind(activation.work(role), fault);
+            Some(format!("  {} {}: {kind}: {}", role.name, standing(stepper, id), fault.message))
         }
         _ => None,
     };

@@ -5,11 +5,10 @@ use std::time::Instant;
 
 use strata_core::activation::Phase;
 use strata_core::event::{Status, Work};
-use strata_core::fault::Fault;
 use strata_core::stepper::Stepper;
 use strata_core::team::Role;
 
-use crate::narrator::Line;
+use crate::narrator::{self, Line};
 
 /// How much is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,12 +70,15 @@ impl Reporter {
     /// Tells how the run ended: what failed, what is saved, how to go on.
     pub(super) fn end(&self, status: Status, stepper: &Stepper, storage: &Path) {
         let env = stepper.env();
-        let resume = format!("strata-host run --recover_path {}", storage.display());
+        let resume = format!("strata-host run --recover_path {}", shell_word(&storage.to_string_lossy()));
         for (id, activation) in env.failed() {
             if let Phase::Failed(fault) = &activation.phase {
                 let role = stepper.team().role(id);
                 let (index, action) = place(role, activation.work(role));
-                eprintln!("{}", fault_line(&role.name, index, action, activation.current.attempts, fault));
+                let kind = narrator::fault_kind(activation.work(role), fault).name();
+                let cause = fault.message.lines().next().unwrap_or_default();
+                let attempt = activation.current.attempts;
+                eprintln!("fault: {} action {index} `{action}` attempt {attempt}: {kind}: {cause}", role.name);
                 let rest = fault.message.lines().skip(1).map(str::to_owned);
                 rest.for_each(|line| eprintln!("    {line}"));
                 section("stack of the guest, innermost first", fault.backtrace.iter().take(FRAMES));
@@ -86,14 +88,12 @@ impl Reporter {
         let saved = format!("saved in `{}`", storage.display());
         match status {
             Status::Done if self.loudness == Loudness::Quiet => {}
-            Status::Done => eprintln!("done after {} steps; {saved}", env.step),
+            Status::Done => eprintln!("done after {}; {saved}", steps(env.step)),
             Status::Failed => eprintln!("failed at step {}; {saved}; mend and go on with:\n  {resume}", env.step),
             Status::Interrupted => eprintln!("interrupted at step {}; {saved}; go on with:\n  {resume}", env.step),
             Status::StepLimit => {
-                eprintln!(
-                    "step limit reached after {} steps; {saved}; go on with:\n  {resume} --max-steps N",
-                    env.step
-                );
+                let steps = steps(env.step);
+                eprintln!("step limit reached after {steps}; {saved}; go on with:\n  {resume} --max-steps N");
             }
             Status::OutOfBudget => {
                 let budget = env.budget.unwrap_or_default();
@@ -103,12 +103,6 @@ impl Reporter {
             other => eprintln!("{}; {saved}; go on with:\n  {resume}", other.name()),
         }
     }
-}
-
-/// The first line of a fault: role, index, action, attempt, kind, cause.
-fn fault_line(role: &str, index: i32, action: &str, attempt: u32, fault: &Fault) -> String {
-    let cause = fault.message.lines().next().unwrap_or_default();
-    format!("fault: {role} action {index} `{action}` attempt {attempt}: {}: {cause}", fault.kind)
 }
 
 fn place(role: &Role, work: Option<Work>) -> (i32, &str) {
@@ -125,6 +119,20 @@ fn section<'a>(title: &str, lines: impl Iterator<Item = &'a String>) {
         eprintln!("  {title}:");
         lines.for_each(|line| eprintln!("    {line}"));
     }
+}
+
+/// A text as one word of a shell's.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.into();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A number of steps, in words.
+fn steps(count: u64) -> String {
+    if count == 1 { "1 step".into() } else { format!("{count} steps") }
 }
 
 /// The beginning of a text on one line.

@@ -12,9 +12,9 @@ use super::reporter::{Loudness, Reporter};
 use super::signals::Signals;
 use super::{Failure, RunArgs, exit_code, print};
 use crate::driver::OnLine;
-use crate::launch::{LaunchError, Resume, Resumed, Run, Start, resume, start};
+use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
-use crate::narrator::Line;
+use crate::narrator::{self, Line};
 use crate::store::Replace;
 
 /// The team file that is taken where none is named.
@@ -78,15 +78,13 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         let what = Resume { path, team: team.as_deref(), overrides: &overrides, calls, strict: args.strict };
         return match resume(what, report, on_line)? {
             Resumed::Goes(run, notes) => {
-                if notes.team_json_differs {
-                    eprintln!(
-                        "warning: `team.json` in `{}` was changed by hand; `team.db` beside it is newer and wins",
-                        run.path().display()
-                    );
-                }
+                warn(&notes, run.path());
                 Ok(Launched::Goes(run))
             }
-            Resumed::Finished(stepper) => Ok(Launched::Finished(stepper, path.clone())),
+            Resumed::Finished(stepper, notes) => {
+                warn(&notes, path);
+                Ok(Launched::Finished(stepper, path.clone()))
+            }
         };
     }
     let default = || Path::new(DEFAULT_TEAM).exists().then(|| DEFAULT_TEAM.into());
@@ -99,6 +97,13 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         report(&format!("the team that was saved there is now in `{}`", aside.display()));
     }
     Ok(Launched::Goes(Box::new(started.run)))
+}
+
+fn warn(notes: &Notes, path: &Path) {
+    if notes.team_json_differs {
+        let path = path.display();
+        eprintln!("warning: `team.json` in `{path}` was changed by hand; `team.db` beside it is newer and wins");
+    }
 }
 
 /// The team file and the idea among the words of the command line.
@@ -123,8 +128,10 @@ fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<OnLine, Fai
         }
     };
     Ok(Box::new(move |line: &Line| {
+        // In one piece, so that who follows the file never sees half a line.
+        let text = line.to_json() + "\n";
         if let Some(out) = &mut sink
-            && let Err(error) = writeln!(out, "{}", line.to_json()).and_then(|()| out.flush())
+            && let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
         {
             eprintln!("warning: events are no longer written: {error}");
             sink = None;
@@ -140,10 +147,11 @@ fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
     let env = stepper.env();
     let fault = |(id, activation): (strata_core::id::RoleId, &strata_core::activation::Activation)| {
         let Phase::Failed(fault) = &activation.phase else { return None };
-        let role = &stepper.team().role(id).name;
+        let role = stepper.team().role(id);
+        let kind = narrator::fault_kind(activation.work(role), fault);
         Some(serde_json::json!({
-            "role": role, "attempt": activation.current.attempts,
-            "kind": fault.kind.name(), "message": fault.message,
+            "role": role.name, "attempt": activation.current.attempts,
+            "kind": kind.name(), "message": fault.message,
         }))
     };
     let summary = serde_json::json!({

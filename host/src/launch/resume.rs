@@ -35,8 +35,8 @@ pub struct Resume<'a> {
 pub enum Resumed {
     /// The run goes on.
     Goes(Box<Run>, Notes),
-    /// The team was finished; nothing was changed.
-    Finished(Box<Stepper>),
+    /// The team was finished; nothing is run.
+    Finished(Box<Stepper>, Notes),
 }
 
 /// What the operator should know.
@@ -104,7 +104,22 @@ impl Opened {
         };
         let durability = durability(&self.definition);
         let journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability);
+        let journal = journal.keep_checkpoints(self.definition.run.checkpoints_kept);
         Ok((journal, self.directory, saved))
+    }
+
+    /// Ends the resume of a finished team, whose state is not changed. Where the run was killed before it could save
+    /// `team.json`, that is made up for.
+    fn finish(self) -> Result<Resumed, LaunchError> {
+        let notes = self.notes();
+        if let Origin::Database { mut store, team_json_differs: false } = self.origin {
+            let saved = self.directory.read_team_json();
+            if !saved.is_ok_and(|bytes| team_json::is_finished(&bytes)) {
+                let text = team_json::export(self.stepper.team(), self.stepper.env(), &store.definition()?);
+                store.write_team_json(&text)?;
+            }
+        }
+        Ok(Resumed::Finished(Box::new(self.stepper), notes))
     }
 
     fn notes(&self) -> Notes {
@@ -118,7 +133,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     let opened = Opened::open(resume.path, resume.team, resume.overrides)?;
     let env = opened.stepper.env();
     if env.status == Status::Done && env.is_quiet() {
-        return Ok(Resumed::Finished(Box::new(opened.stepper)));
+        return opened.finish();
     }
     let definition = &opened.definition;
     let sandbox = WasmSandbox::new()?;

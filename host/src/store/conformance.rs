@@ -80,6 +80,27 @@ fn replay(records: &[Record]) -> Environment {
 }
 
 #[test]
+fn what_is_kept_of_checkpoints_is_the_first_and_the_newest() {
+    let (states, records) = run(&turns(7, 60));
+    check(&fresh(), |kept| {
+        kept.store().append(&records, Durability::Process).unwrap();
+        let all = kept.store().checkpoints().unwrap();
+        assert!(all.len() > 6, "{} checkpoints say little", all.len());
+        kept.store().keep_checkpoints(3).unwrap();
+        kept.reopen();
+        let rows = kept.store().checkpoints().unwrap();
+        let expected: Vec<_> = all.iter().take(1).chain(&all[all.len() - 3..]).map(|row| row.id.clone()).collect();
+        assert_eq!(rows.iter().map(|row| row.id.clone()).collect::<Vec<_>>(), expected);
+        assert_eq!(rows[0].parent, None);
+        rows.windows(2).for_each(|pair| assert_eq!(pair[1].parent.as_ref(), Some(&pair[0].id)));
+        let forgotten = kept.store().load(&At::Checkpoint(all[2].id.clone()));
+        assert!(matches!(forgotten, Err(StoreError::NoCheckpoint { .. })), "{forgotten:?}");
+        assert_eq!(kept.store().records(0, usize::MAX).unwrap(), records);
+        assert_eq!(&state(&kept.store().load(&At::Head).unwrap()), states.last().unwrap());
+    });
+}
+
+#[test]
 fn what_is_appended_is_loaded() {
     let (records, end) = run(&turns(1, 3000), 400);
     check(&fresh(), |kept| {

@@ -231,6 +231,12 @@ impl Reader {
         Ok(marking.into_iter().find(|(_, record)| made(record)).map(|(n, _)| n))
     }
 
+    /// The numbers of the events that made these checkpoints.
+    pub(super) fn positions(&self, rows: &[CheckpointRow]) -> Result<Vec<i64>, StoreError> {
+        let found = rows.iter().map(|row| self.find(&row.id.0));
+        Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+
     fn no_checkpoint(&self, id: &str) -> StoreError {
         let last = self.checkpoints_now().ok().and_then(|rows| rows.last().map(|row| row.id.0.clone()));
         StoreError::NoCheckpoint { id: id.into(), last }

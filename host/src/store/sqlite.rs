@@ -10,7 +10,9 @@ use super::directory::{DATABASE, TEAM_JSON};
 use super::error::StoreError;
 use super::lock::Lock;
 use super::reader::{Reader, definition_bytes};
-use super::{At, CheckpointRow, Durability, Record, Saved, SavedDefinition, Store, codec, file, marks, schema};
+use super::{
+    At, CheckpointRow, Durability, Record, Saved, SavedDefinition, Store, codec, file, marks, schema, superfluous,
+};
 
 /// The database in the making; see `create`.
 pub(super) const NEW_DATABASE: &str = ".team.db.new";
@@ -238,6 +240,18 @@ impl Store for SqliteStore {
 
     fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
         self.reader.checkpoints()
+    }
+
+    fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
+        let rows = self.reader.checkpoints()?;
+        let forget = self.reader.positions(superfluous(&rows, keep))?;
+        if forget.is_empty() {
+            return Ok(());
+        }
+        self.transact(Durability::Process, |conn| {
+            let mut forgotten = conn.prepare_cached("UPDATE event SET marks = 0 WHERE n = ?1")?;
+            forget.iter().try_for_each(|n| forgotten.execute([n]).map(drop))
+        })
     }
 
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {

@@ -1,0 +1,90 @@
+//! `kill -9` at every event of a run: whatever instant is hit, the resumed run ends as if nothing had happened.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::place::Place;
+use crate::saved::essence;
+use crate::stream;
+
+/// How often a run may have to be resumed. Two kills need two.
+const RESUMES: usize = 4;
+
+struct Undisturbed {
+    lines: Vec<Value>,
+    saved: Value,
+}
+
+fn undisturbed() -> Undisturbed {
+    let place = Place::of("matrix");
+    let lines = place.run().expect(0).events();
+    stream::assert_numbered(&lines);
+    Undisturbed { lines, saved: essence(place.team_json()) }
+}
+
+/// Does something with every number below `end`, on as many threads as the machine runs at once.
+fn in_parallel(end: usize, work: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= end {
+                        return;
+                    }
+                    work(n);
+                }
+            });
+        }
+    });
+}
+
+/// Kills a run when it has told as many lines as each of `kills` says (a run and its resumes, in order) and the pause
+/// behind it is over; then resumes it to its end.
+fn check(kills: &[(usize, Duration)], undisturbed: &Undisturbed) {
+    let place = Place::of("matrix");
+    let mut args = vec!["run", "team.toml", "--storage", "store", "--events", "-"];
+    for (lines, pause) in kills {
+        let mut process = place.start(&args);
+        let told = (0..*lines).map_while(|_| process.next()).count();
+        std::thread::sleep(*pause);
+        let ended = process.kill();
+        if told == 0 {
+            assert_eq!(ended.code, Some(0), "nothing was told, and yet: {}", ended.stderr);
+        }
+        args = vec!["run", "--recover_path", "store", "--events", "-"];
+    }
+    let end = (0..RESUMES).map(|_| place.resume()).find(|ended| ended.code == Some(0));
+    let end = end.unwrap_or_else(|| panic!("killed at {kills:?}, it never ends"));
+    let what = format!("killed at {kills:?}\n{}", end.stderr);
+    assert_eq!(essence(place.team_json()), undisturbed.saved, "{what}");
+    let lines = place.recorded();
+    stream::assert_numbered(&lines);
+    stream::assert_one_idea(&lines);
+    stream::assert_finished_alike(&lines, &undisturbed.lines);
+    stream::assert_attempts_count_on(&lines);
+    stream::assert_paid_once(&lines);
+}
+
+#[test]
+fn a_run_killed_after_any_event_ends_like_an_undisturbed_one() {
+    let undisturbed = undisturbed();
+    in_parallel(undisturbed.lines.len(), |n| check(&[(n + 1, Duration::ZERO)], &undisturbed));
+}
+
+#[test]
+fn a_run_whose_resumes_are_killed_too_ends_like_an_undisturbed_one() {
+    let undisturbed = undisturbed();
+    let total = undisturbed.lines.len();
+    in_parallel(24, |seed| {
+        // Odd pauses, so that kills hit what happens between two lines as well.
+        let pause = |salt: usize| Duration::from_micros(((seed + salt) * 389 % 4000) as u64);
+        let first = 1 + seed * 37 % total;
+        let kills = [(first, pause(1)), (1 + seed * 13 % 20, pause(2)), (1 + seed * 7 % 11, pause(3))];
+        check(&kills, &undisturbed);
+    });
+}

@@ -1,0 +1,107 @@
+//! Faults: every way to fail, side by side with an action that is well; what the operator is told, and that the
+//! command he is told works.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::place::Place;
+use crate::stream;
+
+/// A storage directory whose name a shell would take apart.
+const STORAGE: &str = "the team's $HOME";
+
+/// Role, index, action and kind of each fault, and a part of its cause.
+const FAULTS: [(&str, i32, &str, &str, &str); 11] = [
+    ("Trap", 1, "Fails", "trap", "unreachable"),
+    ("Error", 0, "Fails", "error", "told to fail"),
+    ("Fuel", 0, "Fails", "fuel", "fuel"),
+    ("Cpu", 0, "Fails", "cpu", "200"),
+    ("Timeout", 0, "Fails", "timeout", "500"),
+    ("Memory", 0, "Fails", "memory", "8"),
+    ("Stack", 0, "Fails", "stack", "stack"),
+    ("Invalid", 0, "Fails", "output-invalid", "object"),
+    ("Denied", 0, "Fails", "denied", "/etc/passwd"),
+    ("Host", 0, "Fails", "host", "20"),
+    ("Think", -1, "think", "think", "unreachable"),
+];
+
+/// What a role leaves behind that others can see.
+fn traces(place: &Place, store: &str, role: &str) -> [Value; 4] {
+    let team: Value = serde_json::from_slice(&place.read(&format!("{store}/team.json"))).unwrap();
+    let role = role.to_owned();
+    [
+        team["env"]["roles"][&role]["rc"]["memory"].clone(),
+        team["strata"]["state"]["role"][&role].clone(),
+        team["strata"]["open"][&role]["done"].clone(),
+        team["strata"]["buffers"][&role].clone(),
+    ]
+}
+
+#[test]
+fn whatever_fails_beside_it_a_healthy_action_ends_as_it_would_alone() {
+    let place = Place::of("faults");
+    let team = String::from_utf8(place.read("team.toml")).unwrap();
+    let (alone, _) = team.split_once("# -- what fails").unwrap();
+    let events = |team: &str, store: &str, code: i32| {
+        let ended = place.host(&["run", team, "--storage", store, "--events", "-"]).expect(code);
+        let of_sane = |line: &Value| line["role"] == "Sane" && line["kind"] == "action-finished";
+        let strip = |mut line: Value| {
+            line.as_object_mut().unwrap().retain(|key, _| key != "n" && key != "time");
+            line
+        };
+        ended.events().into_iter().filter(of_sane).map(strip).collect::<Vec<_>>()
+    };
+    place.write("alone.toml", alone);
+    let expected = events("alone.toml", "alone", 0);
+    assert_eq!(expected.len(), 2);
+    assert_eq!(events("team.toml", "store", 3), expected);
+
+    place.resume().expect(0);
+    assert_eq!(traces(&place, "store", "Sane"), traces(&place, "alone", "Sane"));
+    let lines = place.recorded();
+    stream::assert_numbered(&lines);
+    stream::assert_attempts_count_on(&lines);
+    let started = stream::actions(&lines, "action-started");
+    assert_eq!(started.iter().filter(|name| name.starts_with("Sane")).count(), 2, "{started:?}");
+    assert_eq!(started.iter().filter(|name| *name == "Trap.Fine").count(), 1, "{started:?}");
+}
+
+#[test]
+fn each_fault_is_told_with_its_place_and_cause_and_the_command_told_goes_on() {
+    let place = Place::of("faults");
+    let ended = place.host(&["run", "team.toml", "--storage", STORAGE, "--events", "events"]).expect(3);
+    for (role, index, action, kind, cause) in FAULTS {
+        let place = format!("fault: {role} action {index} `{action}` attempt 1: {kind}: ");
+        let line = ended.stderr.lines().find(|line| line.starts_with(&place));
+        let line = line.unwrap_or_else(|| panic!("`{place}` is not in:\n{}", ended.stderr));
+        assert!(line[place.len()..].contains(cause), "`{line}` does not tell `{cause}`");
+    }
+    let told = stream::parse(&String::from_utf8(place.read("events")).unwrap());
+    let failed = stream::of_kind(&told, "action-failed");
+    let mut kinds: Vec<_> =
+        failed.iter().map(|line| (stream::text(&line["role"]), stream::text(&line["fault"]))).collect();
+    let mut expected = FAULTS.map(|(role, _, _, kind, _)| (role, kind));
+    kinds.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(kinds, expected);
+
+    let command = ended.stderr.lines().last().unwrap_or_default().trim();
+    assert!(command.starts_with("strata-host run --recover_path "), "{}", ended.stderr);
+    let resumed = literally(&place, command);
+    assert!(resumed.status.success(), "{command}: {}", String::from_utf8_lossy(&resumed.stderr));
+}
+
+/// Runs a command as somebody would who copies it into a shell.
+fn literally(place: &Place, command: &str) -> std::process::Output {
+    let host = place.command(&[]);
+    let bin = place.path("bin");
+    std::fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(host.get_program(), bin.join("strata-host")).unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let paths = std::iter::once(bin).chain(std::env::split_paths(&path));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).current_dir(place.path("")).env("PATH", std::env::join_paths(paths).unwrap());
+    shell.envs(host.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.output().unwrap()
+}

@@ -1,0 +1,106 @@
+//! A folder of its own for a test: a team file, the probe beside it, a storage directory `store`, and the host run
+//! there. What is done with a process while it runs is in `process`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::process::{Ended, Process};
+use crate::{probe, stream};
+
+/// The folder. It is gone when this is dropped.
+pub struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    /// A folder with the files of `fixtures/<name>` and the probe.
+    pub fn of(fixture: &str) -> Self {
+        let place = Self::empty();
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(fixture);
+        for entry in fs::read_dir(&from).unwrap_or_else(|error| panic!("{}: {error}", from.display())) {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), place.path(&entry.file_name().to_string_lossy())).unwrap();
+        }
+        place
+    }
+
+    /// A folder with this team file and the probe.
+    pub fn with(team: &str) -> Self {
+        let place = Self::empty();
+        place.write("team.toml", team);
+        place
+    }
+
+    /// A folder with nothing but the probe.
+    pub fn empty() -> Self {
+        let place = Self { dir: tempfile::tempdir().unwrap() };
+        fs::copy(probe::component(), place.path("probe.wasm")).unwrap();
+        place
+    }
+
+    /// The path of something in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes a file.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Reads a file.
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// The host, to be run in the folder.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_strata-host-under-test"));
+        command.args(args).current_dir(self.dir.path());
+        // Compiled components are kept apart from the user's, the compiler for guests is not made once more.
+        let cache = |name: &str| std::env::var_os(name).map(PathBuf::from);
+        let home = || cache("XDG_CACHE_HOME").or_else(|| Some(cache("HOME")?.join(".cache")));
+        if let Some(wasm) = cache("STRATA_WASM_HOME").or_else(|| Some(home()?.join("strata/rust-wasm"))) {
+            command.env("STRATA_WASM_HOME", wasm);
+        }
+        command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
+        command.env("NO_COLOR", "1").env_remove("STRATA_LOG").env_remove("RUST_BACKTRACE");
+        command
+    }
+
+    /// Runs the host to its end.
+    pub fn host(&self, args: &[&str]) -> Ended {
+        Process::spawn(self.command(args)).end()
+    }
+
+    /// Starts the host and leaves it running.
+    pub fn start(&self, args: &[&str]) -> Process {
+        Process::spawn(self.command(args))
+    }
+
+    /// A fresh run of `team.toml`, saved in `store`, to its end.
+    pub fn run(&self) -> Ended {
+        self.host(&["run", "team.toml", "--storage", "store", "--events", "-"])
+    }
+
+    /// A resume of what is saved in `store`, to its end.
+    pub fn resume(&self) -> Ended {
+        self.host(&["run", "--recover_path", "store", "--events", "-"])
+    }
+
+    /// The saved `team.json`.
+    pub fn team_json(&self) -> Value {
+        serde_json::from_slice(&self.read("store/team.json")).expect("team.json is JSON")
+    }
+
+    /// All recorded lines, as `events` prints them.
+    pub fn recorded(&self) -> Vec<Value> {
+        let ended = self.host(&["events", "store"]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        stream::parse(&ended.stdout)
+    }
+}

@@ -1,0 +1,214 @@
+//! Resumes: what `--recover_path` takes, what is ignored, what a finished team does, what an attempt is given again.
+
+use std::fs;
+
+use crate::place::Place;
+use crate::probe::build;
+use crate::process::Signal;
+use crate::stream;
+
+const FAILS: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "fails"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "One"
+component = "probe.wasm"
+[[role.action]]
+name = "Two"
+component = "probe.wasm"
+config = { steps = [{ fail = "trap", attempts = [1] }, { say = "two of {inputs}" }] }
+[[role]]
+name = "B"
+watch = ["Two"]
+[[role.action]]
+name = "Three"
+component = "probe.wasm"
+"#;
+
+fn failed() -> Place {
+    let place = Place::with(FAILS);
+    place.run().expect(3);
+    place
+}
+
+#[test]
+fn a_saved_team_is_found_by_its_directory_and_by_its_file_with_and_without_the_team_file() {
+    let absolute = "@/store";
+    let cases: [&[&str]; 8] = [
+        &["--recover_path", "store"],
+        &["--recover-path", "store"],
+        &["--recover_path", "store/"],
+        &["--recover_path", "store/team.json"],
+        &["--recover_path=store/team.json"],
+        &["--recover_path", absolute],
+        &["team.toml", "--recover_path", "store"],
+        &["--recover_path", "store/team.json", "team.toml"],
+    ];
+    for args in cases {
+        let place = failed();
+        let args: Vec<String> =
+            args.iter().map(|arg| arg.replace('@', &place.path("").display().to_string())).collect();
+        let args: Vec<&str> =
+            ["run"].into_iter().chain(args.iter().map(String::as_str)).chain(["--events", "-"]).collect();
+        let ended = place.host(&args).expect(0);
+        assert_eq!(stream::actions(&ended.events(), "action-started"), ["A.Two", "B.Three"], "{args:?}");
+        assert_eq!(place.team_json()["strata"]["status"], "done", "{args:?}");
+    }
+}
+
+#[test]
+fn a_saved_team_is_resumed_from_another_directory() {
+    let place = failed();
+    let mut command = place.command(&["run", "--recover_path", "../store"]);
+    fs::create_dir(place.path("elsewhere")).unwrap();
+    command.current_dir(place.path("elsewhere"));
+    crate::process::Process::spawn(command).end().expect(0);
+}
+
+#[test]
+fn team_json_alone_is_enough_wherever_it_lies() {
+    for name in ["store/team.json", "copied/team.json"] {
+        let place = failed();
+        fs::create_dir(place.path("copied")).unwrap();
+        fs::copy(place.path("store/team.json"), place.path("copied/team.json")).unwrap();
+        if name.starts_with("store") {
+            fs::remove_file(place.path("store/team.db")).unwrap();
+        }
+        let ended = place.host(&["run", "--recover_path", name, "--events", "-"]).expect(0);
+        assert_eq!(stream::actions(&ended.events(), "action-started"), ["A.Two", "B.Three"], "{name}");
+    }
+}
+
+#[test]
+fn an_idea_given_with_a_resume_is_ignored_with_a_warning() {
+    let place = failed();
+    let ended = place.host(&["run", "another idea", "--recover_path", "store", "--events", "-"]).expect(0);
+    assert!(ended.stderr.contains("warning: the idea is ignored"), "{}", ended.stderr);
+    assert_eq!(place.team_json()["idea"], "go");
+    let outputs = stream::of_kind(&ended.events(), "action-finished")[0]["output"]["content"].clone();
+    assert_eq!(outputs, "two of go");
+    stream::assert_one_idea(&place.recorded());
+}
+
+#[test]
+fn resuming_a_finished_team_runs_nothing_and_changes_nothing() {
+    let place = failed();
+    place.resume().expect(0);
+    let before = (place.read("store/team.json"), place.recorded());
+    for args in [&["run", "--recover_path", "store"][..], &["run", "team.toml", "--recover_path", "store/team.json"]] {
+        let ended = place.host(&[args, &["--events", "-"]].concat()).expect(0);
+        assert_eq!(ended.stdout, "");
+        assert!(ended.stderr.contains("nothing is left to run"), "{}", ended.stderr);
+        assert_eq!((place.read("store/team.json"), place.recorded()), before);
+    }
+}
+
+#[test]
+fn a_team_json_changed_by_hand_beside_its_database_is_not_looked_at_and_that_is_said() {
+    for finished in [false, true] {
+        let place = failed();
+        if finished {
+            place.resume().expect(0);
+        }
+        let text = String::from_utf8(place.read("store/team.json")).unwrap();
+        let edited = text.replace("\"idea\": \"go\"", "\"idea\": \"stay\"");
+        assert_ne!(edited, text);
+        place.write("store/team.json", &edited);
+        let ended = place.resume().expect(0);
+        assert!(ended.stderr.contains("was changed by hand"), "{}", ended.stderr);
+        let expected = if finished { "stay" } else { "go" };
+        assert_eq!(place.team_json()["idea"], expected, "a finished team's file is left alone");
+    }
+}
+
+/// Two actions of `mirror` in a row, behind a role that sends more mail while they are parked.
+const MIRRORS: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "mirrors"
+idea = "go"
+on_fault = "park"
+[env]
+desc = "a hall"
+[env.groups]
+all = ["M", "Talker"]
+[[role]]
+name = "Talker"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Talk"
+component = "probe.wasm"
+config = { steps = [{ emit = "first", to = ["M"], data = { b = 1, a = [2.50, "ü"] } }, { say = "second" }] }
+[[role]]
+name = "Repeater"
+watch = ["Talk"]
+[[role.action]]
+name = "Repeat"
+component = "probe.wasm"
+config = { steps = [{ say = "late mail", to = ["M"] }] }
+[[role]]
+name = "M"
+profile = "a mirror"
+goal = "to show \"everything\""
+constraints = "none\nat all"
+watch = ["Talk"]
+[[role.action]]
+name = "Before"
+component = "mirror.wasm"
+config = { }
+[role.action.allow]
+dirs = [{ host = "out", guest = "/out", write = true }]
+[[role.action]]
+name = "Show"
+component = "mirror.wasm"
+config = { trap = ["1/M/1/2", "1/M/1/3"], wait = ["1/M/1/1", "1/M/1/4"] }
+[role.action.allow]
+dirs = [{ host = "out", guest = "/out", write = true }]
+"#;
+
+#[test]
+fn every_attempt_of_an_action_is_given_the_same_bytes() {
+    let place = Place::with(MIRRORS);
+    fs::copy(build("tests/mirror"), place.path("mirror.wasm")).unwrap();
+    let show = |args: &[&str], attempt: &str| {
+        let mut process = place.start(&[args, &["--events", "-"]].concat());
+        while process.until("action-started", Some("M"))["action"] != "Show" {}
+        // It waits behind the writing of this file, which ends so.
+        let written = |text: String| text.ends_with("]\n");
+        while !fs::read_to_string(place.path(&format!("out/1-M-1-{attempt}"))).is_ok_and(written) {
+            std::thread::yield_now();
+        }
+        process
+    };
+    // Killed, faulted, faulted again in another process, stopped; the last from a copy of team.json alone.
+    show(&["run", "team.toml", "--storage", "store"], "1").kill();
+    place.resume().expect(3);
+    place.resume().expect(3);
+    let stopped = show(&["run", "--recover_path", "store"], "4");
+    stopped.signal(Signal::INT);
+    stopped.end().expect(130);
+    fs::create_dir(place.path("cold")).unwrap();
+    fs::rename(place.path("store/team.json"), place.path("cold/team.json")).unwrap();
+    let ended = place.host(&["run", "--recover_path", "cold/team.json", "--events", "-"]).expect(0);
+
+    let first = String::from_utf8(place.read("out/1-M-1-1")).unwrap();
+    for part in ["first", "second", "a mirror", "Before of 2 news", "ü"] {
+        assert!(first.contains(part), "`{part}` is not in what was given:\n{first}");
+    }
+    assert!(!first.contains("late mail"), "{first}");
+    for attempt in 2..=5 {
+        let again = String::from_utf8(place.read(&format!("out/1-M-1-{attempt}"))).unwrap();
+        assert_eq!(again, first, "attempt {attempt}");
+    }
+    // The mail that came while it was parked is handled afterwards, by an activation of its own.
+    let outputs: Vec<_> = stream::of_kind(&ended.events(), "action-finished")
+        .iter()
+        .map(|line| line["output"]["content"].clone())
+        .collect();
+    assert_eq!(outputs, ["Show of 2 news", "Before of 1 news", "Show of 1 news"]);
+}

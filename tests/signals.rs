@@ -1,0 +1,123 @@
+//! Signals and the lock: Ctrl-C, SIGTERM, a second process, one that was killed.
+
+use crate::place::Place;
+use crate::process::{Process, Signal};
+use crate::stream;
+
+/// The second action waits in its first attempt, as long as a test may take.
+const WAITS: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "waits"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "One"
+component = "probe.wasm"
+[[role.action]]
+name = "Two"
+component = "probe.wasm"
+config = { steps = [{ HOW, attempts = [1] }] }
+"#;
+
+/// A run whose second action is under way, doing this.
+fn waiting(how: &str) -> (Place, Process) {
+    let place = Place::with(&WAITS.replace("HOW", how));
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    while process.until("action-started", Some("A"))["action"] != "Two" {}
+    (place, process)
+}
+
+/// A resume that ends well and runs the second action only.
+#[track_caller]
+fn assert_goes_on(place: &Place) {
+    let ended = place.resume().expect(0);
+    let lines = ended.events();
+    assert_eq!(stream::actions(&lines, "action-started"), ["A.Two"]);
+    assert_eq!(stream::of_kind(&lines, "action-started")[0]["attempt"], 2);
+    let all = place.recorded();
+    stream::assert_numbered(&all);
+    stream::assert_one_idea(&all);
+}
+
+#[test]
+fn the_first_signal_saves_and_ends_with_its_own_code() {
+    let cases = [
+        (Signal::INT, 130, "sleep = \"90s\""),
+        (Signal::TERM, 143, "sleep = \"90s\""),
+        // A guest that never lets go is stopped as well.
+        (Signal::INT, 130, "fail = \"spin\""),
+    ];
+    for (signal, code, how) in cases {
+        let (place, process) = waiting(how);
+        process.signal(signal);
+        let ended = process.end().expect(code);
+        assert!(ended.stderr.contains("interrupted at step 0"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("run --recover_path store"), "{}", ended.stderr);
+        let lines = ended.events();
+        assert_eq!(stream::of_kind(&lines, "action-failed")[0]["fault"], "interrupted");
+        assert_eq!(lines.last().unwrap()["status"], "interrupted");
+        let team = place.team_json();
+        assert_eq!(team["strata"]["status"], "interrupted");
+        assert_eq!(team["env"]["roles"]["A"]["rc"]["state"], 1);
+        assert_goes_on(&place);
+    }
+}
+
+#[test]
+fn the_second_signal_ends_the_process_at_once_and_nothing_is_lost() {
+    // Nobody reads what it tells, so it hangs in the middle of telling it, and the first signal cannot be obeyed.
+    let long = "x".repeat(200_000);
+    let place = Place::with(&WAITS.replace("HOW", &format!("say = \"{long}\"")));
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    while process.until("action-started", Some("A"))["action"] != "Two" {}
+    let recorded = || place.recorded().iter().any(|line| line["kind"] == "action-finished" && line["action"] == "Two");
+    while !recorded() {}
+    process.signal(Signal::INT);
+    // Signals of one kind that come too fast count as one: the second is of another kind.
+    process.signal(Signal::TERM);
+    let code = process.wait_without_reading();
+    assert!(matches!(code, Some(130 | 143)), "{code:?}");
+    let ended = place.resume().expect(0);
+    assert_eq!(stream::actions(&ended.events(), "action-started"), [""; 0]);
+    let all = place.recorded();
+    stream::assert_numbered(&all);
+    assert_eq!(stream::actions(&all, "action-started"), ["A.One", "A.Two"]);
+}
+
+#[test]
+fn a_second_process_is_refused_and_told_who_holds_the_storage() {
+    let (place, process) = waiting("sleep = \"90s\"");
+    let pid = format!("process {}", process.pid());
+    let writing: [&[&str]; 4] = [
+        &["run", "--recover_path", "store"],
+        &["run", "team.toml", "--storage", "store"],
+        &["run", "team.toml", "--storage", "store", "--force"],
+        &["send", "store", "--cause", "Note", "hello"],
+    ];
+    for args in writing {
+        let ended = place.host(args).expect(9);
+        assert!(ended.stderr.contains(&pid), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("`store`"), "{args:?}: {}", ended.stderr);
+    }
+    let reading: [&[&str]; 4] =
+        [&["inspect", "store"], &["inspect", "store", "--json"], &["events", "store"], &["checkpoints", "store"]];
+    for args in reading {
+        assert!(!place.host(args).expect(0).stdout.is_empty(), "{args:?}");
+    }
+    process.signal(Signal::INT);
+    process.end().expect(130);
+    assert_goes_on(&place);
+}
+
+#[test]
+fn a_lock_left_by_a_killed_process_is_taken_over() {
+    let (place, process) = waiting("sleep = \"90s\"");
+    let ended = process.kill();
+    assert_eq!(ended.signal, Some(9));
+    assert!(place.path("store/team.lock").exists(), "a killed process leaves its lock");
+    assert_goes_on(&place);
+    assert!(!place.path("store/team.lock").exists());
+}
