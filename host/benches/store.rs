@@ -15,7 +15,7 @@ use strata_core::event::{Event, Finished};
 use strata_core::message::Draft;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Action, OnFault, Policy, React, Retry, Role, Team};
-use strata_host::store::{At, Directory, Durability, Record, Replace, SavedDefinition, SqliteStore, Store};
+use strata_host::store::{At, Directory, Durability, Record, Replace, SavedDefinition, SqliteStore, Store, team_json};
 
 /// What an action says, each time: with what goes with it, a message of some 400 bytes.
 const CONTENT: usize = 300;
@@ -29,7 +29,9 @@ fn main() -> anyhow::Result<()> {
     durable(temp.path())?;
     process(temp.path())?;
     growth(temp.path())?;
-    loading(temp.path())
+    loading(temp.path())?;
+    creating(temp.path())?;
+    files()
 }
 
 /// A role that hears itself.
@@ -76,20 +78,6 @@ impl Run {
         Ok(run)
     }
 
-    /// The next event of a run in which everything succeeds.
-    fn next(&self) -> Event {
-        match self.stepper.next() {
-            Effect::Record(event) => event,
-            Effect::Call(call) => self.stepper.call_started(&call),
-            Effect::Wait | Effect::Halt(_) => {
-                let (id, _) = self.stepper.env().activations().next().expect("somebody is at work");
-                let output = Draft { content: "x".repeat(CONTENT), ..Draft::default() };
-                let finished = Finished::Returned { output, emissions: Vec::new(), writes: Vec::new() };
-                self.stepper.call_ended(id, Ok(finished)).expect("somebody is running")
-            }
-        }
-    }
-
     /// Stores an event and lets it happen; gives what storing took.
     fn happen(&mut self, event: Event, durability: Durability) -> anyhow::Result<Duration> {
         let record = Record { line: self.line, lines: 1, time_ms: 0, event };
@@ -105,7 +93,7 @@ impl Run {
     fn step(&mut self, durability: Durability) -> anyhow::Result<[Duration; 5]> {
         let mut took = [Duration::ZERO; 5];
         for part in took.iter_mut().take(4) {
-            let event = self.next();
+            let event = next(&self.stepper);
             *part = self.happen(event, durability)?;
         }
         let start = Instant::now();
@@ -114,6 +102,20 @@ impl Run {
         }
         took[4] = start.elapsed();
         Ok(took)
+    }
+}
+
+/// The next event of a run in which everything succeeds.
+fn next(stepper: &Stepper) -> Event {
+    match stepper.next() {
+        Effect::Record(event) => event,
+        Effect::Call(call) => stepper.call_started(&call),
+        Effect::Wait | Effect::Halt(_) => {
+            let (id, _) = stepper.env().activations().next().expect("somebody is at work");
+            let output = Draft { content: "x".repeat(CONTENT), ..Draft::default() };
+            let finished = Finished::Returned { output, emissions: Vec::new(), writes: Vec::new() };
+            stepper.call_ended(id, Ok(finished)).expect("somebody is running")
+        }
     }
 }
 
@@ -132,7 +134,7 @@ fn durable(temp: &Path) -> anyhow::Result<()> {
     let raw = OpenOptions::new().write(true).create_new(true).open(temp.join("raw"))?;
     let (mut appends, mut syncs) = (Vec::new(), Vec::new());
     for n in 0..4000u64 {
-        let event = run.next();
+        let event = next(&run.stepper);
         appends.push(run.happen(event, Durability::Full)?);
         syncs.push(raw_page(&raw, n)?);
     }
@@ -157,7 +159,7 @@ fn process(temp: &Path) -> anyhow::Result<()> {
     let mut run = Run::new(temp.join("process"))?;
     let mut appends = Vec::new();
     for _ in 0..20_000 {
-        let event = run.next();
+        let event = next(&run.stepper);
         appends.push(run.happen(event, Durability::Process)?);
     }
     let mean = mean(&appends);
@@ -226,5 +228,39 @@ fn loading(temp: &Path) -> anyhow::Result<()> {
         many / 1e3,
         few / 1e3
     );
+    Ok(())
+}
+
+/// What it takes to begin a run.
+fn creating(temp: &Path) -> anyhow::Result<()> {
+    let mut times = Vec::new();
+    for n in 0..21 {
+        let start = Instant::now();
+        let run = Run::new(temp.join(format!("create-{n}")))?;
+        times.push(start.elapsed());
+        drop(run);
+    }
+    println!("creating a run: {:.2} ms", median(&mut times) / 1e3);
+    Ok(())
+}
+
+/// What `team.json` takes.
+fn files() -> anyhow::Result<()> {
+    let mut stepper = Stepper::new(team(), Environment::new(&team()));
+    let started = stepper.started("run-1".into(), "go".into(), BTreeMap::new());
+    stepper.apply(&started)?;
+    while stepper.env().messages.len() < 10_000 {
+        let event = next(&stepper);
+        stepper.apply(&event)?;
+    }
+    let definition = SavedDefinition { name: "team.toml".into(), base: "/".into(), text: String::new() };
+    let start = Instant::now();
+    let text = team_json::export(&team(), stepper.env(), &definition);
+    let wrote = start.elapsed();
+    let start = Instant::now();
+    team_json::import(&team(), text.as_bytes())?;
+    let read = start.elapsed();
+    let size = text.len() as f64 / 1e6;
+    println!("team.json of 10,000 messages: {size:.0} MB, made in {wrote:.0?}, read in {read:.0?}");
     Ok(())
 }

@@ -254,7 +254,7 @@ fn a_full_disk_loses_nothing_that_was_saved() {
         assert_eq!(store.records(0, usize::MAX).unwrap(), records);
     }
     pages(&store, u32::MAX - 1);
-    store.append(&[large.clone()], Durability::Full).unwrap();
+    store.append(std::slice::from_ref(&large), Durability::Full).unwrap();
     drop(store);
     let kept = directory.open().unwrap().store.records(0, usize::MAX).unwrap();
     assert_eq!((&kept[..60], &kept[60]), (&records[..], &large));
