@@ -8,6 +8,9 @@
 //! | `signals` | Ctrl-C, SIGTERM, the lock and who holds it |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
+//! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
+//! | `components` | components that cannot be used |
+//! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //!
 //! What they are made of: `place` (a folder with a team in which the host is run), `process` (a running host),
@@ -16,8 +19,10 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
+mod components;
 mod crash;
 mod faults;
+mod output;
 mod place;
 mod probe;
 mod process;
@@ -25,4 +30,5 @@ mod recovery;
 mod saved;
 mod signals;
 mod snake;
+mod storage;
 mod stream;

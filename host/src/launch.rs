@@ -50,8 +50,13 @@ pub enum LaunchError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A `team.json` cannot be read.
-    #[error(transparent)]
-    Import(#[from] ImportError),
+    #[error("cannot go on from `{}`: {source}", path.display())]
+    Import {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ImportError,
+    },
     /// The saved state is that of another team, or (`--strict`) of other components.
     #[error("the saved team does not fit:{}", lines(.0))]
     Unfit(Vec<String>),

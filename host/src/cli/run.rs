@@ -110,8 +110,11 @@ fn warn(notes: &Notes, path: &Path) {
 fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure> {
     let (teams, ideas): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| word.ends_with(".toml"));
     if teams.len() > 1 || ideas.len() > 1 {
-        let what = if teams.len() > 1 { "team files" } else { "ideas" };
-        return Err(Failure::usage(format!("two {what} were given; quote an idea of several words")));
+        let what = match teams.as_slice() {
+            [one, two, ..] => format!("two team files were given, `{one}` and `{two}`; a run has one"),
+            _ => "two ideas were given; quote an idea of several words".into(),
+        };
+        return Err(Failure::usage(what));
     }
     Ok((teams.into_iter().next().map(PathBuf::from), ideas.into_iter().next()))
 }
@@ -121,11 +124,7 @@ fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<OnLine, Fai
     let mut sink: Option<Box<dyn Write + Send>> = match events {
         None => None,
         Some(path) if path == Path::new("-") => Some(Box::new(std::io::stdout())),
-        Some(path) => {
-            let file = File::create(path);
-            let file = file.map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", path.display())))?;
-            Some(Box::new(file))
-        }
+        Some(path) => Some(Box::new(EventsFile::open(path)?)),
     };
     Ok(Box::new(move |line: &Line| {
         // In one piece, so that who follows the file never sees half a line.
@@ -138,6 +137,34 @@ fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<OnLine, Fai
         }
         reporter.tell(line);
     }))
+}
+
+/// The file of `--events`. What it held before is gone with the first line and not earlier: a run that is refused,
+/// since another one holds the storage, must not empty the file that the other one writes.
+struct EventsFile {
+    file: File,
+    untouched: bool,
+}
+
+impl EventsFile {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", path.display())))?;
+        Ok(Self { file, untouched: true })
+    }
+}
+
+impl Write for EventsFile {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if std::mem::take(&mut self.untouched) && self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
 }
 
 fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {

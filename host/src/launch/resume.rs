@@ -11,6 +11,7 @@ use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
+use super::saved::{definition as saved_definition_of, import};
 use super::{Components, LaunchError, Run, durability, saved_definition};
 use crate::driver::{Driver, DriverError, Journal, OnLine};
 use crate::manifest::{Definition, Overrides};
@@ -70,7 +71,7 @@ impl Opened {
         match directory.team()? {
             Content::Database => {
                 let opened = directory.open()?;
-                let mut definition = define(team, || Ok(Some(opened.store.definition()?)))?;
+                let mut definition = define(team, || Ok(opened.store.definition()?))?;
                 definition.apply(overrides)?;
                 let saved = opened.store.load(&At::Head)?;
                 fits(&saved.base, &definition.team)?;
@@ -84,9 +85,9 @@ impl Opened {
             }
             _ => {
                 let bytes = directory.read_team_json()?;
-                let mut definition = define(team, || Ok(team_json::saved_definition(&bytes)))?;
+                let mut definition = define(team, || saved_definition_of(&directory, &bytes))?;
                 definition.apply(overrides)?;
-                let env = team_json::import(&definition.team, &bytes)?;
+                let env = import(&directory, &definition.team, &bytes)?;
                 fits(&env, &definition.team)?;
                 let stepper = Stepper::new(Arc::new(definition.team.clone()), env);
                 let origin = Origin::TeamJson(bytes);
@@ -165,13 +166,12 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
 /// The team file to go on with: the one given, else the saved one.
 fn define(
     team: Option<&Path>,
-    saved: impl FnOnce() -> Result<Option<SavedDefinition>, LaunchError>,
+    saved: impl FnOnce() -> Result<SavedDefinition, LaunchError>,
 ) -> Result<Definition, LaunchError> {
     if let Some(team) = team {
         return Ok(Definition::read(team)?);
     }
-    let none = "the saved state does not hold its team file; give it: `run TEAM.toml --recover_path PATH`";
-    let saved = saved()?.ok_or_else(|| LaunchError::Missing(none.into()))?;
+    let saved = saved()?;
     let mut definition = Definition::parse(&saved.text, &saved.name, &saved.base)?;
     // What an earlier command line put in place stays there; the one at hand comes on top of it.
     definition.apply(&Overrides { components: saved.components, ..Overrides::default() })?;

@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use strata_core::environment::Environment;
 use strata_core::stepper::Stepper;
+use strata_core::team::Team;
 
 use super::LaunchError;
 use crate::driver::DriverError;
 use crate::manifest::Definition;
-use crate::store::{At, Content, Directory, Reader, SavedDefinition, StoreError, team_json};
+use crate::store::team_json::{self, ImportError};
+use crate::store::{At, Content, Directory, Reader, SavedDefinition, StoreError};
 
 /// A saved state.
 pub struct SavedTeam {
@@ -35,10 +38,9 @@ pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
         }
         _ => {
             let bytes = directory.read_team_json()?;
-            let none = || LaunchError::Missing("this `team.json` does not hold its team file; resume it first".into());
-            let definition = team_json::saved_definition(&bytes).ok_or_else(none)?;
+            let definition = definition(&directory, &bytes)?;
             let team = Arc::new(parse(&definition)?.team);
-            let env = team_json::import(&team, &bytes)?;
+            let env = import(&directory, &team, &bytes)?;
             match at {
                 At::Checkpoint(id) if env.checkpoint.as_ref() != Some(id) => {
                     let last = env.checkpoint.map(|id| id.0);
@@ -60,6 +62,30 @@ pub fn reader(path: &Path) -> Result<Reader, LaunchError> {
             Err(StoreError::NoTeam { path: path.into(), what }.into())
         }
     }
+}
+
+/// The team file that a `team.json` carries.
+pub(super) fn definition(directory: &Directory, bytes: &[u8]) -> Result<SavedDefinition, LaunchError> {
+    if let Some(definition) = team_json::saved_definition(bytes) {
+        return Ok(definition);
+    }
+    let path = directory.team_json();
+    match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
+        Err(error) => Err(LaunchError::Import { path, source: ImportError::Syntax(error.to_string()) }),
+        Ok(_) => {
+            let (file, place) = (path.display(), directory.path().display());
+            let hint = format!("give it: `run TEAM.toml --recover_path {place}`");
+            Err(LaunchError::Missing(format!("`{file}` does not hold the team file it goes by; {hint}")))
+        }
+    }
+}
+
+/// The state that a `team.json` holds.
+pub(super) fn import(directory: &Directory, team: &Team, bytes: &[u8]) -> Result<Environment, LaunchError> {
+    team_json::import(team, bytes).map_err(|source| match source {
+        ImportError::Misfit(differences) => LaunchError::Unfit(differences),
+        source => LaunchError::Import { path: directory.team_json(), source },
+    })
 }
 
 fn parse(definition: &SavedDefinition) -> Result<Definition, LaunchError> {

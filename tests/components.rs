@@ -1,0 +1,102 @@
+//! Components that cannot be used: `check` and `run` say which, where in the team file, and what to do; nothing is
+//! created. What is wrong with team files themselves is tested beside the manifest.
+
+use crate::place::Place;
+
+const TEAM: &str = r#"schema = "strata.team/1"
+[team]
+name = "one"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "One"
+component = "bad.wasm"
+EXTRA"#;
+
+/// Checks and runs a team whose only component is this one.
+#[track_caller]
+fn check(name: &str, bytes: Option<&[u8]>, extra: &str, expected: &[&str]) {
+    let place = Place::with(&TEAM.replace("EXTRA", extra));
+    if let Some(bytes) = bytes {
+        place.write("bad.wasm", bytes);
+    }
+    let commands: [&[&str]; 3] =
+        [&["check", "team.toml"], &["check", "team.toml", "--json"], &["run", "team.toml", "--storage", "store"]];
+    for args in commands {
+        let ended = place.host(args);
+        let what = format!("{name}: {args:?}: {}", ended.stderr);
+        assert_eq!(ended.code, Some(2), "{what}");
+        assert_eq!(ended.stdout, "", "{what}");
+        assert!(ended.stderr.starts_with("error: "), "{what}");
+        expected.iter().for_each(|part| assert!(ended.stderr.contains(part), "`{part}`: {what}"));
+        assert!(!place.path("store").exists(), "{what}");
+    }
+}
+
+/// A component of this text.
+fn component(text: &str) -> Vec<u8> {
+    wat::parse_str(text).expect("it is a component")
+}
+
+/// An instance of the handler's name that has nothing of it.
+fn handler(version: &str) -> String {
+    format!("(component (instance $none) (export \"strata:action/handler@{version}\" (instance $none)))")
+}
+
+/// The probe with one of its imports called otherwise; both names are of one length.
+fn renamed(import: &str, name: &str) -> Vec<u8> {
+    let mut bytes = std::fs::read(crate::probe::component()).unwrap();
+    let places: Vec<usize> =
+        (0..bytes.len() - import.len()).filter(|at| bytes[*at..].starts_with(import.as_bytes())).collect();
+    assert!(!places.is_empty(), "the probe does not import `{import}`");
+    places.iter().for_each(|at| bytes[*at..*at + name.len()].copy_from_slice(name.as_bytes()));
+    bytes
+}
+
+#[test]
+fn what_is_no_component_of_an_action_is_refused_at_its_place() {
+    let place = "--> team.toml:10:13";
+    let cut = std::fs::read(crate::probe::component()).unwrap();
+    let wasi = "(component (import \"wasi:sockets/tcp@0.2.0\" (instance)))";
+    let unknown = renamed("strata:action/clock@0.1.0", "strata:action/cloak@0.1.0");
+    let other = renamed("strata:action/llm@0.1.0", "strata:action/llm@0.9.0");
+    let cases: [(&str, Option<Vec<u8>>, &[&str]); 11] = [
+        ("missing", None, &["cannot find", "bad.wasm`", "No such file", "give a component"]),
+        ("empty", Some(Vec::new()), &["not WebAssembly"]),
+        ("text", Some(b"hello".to_vec()), &["not WebAssembly", "`hello`"]),
+        ("a core module", Some(component("(module)")), &["core WebAssembly module", "strata-host build"]),
+        ("cut off", Some(cut[..cut.len() / 2].to_vec()), &["not valid"]),
+        ("no exports", Some(component("(component)")), &["does not export `strata:action/handler@0.1.0`"]),
+        ("an older interface", Some(component(&handler("0.0.9"))), &["`strata:action/handler@0.0.9`", "0.1.0"]),
+        ("a newer interface", Some(component(&handler("7.0.0"))), &["`strata:action/handler@7.0.0`", "0.1.0"]),
+        ("nothing of an action", Some(component(wasi)), &["does not export"]),
+        ("an unknown import", Some(unknown), &["`strata:action/cloak@0.1.0`"]),
+        ("an import of another version", Some(other), &["`strata:action/llm@0.9.0`"]),
+    ];
+    for (name, bytes, expected) in cases {
+        check(name, bytes.as_deref(), "", &[&[place], expected].concat());
+    }
+}
+
+#[test]
+fn a_component_that_is_not_the_pinned_one_is_refused_at_the_pin() {
+    let probe = std::fs::read(crate::probe::component()).unwrap();
+    let pin = "0".repeat(64);
+    let expected = ["--> team.toml:11:10", "sha256 is `", &pin];
+    check("another digest", Some(&probe), &format!("sha256 = \"{pin}\"\n"), &expected);
+}
+
+#[test]
+fn a_component_that_needs_what_is_not_granted_is_refused_with_the_line_to_add() {
+    let mirror = std::fs::read(crate::probe::build("tests/mirror")).unwrap();
+    let expected = ["`One` of role `A` needs `files`", "[role.action.allow]", "dirs = [{"];
+    check("no files", Some(&mirror), "", &expected);
+}
+
+#[test]
+fn all_that_is_wrong_is_said_at_once() {
+    let second = "[[role.action]]\nname = \"Two\"\ncomponent = \"worse.wasm\"\n";
+    check("two", None, second, &["team.toml:10:13", "team.toml:13:13", "worse.wasm"]);
+}

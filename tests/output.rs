@@ -1,0 +1,220 @@
+//! What commands print and where: data on stdout, everything else on stderr.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::place::Place;
+use crate::process::{Process, Signal};
+use crate::stream;
+
+const TEAM: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "prints"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "One"
+component = "probe.wasm"
+config = { steps = [{ emit = "aside", to = ["Nobody"] }] }
+[[role.action]]
+name = "Two"
+component = "probe.wasm"
+config = { steps = [{ fail = "error", attempts = [1] }] }
+"#;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn a_run_prints_nothing_to_stdout_but_what_is_asked_for() {
+    let place = Place::with(TEAM);
+    let ended = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    assert_eq!(ended.stdout, "");
+    assert!(ended.stderr.contains("A.One"), "{}", ended.stderr);
+
+    let ended = place.host(&["run", "--recover_path", "store", "--quiet"]).expect(0);
+    assert_eq!(ended.stdout, "");
+    let warning = "for `Nobody` reached nobody";
+    assert!(ended.stderr.lines().all(|line| line.contains(warning)), "{}", ended.stderr);
+
+    let ended = place.host(&["run", "team.toml", "--storage", "other", "--quiet"]).expect(3);
+    assert!(ended.stderr.starts_with("fault: A action 1 `Two` attempt 1: error: "), "{}", ended.stderr);
+
+    let ended = place.host(&["run", "team.toml", "--storage", "third", "--json", "--quiet"]).expect(3);
+    let summary = json(&ended.stdout);
+    assert_eq!(summary["status"], "failed");
+    assert_eq!(summary["storage"], "third");
+    assert_eq!(summary["faults"][0]["role"], "A");
+    assert_eq!(summary["faults"][0]["kind"], "error");
+    let ended = place.host(&["run", "--recover_path", "third", "--json", "--quiet"]).expect(0);
+    assert_eq!(json(&ended.stdout)["status"], "done");
+    let ended = place.host(&["run", "--recover_path", "third", "--json", "--quiet"]).expect(0);
+    assert_eq!(json(&ended.stdout)["status"], "done");
+}
+
+#[test]
+fn events_are_the_same_on_stdout_in_a_file_and_from_the_records() {
+    let place = Place::with(TEAM);
+    let ended = place.host(&["run", "team.toml", "--storage", "store", "--events", "-"]).expect(3);
+    let printed = ended.stdout.clone();
+    let recorded = place.host(&["events", "store"]).expect(0).stdout;
+    assert_eq!(printed, recorded);
+    for line in recorded.lines() {
+        assert!(line.starts_with("{\"n\":"), "{line}");
+    }
+    place.host(&["run", "--recover_path", "store", "--events", "lines"]).expect(0);
+    let rest = String::from_utf8(place.read("lines")).unwrap();
+    let recorded = place.host(&["events", "store/team.json"]).expect(0).stdout;
+    assert_eq!(printed + &rest, recorded);
+    stream::assert_numbered(&stream::parse(&recorded));
+}
+
+#[test]
+fn a_run_that_is_refused_leaves_the_events_file_of_the_running_one_alone() {
+    let place = Place::with(&TEAM.replace("fail = \"error\"", "sleep = \"90s\""));
+    let args = ["run", "team.toml", "--storage", "store", "--events", "lines"];
+    let process = place.start(&args);
+    let lines = || fs::read_to_string(place.path("lines")).unwrap_or_default();
+    let told = |action: &str| lines().lines().any(|line| line.contains("action-started") && line.contains(action));
+    while !told("Two") {
+        std::thread::yield_now();
+    }
+    let before = lines();
+    place.host(&args).expect(9);
+    assert_eq!(lines(), before);
+    process.signal(Signal::INT);
+    process.end().expect(130);
+    assert!(lines().starts_with(&before));
+}
+
+#[test]
+fn events_of_a_running_team_are_those_told_so_far() {
+    let place = Place::with(&TEAM.replace("fail = \"error\"", "sleep = \"90s\""));
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut told = Vec::new();
+    loop {
+        let line = process.next().unwrap();
+        told.push(line.clone());
+        if line["kind"] == "action-started" && line["action"] == "Two" {
+            break;
+        }
+    }
+    assert_eq!(place.recorded(), told);
+    let shown = place.host(&["inspect", "store"]).expect(0).stdout;
+    for part in ["running", "action 1 `Two`"] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    process.kill();
+}
+
+#[test]
+fn a_reader_of_events_that_goes_away_does_not_stop_the_run() {
+    let place = Place::with(TEAM);
+    let mut shell = std::process::Command::new("sh");
+    let host = place.command(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    shell.args(["-c", "{ \"$0\" \"$@\"; echo \"code $?\" >&2; } | head -n 1"]);
+    shell.arg(host.get_program()).args(host.get_args()).current_dir(place.path(""));
+    shell.envs(host.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ended = Process::spawn(shell).end();
+    assert!(ended.stderr.contains("code 3"), "{}", ended.stderr);
+    assert_eq!(place.team_json()["strata"]["status"], "failed");
+}
+
+#[test]
+fn inspect_shows_what_is_saved_and_as_json_what_team_json_holds() {
+    let place = Place::with(TEAM);
+    place.run().expect(3);
+    let shown = place.host(&["inspect", "store"]).expect(0).stdout;
+    for part in ["failed", "A", "action 1 `Two`", "error: the probe was told to fail", "UserRequirement", "go"] {
+        assert!(shown.contains(part), "`{part}`: {shown}");
+    }
+    let ended = place.host(&["inspect", "store", "--json"]).expect(0);
+    assert_eq!(json(&ended.stdout), place.team_json());
+    assert_eq!(ended.stderr, "");
+    let entry = place.host(&["inspect", "store", "--checkpoint", "main-0", "--json"]).expect(0);
+    let entry = json(&entry.stdout);
+    assert_eq!(entry["strata"]["status"], "running");
+    assert_eq!(entry["env"]["roles"]["A"]["rc"]["state"], -1);
+    assert_eq!(entry["strata"]["buffers"]["A"], serde_json::json!(["idea"]));
+}
+
+#[test]
+fn checkpoints_are_listed_oldest_first_each_with_its_parent() {
+    let place = Place::with(TEAM);
+    place.run().expect(3);
+    place.resume().expect(0);
+    let ended = place.host(&["checkpoints", "store", "--json"]).expect(0);
+    let rows = json(&ended.stdout);
+    let rows = rows.as_array().unwrap();
+    let sources: Vec<&str> = rows.iter().map(|row| stream::text(&row["source"])).collect();
+    assert_eq!(sources, ["entry", "fault", "step"]);
+    assert!(rows[0]["parent"].is_null());
+    for pair in rows.windows(2) {
+        assert_eq!(pair[1]["parent"], pair[0]["id"]);
+    }
+    assert_eq!(rows.last().unwrap()["status"], "done");
+    let table = place.host(&["checkpoints", "store"]).expect(0).stdout;
+    assert_eq!(table.lines().count(), rows.len() + 1);
+    for row in rows {
+        assert!(table.contains(stream::text(&row["id"])), "{table}");
+    }
+}
+
+#[test]
+fn an_unknown_checkpoint_is_refused_with_the_newest_there_is() {
+    let place = Place::with(TEAM);
+    place.run().expect(3);
+    let ended = place.host(&["inspect", "store", "--checkpoint", "main-77"]).expect(2);
+    assert_eq!(ended.stdout, "");
+    for part in ["`main-77`", "`main-1`", "`checkpoints`"] {
+        assert!(ended.stderr.contains(part), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn check_prints_the_policy_and_runs_nothing() {
+    // An action that is described to be endless would be noticed.
+    let place = Place::with(&TEAM.replace("fail = \"error\", attempts = [1]", "fail = \"spin\""));
+    let before = fs::read_dir(place.path("")).unwrap().count();
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    for part in ["A.One", "A.Two", "probe.wasm", "sha256", "64 MiB", "10 s", "touch nothing outside"] {
+        assert!(ended.stdout.contains(part), "`{part}`: {}", ended.stdout);
+    }
+    assert_eq!(ended.stderr, "");
+    let rows = json(&place.host(&["check", "team.toml", "--json"]).expect(0).stdout);
+    let slots: Vec<&str> = rows.as_array().unwrap().iter().map(|row| stream::text(&row["slot"])).collect();
+    assert_eq!(slots, ["A.One", "A.Two"]);
+    assert_eq!(rows[0]["memory_bytes"], 64 << 20);
+    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), before, "check created something");
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_is_refused_with_what_would() {
+    let place = Place::with(TEAM);
+    let cases: [(&[&str], &str); 9] = [
+        (&["run", "one", "two"], "quote an idea"),
+        (&["run", "team.toml", "other.toml"], "`other.toml`"),
+        (&["run", "missing.toml"], "`missing.toml`"),
+        (&["run", "team.toml", "--investment=-1"], "not negative"),
+        (&["run", "team.toml", "--max-parallel", "0"], "from 1"),
+        (&["run", "team.toml", "--component", "A.Tow=probe.wasm"], "did you mean `A.Two`"),
+        (&["run", "team.toml", "--component", "nonsense"], "`A.One`"),
+        (&["run", "team.toml", "--events", "."], "cannot write `.`"),
+        (&["run", "--recover_path", "x", "--force"], "--force"),
+    ];
+    for (args, part) in cases {
+        let ended = place.host(&[args, &["--storage", "store"]].concat()).expect(2);
+        assert!(ended.stderr.contains(part), "{args:?}: `{part}`: {}", ended.stderr);
+        assert_eq!(ended.stdout, "", "{args:?}");
+        assert!(!place.path("store").exists(), "{args:?}");
+    }
+    let nowhere = Place::empty();
+    let ended = nowhere.host(&["run", "an idea"]).expect(2);
+    assert!(ended.stderr.contains("which team?"), "{}", ended.stderr);
+    assert!(!nowhere.path("workspace").exists());
+}
