@@ -1,1 +1,266 @@
-fn main() {}
+//! What the store costs, beside what the disk costs: `cargo bench -p strata-host --bench store`.
+//!
+//! Ratios are of medians of one run, measured in turns, so that a busy machine disturbs both sides alike.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use strata_core::effect::Effect;
+use strata_core::environment::Environment;
+use strata_core::event::{Event, Finished};
+use strata_core::message::Draft;
+use strata_core::stepper::Stepper;
+use strata_core::team::{Action, OnFault, Policy, React, Retry, Role, Team};
+use strata_host::store::{At, Directory, Durability, Record, Replace, SavedDefinition, SqliteStore, Store, team_json};
+
+/// What an action says, each time: with what goes with it, a message of some 400 bytes.
+const CONTENT: usize = 300;
+/// A page of the disk.
+const PAGE: usize = 4096;
+/// After how many pages the raw log begins anew, as the store's log does.
+const LOG_PAGES: u64 = 2000;
+
+fn main() -> anyhow::Result<()> {
+    let temp = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    durable(temp.path())?;
+    process(temp.path())?;
+    growth(temp.path())?;
+    loading(temp.path())?;
+    creating(temp.path())?;
+    files()
+}
+
+/// A role that hears itself.
+fn team() -> Arc<Team> {
+    let retry = Retry { retries: 0, backoff_ms: 0 };
+    let role = Role {
+        name: "Echo".into(),
+        profile: "Echo".into(),
+        goal: String::new(),
+        constraints: String::new(),
+        desc: String::new(),
+        watch: ["UserRequirement".into(), "say".into()].into(),
+        addresses: Vec::new(),
+        react: React::ByOrder,
+        actions: vec![Action { name: "say".into(), retry }],
+    };
+    let policy = Policy { on_fault: OnFault::Stop, max_steps: None, max_parallel: 1, budget: None };
+    Arc::new(Team {
+        name: "bench".into(),
+        desc: String::new(),
+        roles: vec![role],
+        groups: BTreeMap::new(),
+        routes: Vec::new(),
+        scopes: BTreeMap::new(),
+        policy,
+    })
+}
+
+/// A run that is stored as it goes.
+struct Run {
+    stepper: Stepper,
+    store: SqliteStore,
+    line: u64,
+}
+
+impl Run {
+    fn new(path: PathBuf) -> anyhow::Result<Self> {
+        let stepper = Stepper::new(team(), Environment::new(&team()));
+        let definition = SavedDefinition { name: "team.toml".into(), base: "/".into(), text: String::new(), components: Vec::new() };
+        let store = Directory::new(path).create(Replace::Never, stepper.env(), &definition)?.store;
+        let mut run = Self { stepper, store, line: 1 };
+        let started = run.stepper.started("run-1".into(), "go".into(), BTreeMap::new());
+        run.happen(started, Durability::Process)?;
+        Ok(run)
+    }
+
+    /// Stores an event and lets it happen; gives what storing took.
+    fn happen(&mut self, event: Event, durability: Durability) -> anyhow::Result<Duration> {
+        let record = Record { line: self.line, lines: 1, time_ms: 0, event };
+        let start = Instant::now();
+        self.store.append(std::slice::from_ref(&record), durability)?;
+        let took = start.elapsed();
+        self.line += 1;
+        self.stepper.apply(&record.event)?;
+        Ok(took)
+    }
+
+    /// Makes a step; gives what storing its events took, and the snapshot where one was due.
+    fn step(&mut self, durability: Durability) -> anyhow::Result<[Duration; 5]> {
+        let mut took = [Duration::ZERO; 5];
+        for part in took.iter_mut().take(4) {
+            let event = next(&self.stepper);
+            *part = self.happen(event, durability)?;
+        }
+        let start = Instant::now();
+        if self.store.snapshot_due() {
+            self.store.save_snapshot(self.stepper.env())?;
+        }
+        took[4] = start.elapsed();
+        Ok(took)
+    }
+}
+
+/// The next event of a run in which everything succeeds.
+fn next(stepper: &Stepper) -> Event {
+    match stepper.next() {
+        Effect::Record(event) => event,
+        Effect::Call(call) => stepper.call_started(&call),
+        Effect::Wait | Effect::Halt(_) => {
+            let (id, _) = stepper.env().activations().next().expect("somebody is at work");
+            let output = Draft { content: "x".repeat(CONTENT), ..Draft::default() };
+            let finished = Finished::Returned { output, emissions: Vec::new(), writes: Vec::new() };
+            stepper.call_ended(id, Ok(finished)).expect("somebody is running")
+        }
+    }
+}
+
+fn median(times: &mut [Duration]) -> f64 {
+    times.sort();
+    times[times.len() / 2].as_secs_f64() * 1e6
+}
+
+fn mean(times: &[Duration]) -> f64 {
+    times.iter().sum::<Duration>().as_secs_f64() * 1e6 / times.len() as f64
+}
+
+/// One durable append and one durable page of a raw log, in turns.
+fn durable(temp: &Path) -> anyhow::Result<()> {
+    let mut run = Run::new(temp.join("durable"))?;
+    let raw = OpenOptions::new().write(true).create_new(true).open(temp.join("raw"))?;
+    let (mut appends, mut syncs) = (Vec::new(), Vec::new());
+    for n in 0..4000u64 {
+        let event = next(&run.stepper);
+        appends.push(run.happen(event, Durability::Full)?);
+        syncs.push(raw_page(&raw, n)?);
+    }
+    let half = appends.len() / 2;
+    for (name, range) in [("a growing log", 0..half), ("a log that is used again", half..2 * half)] {
+        let (append, sync) = (median(&mut appends[range.clone()]), median(&mut syncs[range]));
+        println!("full append over bare fdatasync of 4 KiB, {name}: {:.2} ({append:.0} / {sync:.0} µs)", append / sync);
+    }
+    Ok(())
+}
+
+fn raw_page(file: &File, n: u64) -> anyhow::Result<Duration> {
+    let page = [n as u8; PAGE];
+    let start = Instant::now();
+    file.write_all_at(&page, n % LOG_PAGES * PAGE as u64)?;
+    file.sync_data()?;
+    Ok(start.elapsed())
+}
+
+/// Appends that survive the process only.
+fn process(temp: &Path) -> anyhow::Result<()> {
+    let mut run = Run::new(temp.join("process"))?;
+    let mut appends = Vec::new();
+    for _ in 0..20_000 {
+        let event = next(&run.stepper);
+        appends.push(run.happen(event, Durability::Process)?);
+    }
+    let mean = mean(&appends);
+    println!("process append: {:.1} µs (median), {mean:.1} µs (mean)", median(&mut appends));
+    Ok(())
+}
+
+/// What a step costs late in a run and early in it.
+fn growth(temp: &Path) -> anyhow::Result<()> {
+    /// How many steps are measured each time.
+    const WINDOW: usize = 1000;
+    let mut run = Run::new(temp.join("growth"))?;
+    let mut steps = Vec::new();
+    for _ in 0..10_000 + WINDOW {
+        steps.push(run.step(Durability::Process)?);
+    }
+    let appends =
+        |from: usize| -> Vec<Duration> { steps[from..from + WINDOW].iter().flat_map(|s| s[..4].to_vec()).collect() };
+    let all =
+        |range: &[[Duration; 5]]| range.iter().flatten().sum::<Duration>().as_secs_f64() * 1e6 / range.len() as f64;
+    let (early, late) = (median(&mut appends(100)), median(&mut appends(10_000)));
+    println!("append at step 10,000 over step 100: {:.2} ({late:.1} / {early:.1} µs)", late / early);
+    let (early, late) = (all(&steps[100..1100]), all(&steps[1100..]));
+    println!(
+        "storing a step, snapshots included, later over the first 1,000: {:.2} ({late:.0} / {early:.0} µs)",
+        late / early
+    );
+    let longest = steps.iter().map(|step| step[4]).max().unwrap_or_default();
+    println!("longest snapshot: {:.1} ms", longest.as_secs_f64() * 1e3);
+    let messages: usize = run.stepper.env().messages.iter().map(|message| message.content.len() + 100).sum();
+    drop(run);
+    let size = std::fs::metadata(temp.join("growth/team.db"))?.len();
+    println!("bytes on disk over bytes of messages: {:.2}", size as f64 / messages as f64);
+    Ok(())
+}
+
+/// What it takes to open a run and get at its state.
+fn loading(temp: &Path) -> anyhow::Result<()> {
+    let mut results = Vec::new();
+    for count in [100, 10_000] {
+        let path = temp.join(format!("load-{count}"));
+        let mut run = Run::new(path.clone())?;
+        for _ in 1..count {
+            run.step(Durability::Process)?;
+        }
+        let end = run.stepper.env().clone();
+        drop(run);
+        let mut times = Vec::new();
+        for _ in 0..21 {
+            let start = Instant::now();
+            let store = Directory::new(&path).open()?.store;
+            let saved = store.load(&At::Head)?;
+            let mut stepper = Stepper::new(team(), saved.base);
+            for record in &saved.tail {
+                stepper.apply(&record.event)?;
+            }
+            times.push(start.elapsed());
+            anyhow::ensure!(*stepper.env() == end, "another state was loaded");
+        }
+        results.push(median(&mut times));
+    }
+    let (few, many) = (results[0], results[1]);
+    println!(
+        "opening and loading 10,000 messages over 100: {:.1} ({:.2} / {:.2} ms)",
+        many / few,
+        many / 1e3,
+        few / 1e3
+    );
+    Ok(())
+}
+
+/// What it takes to begin a run.
+fn creating(temp: &Path) -> anyhow::Result<()> {
+    let mut times = Vec::new();
+    for n in 0..21 {
+        let start = Instant::now();
+        let run = Run::new(temp.join(format!("create-{n}")))?;
+        times.push(start.elapsed());
+        drop(run);
+    }
+    println!("creating a run: {:.2} ms", median(&mut times) / 1e3);
+    Ok(())
+}
+
+/// What `team.json` takes.
+fn files() -> anyhow::Result<()> {
+    let mut stepper = Stepper::new(team(), Environment::new(&team()));
+    let started = stepper.started("run-1".into(), "go".into(), BTreeMap::new());
+    stepper.apply(&started)?;
+    while stepper.env().messages.len() < 10_000 {
+        let event = next(&stepper);
+        stepper.apply(&event)?;
+    }
+    let definition = SavedDefinition { name: "team.toml".into(), base: "/".into(), text: String::new() };
+    let start = Instant::now();
+    let text = team_json::export(&team(), stepper.env(), &definition);
+    let wrote = start.elapsed();
+    let start = Instant::now();
+    team_json::import(&team(), text.as_bytes())?;
+    let read = start.elapsed();
+    let size = text.len() as f64 / 1e6;
+    println!("team.json of 10,000 messages: {size:.0} MB, made in {wrote:.0?}, read in {read:.0?}");
+    Ok(())
+}

@@ -127,30 +127,21 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     let dir = match dir.canonicalize() {
         Ok(found) if found.is_dir() => found,
         _ => {
-            return Err(BuildError::NotADirectory {
-                dir: dir.to_owned(),
-            });
+            return Err(BuildError::NotADirectory { dir: dir.to_owned() });
         }
     };
-    match Language::ALL
-        .into_iter()
-        .find(|language| dir.join(language.marker()).is_file())
-    {
+    match Language::ALL.into_iter().find(|language| dir.join(language.marker()).is_file()) {
         Some(Language::Rust) => rust::build(&dir, report),
         None => Err(BuildError::UnknownLanguage { dir }),
     }
 }
 
 fn looked_for() -> String {
-    let markers =
-        Language::ALL.map(|language| format!("`{}` ({})", language.marker(), language.name()));
+    let markers = Language::ALL.map(|language| format!("`{}` ({})", language.marker(), language.name()));
     markers.join(", ")
 }
 
 /// Names the file that an operation failed on.
 fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
-    result.map_err(|source| BuildError::File {
-        path: path.to_owned(),
-        source,
-    })
+    result.map_err(|source| BuildError::File { path: path.to_owned(), source })
 }

@@ -103,7 +103,12 @@ fn save(journal: &mut Journal, definition: &SavedDefinition) -> Result<(), Store
 
 fn saved_definition(definition: &Definition) -> SavedDefinition {
     let source = &definition.source;
-    SavedDefinition { name: source.name.clone(), base: source.base.clone(), text: source.text.clone() }
+    SavedDefinition {
+        name: source.name.clone(),
+        base: source.base.clone(),
+        text: source.text.clone(),
+        components: definition.given_components(),
+    }
 }
 
 fn durability(definition: &Definition) -> Durability {

@@ -106,11 +106,7 @@ impl Definition {
 
     /// Reads the text of a team file. `name` is shown to people; relative paths are relative to `base`.
     pub fn parse(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
-        let source = Arc::new(Source {
-            text: text.to_owned(),
-            name: name.to_owned(),
-            base: base.to_owned(),
-        });
+        let source = Arc::new(Source { text: text.to_owned(), name: name.to_owned(), base: base.to_owned() });
         let problems = Problems::new(Arc::clone(&source));
         let (document, errors) = DeTable::parse_recoverable(&source.text);
         // What follows the first error of a broken text is mostly guesswork.
@@ -169,8 +165,7 @@ impl Definition {
 
     /// A problem with a component, shown where the component is written.
     pub fn at_component(&self, slot: Slot, message: impl Into<String>) -> Diagnostics {
-        self.at(slot, message.into(), |place| place.component.clone())
-            .into()
+        self.at(slot, message.into(), |place| place.component.clone()).into()
     }
 
     /// A problem with a component's pinned digest, shown where it is written.
@@ -186,9 +181,7 @@ impl Definition {
             Part::Think => "`allow` of `think`",
             Part::Action(_) => "`[role.action.allow]`",
         };
-        self.at(slot, message.into(), allow)
-            .hint(format!("add to {table}: `{line}`"))
-            .into()
+        self.at(slot, message.into(), allow).hint(format!("add to {table}: `{line}`")).into()
     }
 
     fn at(&self, slot: Slot, message: String, span: impl Fn(&Place) -> Range<usize>) -> Diagnostic {

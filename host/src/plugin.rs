@@ -112,7 +112,10 @@ impl Schema {
     pub fn check(&self, document: &serde_json::Value) -> Result<(), String> {
         match self.0.iter_errors(document).next() {
             None => Ok(()),
-            Some(error) => Err(format!("{error} (at `{}`)", error.instance_path())),
+            Some(error) => {
+                let place = error.instance_path().to_string();
+                Err(if place.is_empty() { error.to_string() } else { format!("{error} (at `{place}`)") })
+            }
         }
     }
 }

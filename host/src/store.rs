@@ -91,6 +91,8 @@ pub struct SavedDefinition {
     pub base: PathBuf,
     /// Its text.
     pub text: String,
+    /// The components that the operator put in place of its own: `ROLE.ACTION=FILE` each, the file absolute.
+    pub components: Vec<String>,
 }
 
 /// A checkpoint, as it is listed.
@@ -157,6 +159,10 @@ pub trait Store: Send {
     /// All checkpoints, oldest first.
     fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError>;
 
+    /// Forgets all checkpoints but the first and the newest `keep`: they are no longer listed and cannot be gone back
+    /// to. What happened stays recorded.
+    fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError>;
+
     /// At most `limit` events, oldest first, without the first `from`.
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError>;
 
@@ -214,10 +220,21 @@ fn list_checkpoints(base: &Environment, marking: &[Record]) -> Vec<CheckpointRow
         match checkpoint_of(event) {
             Some(id) => {
                 let (id, time_ms) = (id.clone(), Some(*time_ms));
+                // Where the parent was forgotten, its nearest ancestor stands in for it.
+                let parent = parent.filter(|_| !rows.is_empty()).map(|parent| {
+                    let known = rows.iter().any(|row| row.id == parent);
+                    if known { parent } else { rows[rows.len() - 1].id.clone() }
+                });
                 rows.push(CheckpointRow { id, step, parent, source, status, time_ms });
             }
             None => rows.iter_mut().next_back().into_iter().for_each(|newest| newest.status = status),
         }
     }
     rows
+}
+
+/// The checkpoints that `Store::keep_checkpoints` forgets.
+fn superfluous(rows: &[CheckpointRow], keep: u32) -> &[CheckpointRow] {
+    let newest = rows.len().saturating_sub(keep as usize);
+    rows.get(1..newest).unwrap_or_default()
 }

@@ -21,17 +21,13 @@ mod operator;
 mod properties;
 
 fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/manifest")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/manifest").join(name)
 }
 
 fn files(name: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder(name)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
-    let mut paths: Vec<_> = paths
-        .filter(|p| p.extension() == Some("toml".as_ref()))
-        .collect();
+    let mut paths: Vec<_> = paths.filter(|p| p.extension() == Some("toml".as_ref())).collect();
     paths.retain(|path| !path.ends_with("replies.toml"));
     paths.sort();
     assert!(!paths.is_empty());
@@ -49,17 +45,11 @@ fn good(name: &str) -> Definition {
 }
 
 fn action(role: u16, action: u16) -> Slot {
-    Slot {
-        role: RoleId(role),
-        part: Part::Action(ActionId(action)),
-    }
+    Slot { role: RoleId(role), part: Part::Action(ActionId(action)) }
 }
 
 fn think(role: u16) -> Slot {
-    Slot {
-        role: RoleId(role),
-        part: Part::Think,
-    }
+    Slot { role: RoleId(role), part: Part::Think }
 }
 
 #[test]
@@ -100,10 +90,7 @@ fn what_is_not_written_has_its_default() {
     assert_eq!(policy.budget, None);
     let role = &team.team.roles[0];
     assert_eq!(role.react, React::ByOrder);
-    let retry = Retry {
-        retries: 0,
-        backoff_ms: 500,
-    };
+    let retry = Retry { retries: 0, backoff_ms: 500 };
     assert_eq!(role.actions[0].retry, retry);
     let plugin = &team.plugins[&action(0, 0)];
     assert_eq!(plugin.component, folder("good").join("p.wasm"));
@@ -116,10 +103,7 @@ fn what_is_not_written_has_its_default() {
 fn what_is_written_is_kept() {
     let whole = good("whole.toml");
     assert_eq!(whole.idea.as_deref(), Some("write a snake game"));
-    let run = RunConfig {
-        durability: Durability::Process,
-        checkpoints_kept: Some(3),
-    };
+    let run = RunConfig { durability: Durability::Process, checkpoints_kept: Some(3) };
     assert_eq!(whole.run, run);
     let llm = LlmConfig::OpenAi(OpenAi {
         base_url: "http://127.0.0.1:8080/v1".into(),
@@ -127,10 +111,7 @@ fn what_is_written_is_kept() {
         api_key_env: Some("PROBE_KEY".into()),
         retries: 0,
         timeout: Duration::from_secs(30),
-        price: Price {
-            input: Usd::from_dollars(0.15),
-            output: Usd::from_dollars(1.0),
-        },
+        price: Price { input: Usd::from_dollars(0.15), output: Usd::from_dollars(1.0) },
     });
     assert_eq!(whole.llm, Some(llm));
     let team = &whole.team;
@@ -140,14 +121,8 @@ fn what_is_written_is_kept() {
     assert_eq!(team.scopes["plain"], None);
     let everyone = vec![RoleId(0), RoleId(1), RoleId(2)];
     assert_eq!(team.groups["everyone"], everyone);
-    let chooser = React::Choose {
-        max_loop: 3,
-        thinker: Thinker::Component,
-    };
-    let asker = React::Choose {
-        max_loop: 1,
-        thinker: Thinker::Model,
-    };
+    let chooser = React::Choose { max_loop: 3, thinker: Thinker::Component };
+    let asker = React::Choose { max_loop: 1, thinker: Thinker::Model };
     assert_eq!(team.roles[1].react, chooser);
     assert_eq!(team.roles[2].react, React::PlanAndAct);
     assert_eq!(team.roles[3].react, asker);
@@ -161,31 +136,19 @@ fn what_is_written_is_kept() {
 fn plugins_get_the_teams_limits_and_their_own_on_top() {
     let whole = good("whole.toml");
     let plugin = &whole.plugins[&action(0, 0)];
-    let limits = Limits {
-        memory_bytes: 256 << 20,
-        fuel: Some(1000),
-        log_bytes: 0,
-        ..Limits::default()
-    };
+    let limits = Limits { memory_bytes: 256 << 20, fuel: Some(1000), log_bytes: 0, ..Limits::default() };
     assert_eq!(plugin.limits, limits);
     assert_eq!(whole.plugins[&action(0, 1)].limits.memory_bytes, 32 << 20);
     assert_eq!(whole.plugins[&think(1)].limits.cpu, Duration::from_secs(1));
     assert_eq!(whole.team.roles[0].actions[0].retry.retries, 0);
     assert_eq!(whole.team.roles[0].actions[1].retry.backoff_ms, 1500);
     assert!(plugin.pin.as_ref().is_some_and(|pin| pin.ends_with("ab")));
-    let config =
-        r#"{"date":"1979-05-27T07:32:00Z","list":[1,-2,16,1.5,true],"table":{"k":"v"},"text":"t"}"#;
+    let config = r#"{"date":"1979-05-27T07:32:00Z","list":[1,-2,16,1.5,true],"table":{"k":"v"},"text":"t"}"#;
     assert_eq!(plugin.config.as_str(), config);
     assert!(plugin.output_schema.is_some());
-    let dirs = [
-        ("in", "/in", Access::Read),
-        ("../out", "/out", Access::Write),
-    ];
-    let dirs = dirs.map(|(host, guest, access)| DirGrant {
-        host: folder("good").join(host),
-        guest: guest.into(),
-        access,
-    });
+    let dirs = [("in", "/in", Access::Read), ("../out", "/out", Access::Write)];
+    let dirs =
+        dirs.map(|(host, guest, access)| DirGrant { host: folder("good").join(host), guest: guest.into(), access });
     assert_eq!(plugin.grants.dirs, dirs);
     assert_eq!(plugin.grants.env, ["LANG"]);
     assert_eq!(plugin.grants.llm.as_ref().unwrap().calls, Some(20));
@@ -239,20 +202,11 @@ fn later_problems_are_shown_where_the_component_is_written() {
         let text = problem.to_string();
         assert!(text.contains(place) && text.contains("broken"), "{text}");
     };
-    check(
-        whole.at_component(action(0, 0), "broken"),
-        "whole.toml:55:13",
-    );
+    check(whole.at_component(action(0, 0), "broken"), "whole.toml:55:13");
     check(whole.at_pin(action(0, 0), "broken"), "whole.toml:56:10");
     check(whole.at_pin(action(0, 1), "broken"), "whole.toml:71:13");
-    check(
-        whole.at_allow(action(0, 0), "broken", "x"),
-        "whole.toml:63:1",
-    );
-    check(
-        whole.at_allow(action(0, 1), "broken", "x"),
-        "whole.toml:69:1",
-    );
+    check(whole.at_allow(action(0, 0), "broken", "x"), "whole.toml:63:1");
+    check(whole.at_allow(action(0, 1), "broken", "x"), "whole.toml:69:1");
     check(whole.at_component(think(1), "broken"), "whole.toml:79:13");
     check(whole.at_component(think(0), "broken"), "error: broken");
 }

@@ -5,26 +5,17 @@ use crate::{Failure, FailureKind, HostError, HostErrorKind};
 impl Failure {
     /// It failed, and trying again unchanged would fail again.
     pub fn error(message: impl Into<String>) -> Self {
-        Self {
-            kind: FailureKind::Error,
-            message: message.into(),
-        }
+        Self { kind: FailureKind::Error, message: message.into() }
     }
 
     /// It failed in passing: the host may try again, within the action's `retries`.
     pub fn retryable(message: impl Into<String>) -> Self {
-        Self {
-            kind: FailureKind::Retryable,
-            message: message.into(),
-        }
+        Self { kind: FailureKind::Retryable, message: message.into() }
     }
 
     /// It needed something that the team file does not grant.
     pub fn denied(message: impl Into<String>) -> Self {
-        Self {
-            kind: FailureKind::Denied,
-            message: message.into(),
-        }
+        Self { kind: FailureKind::Denied, message: message.into() }
     }
 }
 
@@ -35,10 +26,7 @@ impl From<HostError> for Failure {
             HostErrorKind::Upstream | HostErrorKind::OutOfBudget => FailureKind::Host,
             HostErrorKind::Invalid | HostErrorKind::NotFound => FailureKind::Error,
         };
-        Self {
-            kind,
-            message: error.message,
-        }
+        Self { kind, message: error.message }
     }
 }
 
@@ -62,8 +50,5 @@ impl From<&str> for Failure {
 
 /// Turns a failure back into what host functions return, where one of them fails before the host is asked.
 pub(crate) fn invalid(failure: Failure) -> HostError {
-    HostError {
-        kind: HostErrorKind::Invalid,
-        message: failure.message,
-    }
+    HostError { kind: HostErrorKind::Invalid, message: failure.message }
 }

@@ -64,9 +64,7 @@ pub use context::{Candidate, Context, Situation};
 /// The host's functions: the imports of the component, or the in-memory host in native tests.
 #[cfg(target_arch = "wasm32")]
 mod host {
-    pub use crate::bindings::strata::action::{
-        clock, environment, files, llm, log, memory, random, state,
-    };
+    pub use crate::bindings::strata::action::{clock, environment, files, llm, log, memory, random, state};
 }
 #[cfg(not(target_arch = "wasm32"))]
 use testing::imports as host;

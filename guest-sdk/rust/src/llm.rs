@@ -18,9 +18,7 @@ use crate::{Failure, HostError, host, json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use crate::bindings::strata::action::llm::{
-    ChatMessage, Reply, Request, Speaker, Tool, ToolCall, Usage,
-};
+pub use crate::bindings::strata::action::llm::{ChatMessage, Reply, Request, Speaker, Tool, ToolCall, Usage};
 pub use block::CodeBlock;
 
 /// Asks the team's model one question.
@@ -39,12 +37,7 @@ pub fn ask_many(requests: &[Request]) -> Vec<Result<Reply, HostError>> {
 impl ChatMessage {
     /// One turn of a conversation.
     pub fn new(speaker: Speaker, content: impl Into<String>) -> Self {
-        Self {
-            speaker,
-            content: content.into(),
-            tool_calls: Vec::new(),
-            tool_call_id: None,
-        }
+        Self { speaker, content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
     }
 }
 
@@ -66,8 +59,7 @@ impl Request {
     /// Puts instructions above the conversation.
     #[must_use]
     pub fn system(mut self, text: impl Into<String>) -> Self {
-        self.messages
-            .insert(0, ChatMessage::new(Speaker::System, text));
+        self.messages.insert(0, ChatMessage::new(Speaker::System, text));
         self
     }
 

@@ -30,9 +30,7 @@ pub use call::Call;
 use crate::environment::Emission;
 use crate::llm::{Reply, Request, Usage};
 use crate::log::Level;
-use crate::{
-    Action, Choice, Failure, HostError, HostErrorKind, Message, Output, Planner, Task, Thinker,
-};
+use crate::{Action, Choice, Failure, HostError, HostErrorKind, Message, Output, Planner, Task, Thinker};
 use files::Directories;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -80,17 +78,9 @@ impl Host {
     /// Grants the llm and adds a reply. Replies are served in order; when none is left the llm fails.
     #[must_use]
     pub fn reply(mut self, text: impl Into<String>) -> Self {
-        let usage = Usage {
-            input_tokens: 0,
-            output_tokens: 0,
-        };
-        let reply = Reply {
-            text: text.into(),
-            data: None,
-            tool_calls: Vec::new(),
-            model: "scripted".to_owned(),
-            usage,
-        };
+        let usage = Usage { input_tokens: 0, output_tokens: 0 };
+        let reply =
+            Reply { text: text.into(), data: None, tool_calls: Vec::new(), model: "scripted".to_owned(), usage };
         self.llm.get_or_insert_default().push_back(Ok(reply));
         self
     }
@@ -98,10 +88,7 @@ impl Host {
     /// Grants the llm and adds a failure in place of a reply.
     #[must_use]
     pub fn llm_error(mut self, kind: HostErrorKind, message: impl Into<String>) -> Self {
-        let error = HostError {
-            kind,
-            message: message.into(),
-        };
+        let error = HostError { kind, message: message.into() };
         self.llm.get_or_insert_default().push_back(Err(error));
         self
     }
@@ -134,10 +121,7 @@ impl Host {
     #[must_use]
     pub fn state<T: Serialize>(mut self, scope: &str, key: &str, value: T) -> Self {
         let text = serde_json::to_string(&value).expect("a test's value is JSON");
-        self.scopes
-            .entry(scope.to_owned())
-            .or_default()
-            .insert(key.to_owned(), text);
+        self.scopes.entry(scope.to_owned()).or_default().insert(key.to_owned(), text);
         self
     }
 
@@ -172,7 +156,7 @@ impl Host {
         self.within(|| P::plan(&call.context()?))
     }
 
-    /// Runs a function that calls the host outside of any action, e.g. a helper of one.
+    /// Runs a function that calls the host outside of any action, e.g. a part of one.
     pub fn within<R>(&mut self, function: impl FnOnce() -> R) -> R {
         imports::serve(self, function)
     }
@@ -184,10 +168,7 @@ impl Host {
 
     /// The last turn of each request, oldest request first.
     pub fn prompts(&self) -> Vec<&str> {
-        let turns = self
-            .requests
-            .iter()
-            .filter_map(|request| request.messages.last());
+        let turns = self.requests.iter().filter_map(|request| request.messages.last());
         turns.map(|turn| turn.content.as_str()).collect()
     }
 

@@ -127,3 +127,29 @@ impl Fault {
         Self { kind, hope, message: message.into(), backtrace: Vec::new(), log: Vec::new() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_found_by_their_names() {
+        for kind in FaultKind::ALL {
+            assert_eq!(FaultKind::from_name(kind.name()), Some(kind));
+        }
+        assert_eq!(FaultKind::from_name("Trap"), None);
+    }
+
+    #[test]
+    fn what_an_action_did_by_itself_is_asked_afresh_and_only_passing_kinds_are_retried() {
+        let check = |kinds: &[FaultKind], keeps: bool, hope: Hope| {
+            for kind in kinds {
+                assert_eq!((kind.keeps_calls(), Fault::new(*kind, "").hope), (keeps, hope), "{kind}");
+            }
+        };
+        use FaultKind::*;
+        check(&[Trap, Error, OutputInvalid, Think, StateConflict], false, Hope::Final);
+        check(&[Fuel, Cpu, Memory, Stack, Denied, Interrupted], true, Hope::Final);
+        check(&[Timeout, Host], true, Hope::Retryable);
+    }
+}

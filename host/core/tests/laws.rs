@@ -1,11 +1,15 @@
 //! The laws of the core, held against random lives of random teams.
 //!
 //! `teams` draws a team, `script` decides what its actions return, `life` drives it through kills, stops, mail and
-//! changes by the throw of `dice`; `view` is what is compared. Then a file for each family of laws, and `cases` for
-//! single lives that are worth telling by themselves.
+//! changes by the throw of `dice`; `view` is what is compared; `hand` moves a life by hand. Then a file for each
+//! family of laws: what is recorded (`replay`, `illegal`), order and privacy (`order`), who receives what (`routing`),
+//! shared state (`scopes`), the end (`halting`), what survives (`recovery`), all at once (`simulation`); and single
+//! lives worth telling by themselves: `stories` of each mode, `cases` that once went wrong, `shapes` and keys.
 
 #[path = "laws/dice.rs"]
 mod dice;
+#[path = "laws/forgery.rs"]
+mod forgery;
 #[path = "laws/hand.rs"]
 mod hand;
 #[path = "laws/life.rs"]
@@ -19,11 +23,6 @@ mod view;
 
 #[path = "laws/cases.rs"]
 mod cases;
-#[path = "laws/replay.rs"]
-mod replay;
-#[path = "laws/shapes.rs"]
-mod shapes;
-
 #[path = "laws/halting.rs"]
 mod halting;
 #[path = "laws/illegal.rs"]
@@ -32,9 +31,15 @@ mod illegal;
 mod order;
 #[path = "laws/recovery.rs"]
 mod recovery;
+#[path = "laws/replay.rs"]
+mod replay;
 #[path = "laws/routing.rs"]
 mod routing;
 #[path = "laws/scopes.rs"]
 mod scopes;
+#[path = "laws/shapes.rs"]
+mod shapes;
 #[path = "laws/simulation.rs"]
 mod simulation;
+#[path = "laws/stories.rs"]
+mod stories;

@@ -14,13 +14,7 @@ const DETAILS_BYTES: usize = 256 * 1024;
 const LIBRARY_HINT: &str = "add to it:\n\n    [lib]\n    crate-type = [\"cdylib\", \"rlib\"]\n";
 
 /// Variables of the caller's that say how a build reaches the network and its registries, not what it does.
-const KEPT: [&str; 5] = [
-    "CARGO_HOME",
-    "CARGO_HTTP_",
-    "CARGO_NET_",
-    "CARGO_REGISTR",
-    "CARGO_SOURCE_",
-];
+const KEPT: [&str; 5] = ["CARGO_HOME", "CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTR", "CARGO_SOURCE_"];
 
 /// Small, and with the names of functions, which the backtraces in fault reports need.
 const PROFILE: [(&str, &str); 7] = [
@@ -87,14 +81,9 @@ impl Package {
         let mut command = cargo(dir);
         command.args(["metadata", "--no-deps", "--format-version", "1"]);
         let output = command.output().map_err(no_cargo)?;
-        let refused = |details: String| BuildError::Compile {
-            dir: dir.to_owned(),
-            details,
-        };
+        let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
         if !output.status.success() {
-            return Err(refused(
-                String::from_utf8_lossy(&output.stderr).into_owned(),
-            ));
+            return Err(refused(String::from_utf8_lossy(&output.stderr).into_owned()));
         }
         let metadata: Metadata = serde_json::from_slice(&output.stdout)
             .map_err(|error| refused(format!("reading the output of `cargo metadata`: {error}")))?;
@@ -104,64 +93,31 @@ impl Package {
             .ok_or_else(|| refused("its Cargo.toml describes a workspace and no package".into()))?;
         let is_library = |target: &MetadataTarget| target.crate_types.iter().any(|t| t == "cdylib");
         if !package.targets.iter().any(is_library) {
-            return Err(BuildError::NotALibrary {
-                manifest,
-                hint: LIBRARY_HINT,
-            });
+            return Err(BuildError::NotALibrary { manifest, hint: LIBRARY_HINT });
         }
-        Ok(Self {
-            name: package.name,
-            workspace: metadata.workspace_root,
-            dir: dir.to_owned(),
-            id: package.id,
-        })
+        Ok(Self { name: package.name, workspace: metadata.workspace_root, dir: dir.to_owned(), id: package.id })
     }
 
     /// Compiles the package and returns its core module.
-    pub fn compile(
-        &self,
-        target: &Target,
-        report: &mut dyn FnMut(&str),
-    ) -> Result<PathBuf, BuildError> {
+    pub fn compile(&self, target: &Target, report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
         let mut command = cargo(&self.dir);
         command.args(["build", "--release", "--lib", "--target", toolchain::TARGET]);
-        command
-            .args([
-                "--message-format",
-                "json-render-diagnostics",
-                "--target-dir",
-            ])
-            .arg(&target.dir);
-        command
-            .envs(PROFILE)
-            .env("CARGO_ENCODED_RUSTFLAGS", self.flags(&target.toolchain));
+        command.args(["--message-format", "json-render-diagnostics", "--target-dir"]).arg(&target.dir);
+        command.envs(PROFILE).env("CARGO_ENCODED_RUSTFLAGS", self.flags(&target.toolchain));
         if let Toolchain::At(rustc) = &target.toolchain {
             command.env("RUSTC", rustc);
         }
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(no_cargo)?;
-        let messages = child
-            .stdout
-            .take()
-            .map(|pipe| thread::spawn(move || read_all(pipe)));
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(no_cargo)?;
+        let messages = child.stdout.take().map(|pipe| thread::spawn(move || read_all(pipe)));
         let details = self.follow(&mut child, report);
         let status = child.wait().map_err(no_cargo)?;
-        let messages = messages
-            .and_then(|thread| thread.join().ok())
-            .unwrap_or_default();
-        let refused = |details: String| BuildError::Compile {
-            dir: self.dir.clone(),
-            details,
-        };
+        let messages = messages.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let refused = |details: String| BuildError::Compile { dir: self.dir.clone(), details };
         if !status.success() {
             return Err(refused(details));
         }
-        self.module(&messages)
-            .ok_or_else(|| refused("cargo named no core module".into()))
+        self.module(&messages).ok_or_else(|| refused("cargo named no core module".into()))
     }
 
     /// Collects what cargo writes while it works, and reports that it does work.
@@ -185,14 +141,10 @@ impl Package {
     }
 
     fn module(&self, messages: &str) -> Option<PathBuf> {
-        let messages = messages
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok());
+        let messages = messages.lines().filter_map(|line| serde_json::from_str(line).ok());
         let own = messages.filter(|m: &Message| m.package_id.as_ref() == Some(&self.id));
-        own.flat_map(|message| message.filenames).find(|file| {
-            file.extension()
-                .is_some_and(|extension| extension == "wasm")
-        })
+        own.flat_map(|message| message.filenames)
+            .find(|file| file.extension().is_some_and(|extension| extension == "wasm"))
     }
 
     /// Paths of this machine are kept out of the module, so that the same source becomes the same component
@@ -222,8 +174,7 @@ fn cargo(dir: &Path) -> Command {
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy();
         let bends = ["CARGO_", "RUSTC", "RUSTDOC", "RUSTFLAGS"];
-        let starts =
-            |prefixes: &[&str]| prefixes.iter().any(|prefix| name_text.starts_with(prefix));
+        let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name_text.starts_with(prefix));
         if starts(&bends) && !starts(&KEPT) {
             command.env_remove(&name);
         }

@@ -12,10 +12,7 @@ const HANDLER: &str = "strata:action/handler@0.1.0";
 /// Writes the component of `module` to `component`, whole or not at all.
 pub fn write(module: &Path, component: &Path) -> Result<(), BuildError> {
     let core = at(module, fs::read(module))?;
-    let bytes = encode(&core).map_err(|details| BuildError::Component {
-        module: module.to_owned(),
-        details,
-    })?;
+    let bytes = encode(&core).map_err(|details| BuildError::Component { module: module.to_owned(), details })?;
     // The caller holds the package's lock, so nobody else uses this name. Synced, since a file cut short by a crash
     // would pass for an up-to-date component.
     let unfinished = component.with_extension("unfinished");
@@ -40,12 +37,11 @@ fn encode(core: &[u8]) -> Result<Vec<u8>, String> {
     if exports(&bytes).iter().any(|name| name == HANDLER) {
         return Ok(bytes);
     }
-    Err(format!(
-        "it does not export `{HANDLER}`; in rust, `strata_action::action!` does that"
-    ))
+    Err(format!("it does not export `{HANDLER}`; in rust, `strata_action::action!` does that"))
 }
 
-fn exports(component: &[u8]) -> Vec<String> {
+/// The names of a component's exports; none of what is no component.
+pub fn exports(component: &[u8]) -> Vec<String> {
     match wit_component::decode(component) {
         Ok(DecodedWasm::Component(resolve, world)) => {
             let exports = resolve.worlds[world].exports.keys();
@@ -62,15 +58,11 @@ mod tests {
     #[test]
     fn what_cannot_become_an_action_is_refused() {
         let empty_module = b"\0asm\x01\0\0\0".as_slice();
-        let foreign_import =
-            b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x02\x07\x01\x01e\x01f\0\0".as_slice();
+        let foreign_import = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x02\x07\x01\x01e\x01f\0\0".as_slice();
         let cases = [
             (b"no wasm".as_slice(), "an action imports nothing"),
             (foreign_import, "an action imports nothing"),
-            (
-                empty_module,
-                "does not export `strata:action/handler@0.1.0`",
-            ),
+            (empty_module, "does not export `strata:action/handler@0.1.0`"),
         ];
         for (core, expected) in cases {
             let error = encode(core).expect_err("it is no action");

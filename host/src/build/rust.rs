@@ -16,22 +16,13 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     let component = target_dir.join(&package.name).with_extension("wasm");
     let _lock = lock(&target_dir.join(&package.name).with_extension("lock"))?;
 
-    let target = Target {
-        dir: target_dir,
-        toolchain: toolchain::find(dir, report)?,
-    };
+    let target = Target { dir: target_dir, toolchain: toolchain::find(dir, report)? };
     let module = package.compile(&target, report)?;
     if up_to_date(&component, &module) {
-        return Ok(Built {
-            component,
-            fresh: true,
-        });
+        return Ok(Built { component, fresh: true });
     }
     component::write(&module, &component)?;
-    Ok(Built {
-        component,
-        fresh: false,
-    })
+    Ok(Built { component, fresh: false })
 }
 
 /// Holds the lock until it is dropped: between cargo's end and the reading of what it made, no other build of the
@@ -44,11 +35,7 @@ fn lock(path: &Path) -> Result<File, BuildError> {
 
 /// Cargo keeps the time of a module it had not to compile again, so the component is up to date if it is younger.
 fn up_to_date(component: &Path, module: &Path) -> bool {
-    let time = |path: &Path| {
-        fs::metadata(path)
-            .and_then(|metadata| metadata.modified())
-            .ok()
-    };
+    let time = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
     match (time(component), time(module)) {
         (Some(component), Some(module)) => component >= module,
         _ => false,

@@ -23,11 +23,8 @@ pub enum Toolchain {
 
 /// Finds the compiler for the package in `dir`. That it has to be made is reported, line by line.
 pub fn find(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Toolchain, BuildError> {
-    let no_shell = |source| BuildError::Program {
-        program: "sh",
-        hint: "a posix shell finds the compiler for guests",
-        source,
-    };
+    let no_shell =
+        |source| BuildError::Program { program: "sh", hint: "a posix shell finds the compiler for guests", source };
     let mut child = Command::new("sh")
         .args(["-c", SCRIPT])
         .current_dir(dir)

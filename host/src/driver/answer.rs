@@ -11,7 +11,6 @@ use tokio::sync::oneshot;
 use super::clock::now_ms;
 use super::{Arrived, Driver, DriverError};
 use crate::gateway::{Answer, Ask, HostError, HostErrorKind, Question};
-use crate::plugin::LlmGrant;
 use crate::services::llm::{Completed, Failed, Reply, Request};
 
 type Replied = Result<Reply, HostError>;
@@ -104,21 +103,14 @@ impl Driver {
         let broke = self.journal.env().is_broke();
         let models = self.equipment.models.clone();
         let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
-        let plugin = attempt.slot.and_then(|slot| self.equipment.plugins.get(&slot));
         let (work, number) = (attempt.work(), attempt.number());
         let mut replies = Vec::new();
         let mut live = Vec::new();
         let mut events = Vec::new();
         for mut request in requests {
+            // The model that answers is part of the request, so that another one's reply is not served for it.
             let default = || models.as_ref().and_then(|models| models.default_model()).map(str::to_owned);
-            let model = request.model.clone().or_else(default);
-            let grant = plugin.map(|plugin| plugin.grants.llm.as_ref());
-            attempt.completions += 1;
-            if let Err(refusal) = allowed(grant, model.as_deref(), attempt.completions) {
-                replies.push(Some(Err(refusal)));
-                continue;
-            }
-            request.model = model;
+            request.model = request.model.or_else(default);
             let digest = digest(&request);
             if let Some(call) = attempt.recall(HostCallKind::Llm, &digest) {
                 replies.push(Some(serde_json::from_value(call.response.value()).map_err(unreadable)));
@@ -178,35 +170,6 @@ impl Driver {
         let lost = || Err(HostError::new(HostErrorKind::Upstream, "the provider did not answer"));
         let _ = reply.send(Answer::Replies(replies.into_iter().map(|r| r.unwrap_or_else(lost)).collect()));
         Ok(())
-    }
-}
-
-/// Whether a call of a model is granted. The host's own choices (`grant` is none) need no grant.
-fn allowed(grant: Option<Option<&LlmGrant>>, model: Option<&str>, number: u32) -> Result<(), HostError> {
-    let denied = |message: String| Err(HostError::new(HostErrorKind::Denied, message));
-    let Some(grant) = grant else { return Ok(()) };
-    let Some(grant) = grant else {
-        return denied("llm is not granted; add `llm = { models = [\"*\"] }` to the action's `allow`".into());
-    };
-    let name = model.unwrap_or("default");
-    if !grant.models.iter().any(|pattern| glob(pattern, name)) {
-        return denied(format!("model `{name}` is not granted; add it to `allow.llm.models`"));
-    }
-    match grant.calls {
-        Some(calls) if number > calls => {
-            denied(format!("all {calls} granted llm calls of this attempt are used up; raise `allow.llm.calls`"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Whether a name fits a pattern in which `*` stands for any run of characters.
-fn glob(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((head, tail)) => name
-            .strip_prefix(head)
-            .is_some_and(|rest| (0..=rest.len()).filter(|i| rest.is_char_boundary(*i)).any(|i| glob(tail, &rest[i..]))),
     }
 }
 

@@ -18,12 +18,8 @@ pub(super) struct Attempt {
     call: Invocation,
     /// Recorded host calls that were not served yet.
     recorded: Vec<HostCall>,
-    /// Where its component stands; none when the host itself thinks.
-    pub(super) slot: Option<Slot>,
     /// How many random draws it made.
     pub(super) draws: u32,
-    /// How many model calls it made.
-    pub(super) completions: u32,
 }
 
 /// The end of an attempt.
@@ -93,7 +89,7 @@ impl Driver {
         };
         let ending = Box::pin(async move { Ending { role: id, result: result.await } });
         let recorded = std::mem::take(&mut call.recorded);
-        (Attempt { call, recorded, slot, draws: 0, completions: 0 }, ending)
+        (Attempt { call, recorded, draws: 0 }, ending)
     }
 
     fn entry(&self, role: &Role, call: &Invocation) -> Entry {

@@ -20,6 +20,8 @@ pub struct Journal {
     on_line: OnLine,
     /// What an event that others depend on must survive.
     durability: Durability,
+    /// How many checkpoints can be gone back to, beside the first; none for all.
+    keep: Option<u32>,
     next_line: u64,
     staged: Vec<Record>,
     told: Vec<Line>,
@@ -30,12 +32,28 @@ impl Journal {
     pub fn new(stepper: Stepper, store: Box<dyn Store>, next_line: u64, durability: Durability) -> Self {
         let narrator = Narrator::new(stepper.env().shape.clone());
         let on_line: OnLine = Box::new(|_| ());
-        Self { stepper, store, narrator, on_line, durability, next_line, staged: Vec::new(), told: Vec::new() }
+        Self {
+            stepper,
+            store,
+            narrator,
+            on_line,
+            durability,
+            keep: None,
+            next_line,
+            staged: Vec::new(),
+            told: Vec::new(),
+        }
     }
 
     /// Tells every line from now on to `on_line`, after it is durable.
     pub fn on_line(mut self, on_line: OnLine) -> Self {
         self.on_line = on_line;
+        self
+    }
+
+    /// Forgets checkpoints from now on, but for the first and the newest `keep`.
+    pub fn keep_checkpoints(mut self, keep: Option<u32>) -> Self {
+        self.keep = keep;
         self
     }
 
@@ -74,7 +92,11 @@ impl Journal {
         let hard = self.staged.iter().any(|record| must_last(&record.event));
         let durability = if hard { self.durability } else { Durability::Process };
         self.store.append(&self.staged, durability)?;
-        self.staged.clear();
+        let committed = |record: &Record| matches!(record.event, Event::StepCommitted { .. } | Event::RunEnded { .. });
+        let committed = self.staged.drain(..).any(|record| committed(&record));
+        if let (Some(keep), true) = (self.keep, committed) {
+            self.store.keep_checkpoints(keep)?;
+        }
         if self.store.snapshot_due() {
             self.store.save_snapshot(self.stepper.env())?;
         }

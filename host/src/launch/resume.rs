@@ -105,6 +105,7 @@ impl Opened {
         };
         let durability = durability(&self.definition);
         let journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability);
+        let journal = journal.keep_checkpoints(self.definition.run.checkpoints_kept);
         Ok((journal, self.directory, saved))
     }
 
@@ -150,7 +151,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     let notes = opened.notes();
     let (journal, directory, saved) = opened.journal()?;
     let mut journal = journal.on_line(on_line);
-    if resume.team.is_some() {
+    if resume.team.is_some() || !resume.overrides.components.is_empty() {
         journal.store().set_definition(&saved)?;
     }
     let event = journal.stepper().resumed(budget, resume.calls);
@@ -170,8 +171,11 @@ fn define(
     if let Some(team) = team {
         return Ok(Definition::read(team)?);
     }
-    let SavedDefinition { name, base, text } = saved()?;
-    Ok(Definition::parse(&text, &name, &base)?)
+    let saved = saved()?;
+    let mut definition = Definition::parse(&saved.text, &saved.name, &saved.base)?;
+    // What an earlier command line put in place stays there; the one at hand comes on top of it.
+    definition.apply(&Overrides { components: saved.components, ..Overrides::default() })?;
+    Ok(definition)
 }
 
 fn fits(env: &Environment, team: &Team) -> Result<(), LaunchError> {

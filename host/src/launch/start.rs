@@ -49,10 +49,11 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
 
     let saved = saved_definition(&definition);
     let env = Environment::new(&definition.team);
-    let durability = durability(&definition);
+    let (durability, keep) = (durability(&definition), definition.run.checkpoints_kept);
     let created = Directory::new(start.storage).create(start.replace, &env, &saved)?;
     let stepper = Stepper::new(Arc::new(definition.team), env);
-    let mut journal = Journal::new(stepper, Box::new(created.store), FIRST_LINE, durability).on_line(on_line);
+    let journal = Journal::new(stepper, Box::new(created.store), FIRST_LINE, durability);
+    let mut journal = journal.keep_checkpoints(keep).on_line(on_line);
     let started = journal.stepper().started(run_id(start.storage), idea, components.digests());
     journal.stage(started)?;
     journal.flush()?;

@@ -59,9 +59,7 @@ pub(super) struct Run {
 /// Reads a document.
 pub(super) fn read(root: Table<'_>) -> Authored {
     read_schema(&root);
-    let team = root
-        .required_as("team", "[team]")
-        .and_then(|item| item.table("`[team]`"));
+    let team = root.required_as("team", "[team]").and_then(|item| item.table("`[team]`"));
     let mut authored = Authored {
         name: None,
         idea: None,
@@ -164,11 +162,7 @@ fn read_reducer(scope: &Table<'_>) -> Option<Reducer> {
 
 fn read_run(root: &Table<'_>) -> Run {
     const DEFAULT_PARALLEL: usize = 8;
-    let mut run = Run {
-        max_steps: None,
-        max_parallel: DEFAULT_PARALLEL,
-        config: RunConfig::default(),
-    };
+    let mut run = Run { max_steps: None, max_parallel: DEFAULT_PARALLEL, config: RunConfig::default() };
     let Some(table) = section(root, "run", "`[run]`") else {
         return run;
     };

@@ -64,25 +64,17 @@ pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
 
 fn team_name(authored: &Authored, problems: &Problems) -> String {
     let name = authored.name.as_ref();
-    name.filter(|name| names::valid(name, problems))
-        .map(|name| name.value.clone())
-        .unwrap_or_default()
+    name.filter(|name| names::valid(name, problems)).map(|name| name.value.clone()).unwrap_or_default()
 }
 
 impl Checked {
     fn add_slots(&mut self, role: &Role, id: RoleId, defaults: &Patch) {
         if let Some(think) = &role.think {
-            let slot = Slot {
-                role: id,
-                part: Part::Think,
-            };
+            let slot = Slot { role: id, part: Part::Think };
             self.add_slot(slot, &think.value, defaults);
         }
         for (action, index) in role.actions.iter().zip(0..) {
-            let slot = Slot {
-                role: id,
-                part: Part::Action(ActionId(index)),
-            };
+            let slot = Slot { role: id, part: Part::Action(ActionId(index)) };
             self.add_slot(slot, &action.slot, defaults);
         }
     }
@@ -183,9 +175,7 @@ fn mode(role: &Role) -> Mode {
 }
 
 fn build_role(role: &Role, defaults: &Patch) -> team::Role {
-    let values = |texts: &[At<String>]| -> Vec<String> {
-        texts.iter().map(|text| text.value.clone()).collect()
-    };
+    let values = |texts: &[At<String>]| -> Vec<String> { texts.iter().map(|text| text.value.clone()).collect() };
     let react = match mode(role) {
         Mode::ByOrder => React::ByOrder,
         Mode::PlanAndAct => React::PlanAndAct,
@@ -201,10 +191,10 @@ fn build_role(role: &Role, defaults: &Patch) -> team::Role {
         let name = name.as_ref().map(|name| name.value.clone());
         name.unwrap_or_default()
     };
-    let actions = role.actions.iter().map(|action| team::Action {
-        name: name(&action.name),
-        retry: action.slot.limits.or(defaults).retry(),
-    });
+    let actions = role
+        .actions
+        .iter()
+        .map(|action| team::Action { name: name(&action.name), retry: action.slot.limits.or(defaults).retry() });
     team::Role {
         name: name(&role.name),
         profile: role.profile.clone(),
@@ -218,11 +208,7 @@ fn build_role(role: &Role, defaults: &Patch) -> team::Role {
     }
 }
 
-fn groups(
-    authored: &Authored,
-    names: &Names,
-    problems: &Problems,
-) -> BTreeMap<String, Vec<RoleId>> {
+fn groups(authored: &Authored, names: &Names, problems: &Problems) -> BTreeMap<String, Vec<RoleId>> {
     let mut groups = BTreeMap::new();
     for (name, members) in &authored.env.groups {
         let mut seen = BTreeSet::new();
@@ -248,11 +234,7 @@ fn routes(authored: &Authored, names: &Names, problems: &Problems) -> Vec<Route>
         let arms = route.arms.iter().map(|arm| build_arm(arm, names, problems));
         let arms = arms.collect();
         let from = names.role(route.from.as_ref()?, problems)?;
-        Some(Route {
-            from,
-            label: route.label.clone(),
-            arms,
-        })
+        Some(Route { from, label: route.label.clone(), arms })
     });
     routes.collect()
 }
@@ -282,20 +264,13 @@ fn compile(when: &At<String>, problems: &Problems) -> Option<team::Condition> {
         span.end = (span.end - 1).max(span.start + 1);
     }
     let condition = when.value.replace('\n', " ");
-    let message = format!(
-        "the condition `{condition}` cannot be used: {}",
-        refusal.reason
-    );
+    let message = format!("the condition `{condition}` cannot be used: {}", refusal.reason);
     problems.add(problems.at(&span, message).hint(refusal.hint));
     None
 }
 
 fn check_join(join: &Join, authored: &Authored, names: &Names, problems: &Problems) {
-    let sources: BTreeSet<RoleId> = join
-        .from
-        .iter()
-        .filter_map(|source| names.role(source, problems))
-        .collect();
+    let sources: BTreeSet<RoleId> = join.from.iter().filter_map(|source| names.role(source, problems)).collect();
     if let Some(to) = &join.to {
         names.role(to, problems);
     }
@@ -303,19 +278,13 @@ fn check_join(join: &Join, authored: &Authored, names: &Names, problems: &Proble
         return;
     };
     let reached = authored.routes.iter().any(|route| {
-        let from = route
-            .from
-            .as_ref()
-            .and_then(|from| names.known_role(&from.value));
+        let from = route.from.as_ref().and_then(|from| names.known_role(&from.value));
         let targets = || route.arms.iter().flat_map(|arm| &arm.to);
         from.is_some_and(|from| sources.contains(&from)) && targets().any(|to| to.value == id.value)
     });
     if !reached && !join.from.is_empty() {
         let message = format!("no source of the join `{}` can reach it", id.value);
-        let hint = format!(
-            "add `[[route]]` from a source with `to = [\"{}\"]`",
-            id.value
-        );
+        let hint = format!("add `[[route]]` from a source with `to = [\"{}\"]`", id.value);
         problems.add(problems.at(&id.span, message).hint(hint));
     }
 }

@@ -33,11 +33,7 @@ pub(super) struct Refusal {
 
 impl Refusal {
     fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            hint: hint.into(),
-            at: None,
-        }
+        Self { reason: reason.into(), hint: hint.into(), at: None }
     }
 }
 
@@ -126,8 +122,7 @@ fn evaluate(program: &Program, subject: &Subject) -> Result<Value, ExecutionErro
     bind("cause_by", &|| Value::from(subject.cause_by.as_str()));
     bind("sent_from", &|| Value::from(subject.sent_from.as_str()));
     bind("meta_info", &|| to_cel(&subject.meta_info));
-    contained(|| program.execute(&context))
-        .unwrap_or_else(|reason| Err(ExecutionError::InternalError(reason)))
+    contained(|| program.execute(&context)).unwrap_or_else(|reason| Err(ExecutionError::InternalError(reason)))
 }
 
 /// A condition is data: whatever the library makes of it must not end the host.
@@ -149,9 +144,7 @@ fn to_cel(json: &serde_json::Value) -> Value {
         J::String(text) => Value::from(text.as_str()),
         J::Array(items) => Value::List(Arc::new(items.iter().map(to_cel).collect())),
         J::Object(entries) => {
-            let entries = entries
-                .iter()
-                .map(|(k, v)| (Key::from(k.as_str()), to_cel(v)));
+            let entries = entries.iter().map(|(k, v)| (Key::from(k.as_str()), to_cel(v)));
             Value::from(entries.collect::<HashMap<_, _>>())
         }
     }

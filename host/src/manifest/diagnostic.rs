@@ -7,9 +7,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use annotate_snippets::{
-    AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str,
-};
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str};
 
 /// Problems shown at once; a file with more is better mended from the top.
 const MAX_SHOWN: usize = 20;
@@ -54,35 +52,20 @@ impl Paint {
     /// Colours where standard error is a terminal and the environment does not ask for none.
     pub fn for_stderr() -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        if refused || !std::io::stderr().is_terminal() {
-            Self::Plain
-        } else {
-            Self::Colour
-        }
+        if refused || !std::io::stderr().is_terminal() { Self::Plain } else { Self::Colour }
     }
 }
 
 impl Diagnostic {
     /// A problem that has no place in a text.
     pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            place: None,
-            hint: None,
-        }
+        Self { message: message.into(), place: None, hint: None }
     }
 
     /// A problem at a range of bytes of a text.
     pub fn at(source: &Arc<Source>, span: Range<usize>, message: impl Into<String>) -> Self {
-        let place = Place {
-            span: within(&source.text, span),
-            source: Arc::clone(source),
-            also: None,
-        };
-        Self {
-            place: Some(place),
-            ..Self::new(message)
-        }
+        let place = Place { span: within(&source.text, span), source: Arc::clone(source), also: None };
+        Self { place: Some(place), ..Self::new(message) }
     }
 
     /// Adds what to do about it.
@@ -162,12 +145,7 @@ impl Diagnostics {
             Paint::Plain => Renderer::plain(),
             Paint::Colour => Renderer::styled(),
         };
-        let shown: Vec<String> = self
-            .0
-            .iter()
-            .take(MAX_SHOWN)
-            .map(|problem| problem.render(&renderer))
-            .collect();
+        let shown: Vec<String> = self.0.iter().take(MAX_SHOWN).map(|problem| problem.render(&renderer)).collect();
         let mut text = shown.join("\n\n");
         if let Some(more) = self.0.len().checked_sub(MAX_SHOWN).filter(|n| *n > 0) {
             text.push_str(&format!("\n\n… and {more} more"));
@@ -198,10 +176,7 @@ pub(super) struct Problems {
 
 impl Problems {
     pub(super) fn new(source: Arc<Source>) -> Self {
-        Self {
-            source,
-            found: RefCell::default(),
-        }
+        Self { source, found: RefCell::default() }
     }
 
     /// A problem at a place of the text, yet to be added.
@@ -234,10 +209,7 @@ impl Problems {
 }
 
 /// The candidate that was most likely meant, if any is close enough.
-pub(super) fn closest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(super) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Half of the letters wrong is still a slip in a short word and a different word in none that we use.
     const CLOSE_ENOUGH: f64 = 0.5;
     let word = word.to_lowercase();

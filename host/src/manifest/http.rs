@@ -43,31 +43,20 @@ pub(super) fn read(item: &Item<'_>) -> Option<Range<usize>> {
 
 fn read_grant(table: &Table<'_>) {
     if let Some(item) = table.required("host") {
-        check(
-            &item,
-            is_host,
-            "a host, with its port where it is not the scheme's own: `127.0.0.1:8080`",
-        );
+        check(&item, is_host, "a host, with its port where it is not the scheme's own: `127.0.0.1:8080`");
     }
     if let Some(item) = table.item("methods") {
         for method in item.texts() {
-            let known =
-                !method.value.is_empty() && method.value.bytes().all(|b| b.is_ascii_uppercase());
+            let known = !method.value.is_empty() && method.value.bytes().all(|b| b.is_ascii_uppercase());
             if !known {
                 let message = format!("`{}` is not an HTTP method", method.value);
                 let problem = table.problems.at(&method.span, message);
-                table
-                    .problems
-                    .add(problem.hint("methods are upper case: `GET`"));
+                table.problems.add(problem.hint("methods are upper case: `GET`"));
             }
         }
     }
     if let Some(item) = table.item("path") {
-        check(
-            &item,
-            |path| path.starts_with('/'),
-            "a path that begins with `/`; `*` stands for any run of characters",
-        );
+        check(&item, |path| path.starts_with('/'), "a path that begins with `/`; `*` stands for any run of characters");
     }
     read_names(table, "secrets");
 }
@@ -81,7 +70,5 @@ fn check(item: &Item<'_>, valid: fn(&str) -> bool, expected: &str) {
 
 fn is_host(host: &str) -> bool {
     let url = Url::parse(&format!("http://{host}/"));
-    !host.is_empty()
-        && !host.contains(['/', '@', '?', '#', '\\'])
-        && url.is_ok_and(|url| url.has_host())
+    !host.is_empty() && !host.contains(['/', '@', '?', '#', '\\']) && url.is_ok_and(|url| url.has_host())
 }

@@ -13,9 +13,7 @@ use super::table::{Item, Table};
 const MAX_RETRIES: u64 = 100;
 
 const SCRIPTED_KEYS: [&str; 1] = ["replies"];
-const OPENAI_KEYS: [&str; 6] = [
-    "base_url", "model", "api_key", "retries", "timeout", "price",
-];
+const OPENAI_KEYS: [&str; 6] = ["base_url", "model", "api_key", "retries", "timeout", "price"];
 
 /// The team's language model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,10 +60,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<LlmConfig> {
         Scripted,
         OpenAi,
     }
-    let words = [
-        ("scripted", Provider::Scripted),
-        ("openai", Provider::OpenAi),
-    ];
+    let words = [("scripted", Provider::Scripted), ("openai", Provider::OpenAi)];
     let provider = table.required("provider");
     let provider = provider.and_then(|item| item.choice(&words));
     match provider {
@@ -94,9 +89,7 @@ fn refuse(table: &Table<'_>, keys: &[&'static str], provider: &str) {
         if let Some(item) = table.item(key) {
             let message = format!("`{key}` is for the provider `{provider}`");
             let problem = table.problems.at(&item.key_span, message);
-            table
-                .problems
-                .add(problem.hint("remove it, or change `provider`"));
+            table.problems.add(problem.hint("remove it, or change `provider`"));
         }
     }
 }
@@ -105,10 +98,7 @@ fn read_replies(item: &Item<'_>) -> Option<PathBuf> {
     let replies = slot::path(item)?.value;
     if !replies.is_file() {
         let message = format!("there is no file `{}`", replies.display());
-        item.refuse(
-            message,
-            "it holds the scripted replies, as `[[reply]]` tables",
-        );
+        item.refuse(message, "it holds the scripted replies, as `[[reply]]` tables");
         return None;
     }
     Some(replies)
@@ -136,10 +126,7 @@ fn read_openai(table: &Table<'_>) -> Option<OpenAi> {
 fn read_api_key(item: &Item<'_>) -> Option<String> {
     if item.is_text() {
         let message = "a key is never written into a team file";
-        item.refuse(
-            message,
-            "name the variable that holds it: `{ env = \"OPENAI_API_KEY\" }`",
-        );
+        item.refuse(message, "name the variable that holds it: `{ env = \"OPENAI_API_KEY\" }`");
         return None;
     }
     let table = item.table("`api_key`")?;
@@ -153,8 +140,5 @@ fn read_price(item: &Item<'_>) -> Option<Price> {
         let amount = table.item(key).and_then(|item| item.amount());
         Usd::from_dollars(amount.unwrap_or(0.0))
     };
-    Some(Price {
-        input: usd("input"),
-        output: usd("output"),
-    })
+    Some(Price { input: usd("input"), output: usd("output") })
 }

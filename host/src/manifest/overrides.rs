@@ -92,10 +92,8 @@ impl Definition {
         let slots = slots_by_name(&self.team, self.plugins.keys());
         for argument in &overrides.components {
             let (slot, file) = resolve(&slots, argument)?;
-            let file = std::path::absolute(&file).map_err(|source| OverrideError::Path {
-                argument: argument.clone(),
-                source,
-            })?;
+            let file = std::path::absolute(&file)
+                .map_err(|source| OverrideError::Path { argument: argument.clone(), source })?;
             if let Some(plugin) = self.plugins.get_mut(&slot) {
                 plugin.component = file;
                 plugin.pin = None;
@@ -103,6 +101,12 @@ impl Definition {
             self.given.insert(slot, Given::new(argument));
         }
         Ok(())
+    }
+
+    /// The components that were put in place of the written ones, as `--component` takes them, with absolute files.
+    pub fn given_components(&self) -> Vec<String> {
+        let given = self.given.keys().filter_map(|slot| Some((slot, self.plugins.get(slot)?)));
+        given.map(|(slot, plugin)| format!("{}={}", slot_name(&self.team, *slot), plugin.component.display())).collect()
     }
 }
 
@@ -115,10 +119,7 @@ pub(super) fn slot_name(team: &Team, slot: Slot) -> String {
     }
 }
 
-fn slots_by_name<'a>(
-    team: &Team,
-    slots: impl Iterator<Item = &'a Slot>,
-) -> BTreeMap<String, Vec<Slot>> {
+fn slots_by_name<'a>(team: &Team, slots: impl Iterator<Item = &'a Slot>) -> BTreeMap<String, Vec<Slot>> {
     let mut names: BTreeMap<String, Vec<Slot>> = BTreeMap::new();
     for slot in slots {
         names.entry(slot_name(team, *slot)).or_default().push(*slot);
@@ -127,18 +128,13 @@ fn slots_by_name<'a>(
 }
 
 /// Names and files may hold dots and equals signs: what is left of one of them must be a known name.
-fn resolve(
-    slots: &BTreeMap<String, Vec<Slot>>,
-    argument: &str,
-) -> Result<(Slot, PathBuf), OverrideError> {
+fn resolve(slots: &BTreeMap<String, Vec<Slot>>, argument: &str) -> Result<(Slot, PathBuf), OverrideError> {
     for (at, _) in argument.match_indices('=') {
         let (name, file) = (&argument[..at], &argument[at + 1..]);
         match slots.get(name).map(Vec::as_slice) {
             Some([slot]) if !file.is_empty() => return Ok((*slot, PathBuf::from(file))),
             Some([_, _, ..]) => {
-                return Err(OverrideError::Ambiguous {
-                    argument: argument.to_owned(),
-                });
+                return Err(OverrideError::Ambiguous { argument: argument.to_owned() });
             }
             _ => {}
         }
@@ -149,8 +145,5 @@ fn resolve(
         Some(hint) if !slots.contains_key(name) => hint,
         _ => "expected `ROLE.ACTION=FILE`".into(),
     };
-    Err(OverrideError::Unknown {
-        argument: argument.to_owned(),
-        hint,
-    })
+    Err(OverrideError::Unknown { argument: argument.to_owned(), hint })
 }

@@ -75,9 +75,7 @@ pub struct DirPolicy {
 /// The effective policy of every component, in the order of the team. Digests are filled in where they are known.
 pub fn rows(definition: &Definition, digests: &BTreeMap<Slot, Digest>) -> Vec<PolicyRow> {
     let slots = definition.plugins.keys();
-    slots
-        .map(|slot| row(definition, *slot, digests.get(slot)))
-        .collect()
+    slots.map(|slot| row(definition, *slot, digests.get(slot))).collect()
 }
 
 fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRow {
@@ -90,10 +88,7 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
         Part::Action(id) => Some(role.action(id)),
     };
     // What a role thinks with is not tried again by itself.
-    let never = Retry {
-        retries: 0,
-        backoff_ms: 0,
-    };
+    let never = Retry { retries: 0, backoff_ms: 0 };
     let retry = action.map_or(never, |action| action.retry);
     PolicyRow {
         role: role.name.clone(),
@@ -111,21 +106,14 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
         host_calls: limits.host_calls,
         retries: retry.retries,
         backoff_ms: retry.backoff_ms,
-        llm: grants.llm.as_ref().map(|llm| LlmPolicy {
-            models: llm.models.clone(),
-            calls: llm.calls,
-        }),
+        llm: grants.llm.as_ref().map(|llm| LlmPolicy { models: llm.models.clone(), calls: llm.calls }),
         dirs: grants.dirs.iter().map(dir).collect(),
         env: grants.env.clone(),
     }
 }
 
 fn dir(grant: &crate::plugin::DirGrant) -> DirPolicy {
-    DirPolicy {
-        host: grant.host.clone(),
-        guest: grant.guest.clone(),
-        write: grant.access == Access::Write,
-    }
+    DirPolicy { host: grant.host.clone(), guest: grant.guest.clone(), write: grant.access == Access::Write }
 }
 
 /// The policy as text for people.
@@ -148,10 +136,7 @@ fn block(row: &PolicyRow) -> String {
     line("memory", show_size(row.memory_bytes));
     line("cpu", ms(row.cpu_ms));
     line("timeout", ms(row.timeout_ms));
-    line(
-        "fuel",
-        row.fuel.map_or("off".into(), |fuel| fuel.to_string()),
-    );
+    line("fuel", row.fuel.map_or("off".into(), |fuel| fuel.to_string()));
     line("output", show_size(row.output_bytes));
     line("log", show_size(row.log_bytes));
     line("host calls", row.host_calls.to_string());
@@ -170,11 +155,7 @@ fn retries(row: &PolicyRow) -> String {
         return "none".into();
     }
     let backoff = std::time::Duration::from_millis(u64::from(row.backoff_ms));
-    format!(
-        "{}, the first after {}",
-        row.retries,
-        show_duration(backoff)
-    )
+    format!("{}, the first after {}", row.retries, show_duration(backoff))
 }
 
 fn grants(row: &PolicyRow) -> Vec<(&'static str, String)> {

@@ -50,12 +50,7 @@ impl<'a> Table<'a> {
         Self::new("a team file".into(), 0..0, entries, problems)
     }
 
-    fn new(
-        what: String,
-        span: Range<usize>,
-        entries: &'a DeTable<'a>,
-        problems: &'a Problems,
-    ) -> Self {
+    fn new(what: String, span: Range<usize>, entries: &'a DeTable<'a>, problems: &'a Problems) -> Self {
         Self {
             what,
             span,
@@ -92,9 +87,7 @@ impl<'a> Table<'a> {
     pub(super) fn entries(&self) -> impl Iterator<Item = Item<'a>> {
         self.names.set(Names::Theirs);
         let problems = self.problems;
-        self.entries
-            .iter()
-            .map(move |(name, value)| Item::new(name.get_ref(), name.span(), value, problems))
+        self.entries.iter().map(move |(name, value)| Item::new(name.get_ref(), name.span(), value, problems))
     }
 
     pub(super) fn has(&self, key: &str) -> bool {

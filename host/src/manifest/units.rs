@@ -17,12 +17,8 @@ const SIZES: [(&str, u64); 9] = [
     ("", 1),
 ];
 
-const DURATIONS: [(&str, u64); 4] = [
-    ("ms", 1_000_000),
-    ("h", 3_600_000_000_000),
-    ("m", 60_000_000_000),
-    ("s", 1_000_000_000),
-];
+const DURATIONS: [(&str, u64); 4] =
+    [("ms", 1_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000)];
 
 /// Bytes, from `64MiB`, `1.5 GB`, `4096`.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
@@ -52,9 +48,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// The number and its unit.
 fn split(text: &str) -> (&str, &str) {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     (number, unit.trim())
 }
@@ -71,9 +65,7 @@ fn scale(number: &str, factor: u64) -> Option<u64> {
 
 /// A size in the largest unit that shows it exactly.
 pub fn show_size(bytes: u64) -> String {
-    let unit = SIZES
-        .iter()
-        .find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
+    let unit = SIZES.iter().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
     match unit {
         Some((name, factor)) => format!("{} {name}", bytes / factor),
         None => "0 B".into(),
@@ -84,10 +76,7 @@ pub fn show_size(bytes: u64) -> String {
 pub fn show_duration(duration: Duration) -> String {
     let ms = duration.as_millis();
     let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
-    match units
-        .iter()
-        .find(|(_, f)| ms >= *f && ms.is_multiple_of(*f))
-    {
+    match units.iter().find(|(_, f)| ms >= *f && ms.is_multiple_of(*f)) {
         Some((name, factor)) => format!("{} {name}", ms / factor),
         None => format!("{ms} ms"),
     }

@@ -1,1 +1,260 @@
-//! wip
+//! What every store must do, run against each of them. What only a file can suffer is in `damage` and `crash`.
+
+use tempfile::TempDir;
+
+use strata_core::environment::Environment;
+use strata_core::event::{Event, Status};
+use strata_core::stepper::Stepper;
+
+use super::script::{definition, run, team};
+use super::{
+    At, Directory, Durability, FIRST_LINE, MemoryStore, Origin, Record, Replace, Saved, SavedDefinition, Store,
+    StoreError, checkpoint_of,
+};
+
+/// A store that can be closed and opened again, where it has something to be opened from.
+trait Kept {
+    fn store(&mut self) -> &mut dyn Store;
+    fn reopen(&mut self);
+}
+
+impl Kept for MemoryStore {
+    fn store(&mut self) -> &mut dyn Store {
+        self
+    }
+
+    fn reopen(&mut self) {}
+}
+
+struct InFile {
+    store: Option<super::SqliteStore>,
+    directory: Directory,
+    _temp: TempDir,
+}
+
+impl Kept for InFile {
+    fn store(&mut self) -> &mut dyn Store {
+        self.store.as_mut().unwrap()
+    }
+
+    fn reopen(&mut self) {
+        drop(self.store.take());
+        self.store = Some(self.directory.open().unwrap().store);
+    }
+}
+
+/// Runs a check against every kind of store, starting from a state.
+fn check(base: &Environment, check: impl Fn(&mut dyn Kept)) {
+    check(&mut MemoryStore::new(base.clone(), definition()));
+    let temp = tempfile::tempdir().unwrap();
+    let directory = Directory::new(temp.path().join("a % strange?name#/store"));
+    let created = directory.create(Replace::Never, base, &definition()).unwrap();
+    check(&mut InFile { store: Some(created.store), directory, _temp: temp });
+}
+
+fn fresh() -> Environment {
+    Environment::new(&team())
+}
+
+/// Turns that look random and are not.
+pub(super) fn turns(seed: u64, count: usize) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 24) as u8
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// The state that a load stands for.
+pub(super) fn state(saved: &Saved) -> Environment {
+    let mut stepper = Stepper::new(team(), saved.base.clone());
+    saved.tail.iter().for_each(|record| stepper.apply(&record.event).unwrap());
+    stepper.env().clone()
+}
+
+fn replay(records: &[Record]) -> Environment {
+    state(&Saved { base: fresh(), tail: records.to_vec(), next_line: 0 })
+}
+
+#[test]
+fn what_is_kept_of_checkpoints_is_the_first_and_the_newest() {
+    let (records, env) = run(&turns(7, 60), 400);
+    check(&fresh(), |kept| {
+        kept.store().append(&records, Durability::Process).unwrap();
+        let all = kept.store().checkpoints().unwrap();
+        assert!(all.len() > 6, "{} checkpoints say little", all.len());
+        kept.store().keep_checkpoints(3).unwrap();
+        kept.reopen();
+        let rows = kept.store().checkpoints().unwrap();
+        let expected: Vec<_> = all.iter().take(1).chain(&all[all.len() - 3..]).map(|row| row.id.clone()).collect();
+        assert_eq!(rows.iter().map(|row| row.id.clone()).collect::<Vec<_>>(), expected);
+        assert_eq!(rows[0].parent, None);
+        rows.windows(2).for_each(|pair| assert_eq!(pair[1].parent.as_ref(), Some(&pair[0].id)));
+        let forgotten = kept.store().load(&At::Checkpoint(all[2].id.clone()));
+        assert!(matches!(forgotten, Err(StoreError::NoCheckpoint { .. })), "{forgotten:?}");
+        assert_eq!(kept.store().records(0, usize::MAX).unwrap(), records);
+        assert_eq!(state(&kept.store().load(&At::Head).unwrap()), env);
+    });
+}
+
+#[test]
+fn what_is_appended_is_loaded() {
+    let (records, end) = run(&turns(1, 3000), 400);
+    check(&fresh(), |kept| {
+        assert_eq!(kept.store().load(&At::Head).unwrap(), Saved { base: fresh(), tail: vec![], next_line: FIRST_LINE });
+        for (i, some) in records.chunks(7).enumerate() {
+            let durability = if i % 2 == 0 { Durability::Process } else { Durability::Full };
+            kept.store().append(some, durability).unwrap();
+            kept.store().append(&[], durability).unwrap();
+        }
+        for _ in 0..2 {
+            let saved = kept.store().load(&At::Head).unwrap();
+            assert_eq!(saved.tail, records);
+            assert_eq!(state(&saved), end);
+            let last = records.last().unwrap();
+            assert_eq!(saved.next_line, last.line + u64::from(last.lines));
+            assert_eq!(kept.store().records(0, usize::MAX).unwrap(), records);
+            assert_eq!(kept.store().records(10, 5).unwrap(), records[10..15]);
+            assert_eq!(kept.store().records(398, 5).unwrap(), records[398..]);
+            assert_eq!(kept.store().records(u64::MAX, 5).unwrap(), []);
+            kept.reopen();
+        }
+    });
+}
+
+#[test]
+fn a_checkpoint_is_the_state_after_the_event_that_made_it() {
+    let (records, _) = run(&turns(2, 3000), 300);
+    let made: Vec<_> = records.iter().enumerate().filter_map(|(i, r)| Some((i, checkpoint_of(&r.event)?))).collect();
+    assert!(made.len() > 5, "{}", made.len());
+    check(&fresh(), |kept| {
+        kept.store().append(&records, Durability::Process).unwrap();
+        kept.store().save_snapshot(&replay(&records)).unwrap();
+        kept.reopen();
+        for (i, id) in &made {
+            let saved = kept.store().load(&At::Checkpoint((*id).clone())).unwrap();
+            assert_eq!(state(&saved), replay(&records[..=*i]));
+            assert_eq!(saved.next_line, records[*i].line + u64::from(records[*i].lines));
+        }
+        match kept.store().load(&At::Checkpoint("none-such".into())) {
+            Err(StoreError::NoCheckpoint { id, last: Some(_) }) => assert_eq!(id, "none-such"),
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+#[test]
+fn checkpoints_are_listed_as_a_chain() {
+    let (records, _) = run(&turns(3, 3000), 300);
+    check(&fresh(), |kept| {
+        assert_eq!(kept.store().checkpoints().unwrap(), []);
+        kept.store().append(&records, Durability::Process).unwrap();
+        kept.reopen();
+        let rows = kept.store().checkpoints().unwrap();
+        let made: Vec<_> = records.iter().filter_map(|record| checkpoint_of(&record.event)).collect();
+        assert_eq!(rows.iter().map(|row| &row.id).collect::<Vec<_>>(), made);
+        assert_eq!((rows[0].source, rows[0].step, rows[0].parent.clone()), (Origin::Entry, 0, None));
+        for pair in rows.windows(2) {
+            assert_eq!(pair[1].parent.as_ref(), Some(&pair[0].id));
+            assert!(pair[0].step <= pair[1].step);
+        }
+        let ends = |r: &&Record| matches!(r.event, Event::RunEnded { status: Status::Failed, checkpoint: Some(_), .. });
+        let faults = rows.iter().filter(|row| row.source.name() == "fault" && row.status == Status::Failed).count();
+        assert_eq!(faults, records.iter().filter(ends).count());
+        assert!(faults > 0);
+    });
+}
+
+#[test]
+fn the_newest_checkpoint_says_how_the_run_ended() {
+    // With no turn left everything succeeds, and the team is done.
+    let (records, end) = run(&[], 500);
+    assert_eq!(end.status, Status::Done);
+    check(&fresh(), |kept| {
+        kept.store().append(&records, Durability::Process).unwrap();
+        let rows = kept.store().checkpoints().unwrap();
+        let (last, before) = rows.split_last().unwrap();
+        assert_eq!((last.source, last.status), (Origin::Step, Status::Done));
+        assert!(before.iter().all(|row| row.status == Status::Running));
+    });
+}
+
+#[test]
+fn snapshots_do_not_change_what_is_loaded() {
+    let (records, end) = run(&turns(4, 3000), 200);
+    check(&fresh(), |kept| {
+        for (i, record) in records.iter().enumerate() {
+            kept.store().append(std::slice::from_ref(record), Durability::Process).unwrap();
+            if i % 17 == 3 {
+                kept.store().save_snapshot(&replay(&records[..=i])).unwrap();
+            }
+            let saved = kept.store().load(&At::Head).unwrap();
+            assert!(saved.tail.len() <= 17.max(i % 17 + 1));
+            assert_eq!(saved.next_line, record.line + u64::from(record.lines));
+        }
+        kept.store().save_snapshot(&end).unwrap();
+        kept.reopen();
+        let saved = kept.store().load(&At::Head).unwrap();
+        assert_eq!((saved.tail.len(), &saved.base), (0, &end));
+        assert_eq!(saved.next_line, records[199].line + u64::from(records[199].lines));
+        assert_eq!(kept.store().records(0, 1000).unwrap(), records);
+    });
+}
+
+#[test]
+fn a_run_can_start_from_any_state() {
+    let (_, base) = run(&turns(5, 3000), 120);
+    let (id, parent) = (base.checkpoint.clone().unwrap(), base.parent.clone());
+    assert!(parent.is_some());
+    check(&base, |kept| {
+        let rows = kept.store().checkpoints().unwrap();
+        assert_eq!((rows.len(), &rows[0].id, &rows[0].parent), (1, &id, &None));
+        assert_eq!((rows[0].source, rows[0].status), (Origin::Import, base.status));
+        kept.reopen();
+        for at in [At::Head, At::Checkpoint(id.clone())] {
+            assert_eq!(kept.store().load(&at).unwrap(), Saved { base: base.clone(), tail: vec![], next_line: 1 });
+        }
+    });
+}
+
+#[test]
+fn the_definition_is_kept_and_can_be_replaced() {
+    check(&fresh(), |kept| {
+        assert_eq!(kept.store().definition().unwrap(), definition());
+        let new = SavedDefinition {
+            name: "mended.toml".into(),
+            base: "/a b".into(),
+            text: "é\r\n\0".into(),
+            components: vec!["A.p=/mended \"p\".wasm".into()],
+        };
+        kept.store().set_definition(&new).unwrap();
+        kept.reopen();
+        assert_eq!(kept.store().definition().unwrap(), new);
+    });
+}
+
+#[test]
+fn ten_thousand_events_are_kept_and_summed_up_now_and_then() {
+    let (records, end) = run(&turns(6, 60_000), 10_000);
+    assert_eq!(records.len(), 10_000);
+    check(&fresh(), |kept| {
+        let mut stepper = Stepper::new(team(), fresh());
+        let mut snapshots = 0;
+        for record in &records {
+            kept.store().append(std::slice::from_ref(record), Durability::Process).unwrap();
+            stepper.apply(&record.event).unwrap();
+            if kept.store().snapshot_due() {
+                kept.store().save_snapshot(stepper.env()).unwrap();
+                assert!(!kept.store().snapshot_due());
+                snapshots += 1;
+            }
+        }
+        assert!((1..20).contains(&snapshots), "{snapshots}");
+        kept.reopen();
+        assert_eq!(state(&kept.store().load(&At::Head).unwrap()), end);
+        assert_eq!(kept.store().records(0, usize::MAX).unwrap(), records);
+    });
+}

@@ -1,1 +1,113 @@
-//! wip
+//! Processes that are killed while they append: what they were told to be saved is there afterwards.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use strata_core::environment::Environment;
+use strata_core::stepper::Stepper;
+
+use super::conformance::{state, turns};
+use super::script::{definition, run, team};
+use super::{At, Directory, Durability, Replace, Store, StoreError};
+
+/// Tells the child where to write.
+const DIRECTORY: &str = "STRATA_TEST_CRASH_DIRECTORY";
+/// The seed and length of the run that the child records.
+const RUN: (u64, usize) = (11, 4000);
+
+/// Not a test by itself: what the child process does. It appends the run, one to three events at a time, says after
+/// each append how many are saved, and begins anew in the same directory where it left off.
+#[test]
+fn child_appends_until_it_is_killed() {
+    let Ok(path) = std::env::var(DIRECTORY) else { return };
+    let (records, _) = run(&turns(RUN.0, 8 * RUN.1), RUN.1);
+    let mut store = Directory::new(path).open().unwrap().store;
+    let saved = state(&store.load(&At::Head).unwrap());
+    let mut stepper = Stepper::new(team(), saved);
+    let mut at = store.records(0, usize::MAX).unwrap().len();
+    while at < records.len() {
+        let next = (at + 1 + at % 3).min(records.len());
+        let durability = if at % 5 == 0 { Durability::Full } else { Durability::Process };
+        store.append(&records[at..next], durability).unwrap();
+        println!("saved {next}");
+        records[at..next].iter().for_each(|record| stepper.apply(&record.event).unwrap());
+        at = next;
+        if at % 50 < 3 {
+            store.save_snapshot(stepper.env()).unwrap();
+            store.write_team_json(&format!("{{\"n\": {at}}}")).unwrap();
+        }
+    }
+}
+
+fn child(directory: &Directory) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "store::crash::child_appends_until_it_is_killed", "--nocapture"]);
+    command.env(DIRECTORY, directory.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+/// Waits until a child has said that something is saved, then for a while, and kills it. Gives what it said last.
+fn kill_after(mut child: Child, pause: Duration) -> usize {
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    // The test harness says something before it on the first line.
+    let said = |line: String| line.rsplit_once("saved ").and_then(|(_, n)| n.parse::<usize>().ok());
+    let mut last = lines.by_ref().find_map(said).unwrap_or(0);
+    let start = Instant::now();
+    while start.elapsed() < pause {
+        match lines.next() {
+            Some(line) => last = said(line).unwrap_or(last),
+            None => break,
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    lines.filter_map(said).last().unwrap_or(last)
+}
+
+#[test]
+fn what_a_killed_process_saved_is_there() {
+    let (records, _) = run(&turns(RUN.0, 8 * RUN.1), RUN.1);
+    assert_eq!(records.len(), RUN.1);
+    let temp = tempfile::tempdir().unwrap();
+    let directory = Directory::new(temp.path());
+    drop(directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap());
+    for round in 0..12u64 {
+        let said = kill_after(child(&directory), Duration::from_micros(700 * (round * round % 29)));
+        // A reader sees it as it lies there, before anybody repairs anything.
+        let read = super::Reader::open(&directory).unwrap().load(&At::Head).unwrap();
+        let opened = directory.open().unwrap();
+        assert!(!opened.team_json_differs, "the team.json beside it is one of ours");
+        let kept = opened.store.records(0, usize::MAX).unwrap();
+        assert!(kept.len() >= said, "{} of {said} are left", kept.len());
+        assert_eq!(kept, records[..kept.len()]);
+        let mut expected = Stepper::new(team(), Environment::new(&team()));
+        kept.iter().for_each(|record| expected.apply(&record.event).unwrap());
+        let now = state(&opened.store.load(&At::Head).unwrap());
+        assert_eq!((&now, &state(&read)), (expected.env(), expected.env()));
+    }
+}
+
+#[test]
+fn a_directory_is_locked_while_a_process_works_on_it_and_no_longer() {
+    let temp = tempfile::tempdir().unwrap();
+    let directory = Directory::new(temp.path());
+    drop(directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap());
+    let mut child = child(&directory);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    lines.by_ref().find(|line| line.contains("saved")).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::STOP).unwrap();
+    match directory.open() {
+        Err(e @ StoreError::Locked { pid, .. }) => {
+            assert_eq!(pid, Some(child.id()));
+            assert!(e.to_string().contains(&format!("in use by process {}", child.id())), "{e}");
+        }
+        other => panic!("{other:?}"),
+    }
+    super::Reader::open(&directory).unwrap().checkpoints().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(temp.path().join("team.lock").exists());
+    directory.open().unwrap();
+    assert!(!temp.path().join("team.lock").exists());
+}

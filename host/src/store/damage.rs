@@ -1,1 +1,284 @@
-//! wip
+//! Directories that are not as we left them: a clear error or the right state, never a panic, never a wrong state.
+
+use std::os::unix::fs::PermissionsExt;
+
+use tempfile::TempDir;
+
+use strata_core::environment::Environment;
+use strata_core::event::{Event, Status};
+
+use super::conformance::{state, turns};
+use super::script::{definition, run, team};
+use super::team_json::{export, import};
+use super::{At, Content, Directory, Durability, Reader, Record, Replace, Store, StoreError};
+
+/// A directory with a run of this many events, closed in an orderly way, with its `team.json`.
+pub(super) fn saved(events: usize) -> (TempDir, Directory, Vec<Record>, Environment) {
+    let (records, end) = run(&turns(21, 8 * events), events);
+    let temp = tempfile::tempdir().unwrap();
+    let directory = Directory::new(temp.path().join("store"));
+    let base = Environment::new(&team());
+    let mut store = directory.create(Replace::Never, &base, &definition()).unwrap().store;
+    let (first, rest) = records.split_at(events / 2);
+    store.append(first, Durability::Process).unwrap();
+    store.save_snapshot(&state(&store.load(&At::Head).unwrap())).unwrap();
+    store.append(rest, Durability::Full).unwrap();
+    store.write_team_json(&export(&team(), &end, &definition())).unwrap();
+    drop(store);
+    (temp, directory, records, end)
+}
+
+/// Everything that can be read: the right thing or an error.
+pub(super) fn read_all(directory: &Directory, records: &[Record], end: &Environment) -> Result<(), StoreError> {
+    let reader = Reader::open(directory)?;
+    assert_eq!(state(&reader.load(&At::Head)?), *end);
+    assert_eq!(reader.records(0, usize::MAX)?, records);
+    assert_eq!(reader.definition()?, definition());
+    reader.checkpoints()?;
+    Ok(())
+}
+
+/// The same with the lock, and then one event more.
+fn go_on(directory: &Directory, records: &[Record], end: &Environment) -> Result<(), StoreError> {
+    let mut store = directory.open()?.store;
+    assert_eq!(state(&store.load(&At::Head)?), *end);
+    let more = Record { event: Event::RetryDue { role: strata_core::id::RoleId(0) }, ..records[0].clone() };
+    store.append(std::slice::from_ref(&more), Durability::Process)?;
+    let now = store.records(0, usize::MAX)?;
+    assert_eq!((&now[..now.len() - 1], &now[now.len() - 1]), (records, &more));
+    Ok(())
+}
+
+/// Puts a file in place of the database and looks at what comes of it. Gives whether it was refused.
+fn refused(with: &[u8], (directory, records, end): (&Directory, &[Record], &Environment)) -> bool {
+    let path = directory.path().join("team.db");
+    std::fs::write(&path, with).unwrap();
+    let first = read_all(directory, records, end);
+    let second = go_on(directory, records, end);
+    for error in [&first, &second].into_iter().filter_map(|result| result.as_ref().err()) {
+        assert!(error.to_string().contains("team.db"), "{error}");
+    }
+    for log in ["team.db-wal", "team.db-shm"] {
+        let _ = std::fs::remove_file(directory.path().join(log));
+    }
+    first.is_err() || second.is_err()
+}
+
+#[test]
+fn flipped_bytes_are_noticed_or_do_not_matter() {
+    let (_temp, directory, records, end) = saved(120);
+    let good = std::fs::read(directory.path().join("team.db")).unwrap();
+    let random = turns(31, 4 * 300);
+    let anywhere = random.chunks(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize % good.len());
+    let mut noticed = 0;
+    for at in (0..110).chain(anywhere) {
+        let mut bad = good.clone();
+        bad[at] ^= 1 << (at % 8);
+        noticed += usize::from(refused(&bad, (&directory, &records, &end)));
+    }
+    // The rest lies in room that is not used.
+    assert!(noticed > 100, "{noticed}");
+    assert!(!refused(&good, (&directory, &records, &end)));
+}
+
+#[test]
+fn a_database_that_is_cut_off_is_refused() {
+    let (_temp, directory, records, end) = saved(120);
+    let good = std::fs::read(directory.path().join("team.db")).unwrap();
+    let lengths = (0..good.len()).step_by(1777).chain([1, 50, 99, 100, 4095, 4096]);
+    for length in lengths.filter(|length| length + 4096 < good.len()) {
+        assert!(refused(&good[..length], (&directory, &records, &end)), "{length} of {}", good.len());
+    }
+    // The end of the last page may be unused: then nothing is missing.
+    refused(&good[..good.len() - 1], (&directory, &records, &end));
+}
+
+#[test]
+fn a_damaged_log_loses_what_it_held_and_no_more() {
+    let (_temp, directory, records, _) = saved(40);
+    let path = directory.path().join("team.db");
+    let mut store = directory.open().unwrap().store;
+    let (more, _) = run(&turns(21, 8 * 60), 60);
+    assert_eq!(more[..40], records);
+    for record in &more[40..] {
+        store.append(std::slice::from_ref(record), Durability::Full).unwrap();
+    }
+    // As a killed process leaves it: copied while the store is still open.
+    let (database, log) = (std::fs::read(&path).unwrap(), std::fs::read(directory.path().join("team.db-wal")).unwrap());
+    drop(store);
+    for at in (0..log.len()).step_by(log.len() / 60) {
+        let mut bad = log.clone();
+        bad[at] ^= 0x10;
+        std::fs::write(&path, &database).unwrap();
+        std::fs::write(directory.path().join("team.db-wal"), &bad).unwrap();
+        let _ = std::fs::remove_file(directory.path().join("team.db-shm"));
+        let kept = directory.open().unwrap().store.records(0, usize::MAX).unwrap();
+        assert!(kept.len() >= 40 && kept == more[..kept.len()], "{at}: {}", kept.len());
+    }
+}
+
+fn check(content: &[u8], expected: &str) {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("team.db");
+    std::fs::write(&path, content).unwrap();
+    let directory = Directory::new(temp.path());
+    let errors = [
+        Reader::open(&directory).unwrap_err(),
+        directory.open().unwrap_err(),
+        directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap_err(),
+    ];
+    for error in errors {
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), content);
+    assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn files_that_are_not_ours_are_recognised_and_left_alone() {
+    let sqlite = |setup: &str| {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("other.db");
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        conn.execute_batch(setup).unwrap();
+        conn.close().unwrap();
+        std::fs::read(&path).unwrap()
+    };
+    check(b"", "is damaged: it is empty");
+    check(b"some text", "was not written by strata-host: it is no SQLite database");
+    check(&[0; 5000], "was not written by strata-host");
+    check(&sqlite("CREATE TABLE t (a)"), "it is the database of another program; choose another storage directory");
+    let ours = "CREATE TABLE t (a); PRAGMA application_id = 0x53545254;";
+    check(
+        &sqlite(&format!("{ours} PRAGMA user_version = 99;")),
+        "has schema version 99, this program knows versions up to 1",
+    );
+    check(&sqlite(ours), "is damaged: its schema version is 0");
+    check(&sqlite(&format!("{ours} PRAGMA user_version = 1;")), "is damaged: no such table");
+}
+
+#[test]
+fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
+    let (_temp, directory, ..) = saved(30);
+    let path = directory.team_json();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let opened = || directory.open().unwrap();
+    assert!(!opened().team_json_differs);
+    std::fs::remove_file(&path).unwrap();
+    assert!(!opened().team_json_differs);
+    std::fs::write(&path, text.replace("quoted", "edited")).unwrap();
+    assert!(opened().team_json_differs);
+    opened().store.write_team_json("{}").unwrap();
+    assert!(!opened().team_json_differs);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
+    // Killed between remembering the new file and putting it in its place.
+    let mut store = opened().store;
+    store.prepare_team_json("{\"n\": 1}").unwrap();
+    drop(store);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
+    assert!(!opened().team_json_differs);
+    // A copy of the directory has other files with the same content.
+    std::fs::copy(&path, directory.path().join("copy")).unwrap();
+    std::fs::rename(directory.path().join("copy"), &path).unwrap();
+    assert!(!opened().team_json_differs);
+    opened().store.write_team_json("{\"n\": 2}").unwrap();
+    assert!(!opened().team_json_differs);
+}
+
+#[test]
+fn a_lost_database_is_made_again_from_team_json() {
+    let (_temp, directory, _, end) = saved(90);
+    std::fs::remove_file(directory.path().join("team.db")).unwrap();
+    assert_eq!(directory.team().unwrap(), Content::TeamJson);
+    let bytes = directory.read_team_json().unwrap();
+    let base = import(&team(), &bytes).unwrap();
+    let store = directory.adopt(&bytes, &base, &definition()).unwrap();
+    assert_eq!(store.load(&At::Head).unwrap().base, base);
+    assert_eq!(super::script::normal(&base), super::script::normal(&end));
+    drop(store);
+    assert_eq!(directory.team().unwrap(), Content::Database);
+    assert!(!directory.open().unwrap().team_json_differs);
+    assert_eq!(std::fs::read(directory.team_json()).unwrap(), bytes);
+}
+
+#[test]
+fn reading_leaves_no_trace() {
+    let (_temp, directory, records, end) = saved(60);
+    let names = || {
+        let entries = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap());
+        let mut all: Vec<_> = entries.map(|e| (e.file_name(), e.metadata().unwrap().modified().unwrap())).collect();
+        all.sort();
+        all
+    };
+    let before = names();
+    read_all(&directory, &records, &end).unwrap();
+    assert_eq!(names(), before);
+    assert_eq!(before.len(), 2);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_can_be_read_and_says_so_otherwise() {
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (_temp, directory, records, end) = saved(60);
+    let mode = |mode| std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(mode)).unwrap();
+    let mut store = directory.open().unwrap().store;
+    mode(0o555);
+    let late = store.append(&records[..1], Durability::Full).unwrap_err();
+    mode(0o755);
+    drop(store);
+    mode(0o555);
+    let (read, opened) = (read_all(&directory, &records, &end), directory.open().unwrap_err());
+    mode(0o755);
+    read.unwrap();
+    for error in [late, opened] {
+        assert!(matches!(error, StoreError::Permission { .. }), "{error:?}");
+        assert!(error.to_string().contains("give this user write access"), "{error}");
+    }
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_saved() {
+    let (_temp, directory, records, _) = saved(60);
+    let mut store = directory.open().unwrap().store;
+    let pages = |store: &super::SqliteStore, max: u32| store.limit_pages(max);
+    pages(&store, 1);
+    let large =
+        Event::RunEnded { status: Status::Failed, checkpoint: Some("x".repeat(100_000).as_str().into()), parent: None };
+    let large = Record { event: large, ..records[0].clone() };
+    for _ in 0..2 {
+        let error = store.append(&[records[0].clone(), large.clone()], Durability::Full).unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+        assert!(error.to_string().contains("no space is left"), "{error}");
+        assert_eq!(store.records(0, usize::MAX).unwrap(), records);
+    }
+    pages(&store, u32::MAX - 1);
+    store.append(std::slice::from_ref(&large), Durability::Full).unwrap();
+    drop(store);
+    let kept = directory.open().unwrap().store.records(0, usize::MAX).unwrap();
+    assert_eq!((&kept[..60], &kept[60]), (&records[..], &large));
+}
+
+#[test]
+fn a_reader_is_not_disturbed_by_a_writer() {
+    let (_temp, directory, records, _) = saved(60);
+    let before = Reader::open(&directory).unwrap();
+    let mut store = directory.open().unwrap().store;
+    store.append(&records[..1], Durability::Process).unwrap();
+    let during = Reader::open(&directory).unwrap();
+    // Enough to move the log into the database several times, under the eyes of the first reader.
+    let more: Vec<Record> = records.iter().cycle().take(600).cloned().collect();
+    for n in 0..40 {
+        store.append(&more, Durability::Process).unwrap();
+        for reader in [&before, &during] {
+            let found = reader.records(0, usize::MAX).unwrap();
+            assert!([60, 61 + 600 * (n + 1)].contains(&found.len()), "{}", found.len());
+            assert_eq!(found[..60], records);
+            assert_eq!(reader.definition().unwrap(), definition());
+            assert!(reader.checkpoints().unwrap().len() > 3);
+        }
+        assert_eq!(during.records(0, usize::MAX).unwrap().len(), 61 + 600 * (n + 1));
+    }
+    assert_eq!(store.load(&At::Head).unwrap().tail.len(), 31 + 600 * 40);
+}

@@ -2,6 +2,9 @@
 //!
 //! Nothing that was saved is ever deleted here, and a path that holds no team is left as it is.
 
+#[cfg(test)]
+mod tests;
+
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -146,8 +149,8 @@ impl Directory {
         let path = self.team_json();
         let size = std::fs::metadata(&path).map(|meta| meta.len()).unwrap_or(0);
         if size > team_json::MAX_BYTES {
-            let what = format!("it has {size} bytes, at most {} are read", team_json::MAX_BYTES);
-            return Err(StoreError::Corrupt { path, what });
+            let what = format!("the file has {size} bytes, at most {} are read", team_json::MAX_BYTES);
+            return Err(StoreError::NoTeam { path, what });
         }
         file::read(&path)?.ok_or(StoreError::Absent { path })
     }

@@ -151,9 +151,10 @@ impl StoreError {
     pub(super) fn sqlite(path: &Path, action: &'static str, source: rusqlite::Error) -> Self {
         let path = path.to_path_buf();
         match source.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::TypeMismatch) => {
-                Self::Corrupt { path, what: source.to_string() }
-            }
+            // Our statements are right: one that SQLite does not understand meets tables that are not.
+            Some(
+                ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::TypeMismatch | ErrorCode::Unknown,
+            ) => Self::Corrupt { path, what: source.to_string() },
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 let source = io::Error::new(io::ErrorKind::PermissionDenied, source);
                 Self::Permission { path, action, source }

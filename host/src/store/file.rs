@@ -2,28 +2,57 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
 use super::error::StoreError;
 
-/// Replaces a file. Only the holder of the directory's lock may do so: there is one name for the file in the making.
-pub(super) fn replace(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+/// A file that is complete and durable, under another name than it will have.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    directory: PathBuf,
+    new: PathBuf,
+    path: PathBuf,
+}
+
+/// Writes what a file will be replaced with. Only the holder of the directory's lock may do so: there is one name for
+/// the file in the making.
+pub(super) fn prepare(directory: &Path, name: &str, bytes: &[u8]) -> Result<Prepared, StoreError> {
     let (path, new) = (directory.join(name), directory.join(format!(".{name}.new")));
     let write = || {
         remove(&new)?;
         let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
         file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&new, &path)
+        file.sync_all()
     };
     write().map_err(|e| {
         // What is left of the new file would only take up room, perhaps the room that was missing.
         let _ = remove(&new);
         StoreError::io(&path, "write", e)
     })?;
-    sync_directory(directory)
+    Ok(Prepared { directory: directory.into(), new, path })
+}
+
+impl Prepared {
+    /// What tells the file from others of its name; it keeps this when it is published.
+    pub(super) fn stamp(&self) -> Option<String> {
+        stamp(&self.new)
+    }
+
+    /// Puts the file in its place.
+    pub(super) fn publish(self) -> Result<(), StoreError> {
+        std::fs::rename(&self.new, &self.path).map_err(|e| StoreError::io(&self.path, "write", e))?;
+        sync_directory(&self.directory)
+    }
+}
+
+/// What changes with each change of a file, and can be had without reading it: its place on the disk, its size and
+/// when it was written. None when it is not there.
+pub(super) fn stamp(path: &Path) -> Option<String> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some(format!("{}/{}/{}.{}", meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
 }
 
 /// Makes the names in a directory durable.

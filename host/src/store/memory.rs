@@ -1,12 +1,18 @@
 //! The store in memory, for tests: what `sqlite` does, without a disk.
 
+use std::collections::BTreeSet;
+
 use strata_core::environment::Environment;
+use strata_core::id::CheckpointId;
 
 use super::error::StoreError;
 use super::{
     At, CheckpointRow, Durability, Record, Saved, SavedDefinition, Store, checkpoint_of, list_checkpoints, marks,
-    next_line,
+    next_line, superfluous,
 };
+
+/// Fewer events are never worth a snapshot.
+const MIN_EVENTS: usize = 100;
 
 /// A run that ends with the process.
 #[derive(Clone, Debug)]
@@ -15,6 +21,7 @@ pub struct MemoryStore {
     records: Vec<Record>,
     /// The newest snapshot, and how many events it sums up.
     snapshot: Option<(usize, Environment)>,
+    forgotten: BTreeSet<CheckpointId>,
     definition: SavedDefinition,
     team_json: Option<String>,
 }
@@ -22,7 +29,7 @@ pub struct MemoryStore {
 impl MemoryStore {
     /// A store whose run starts from `base`.
     pub fn new(base: Environment, definition: SavedDefinition) -> Self {
-        Self { base, records: Vec::new(), snapshot: None, definition, team_json: None }
+        Self { base, records: Vec::new(), snapshot: None, forgotten: BTreeSet::new(), definition, team_json: None }
     }
 
     /// The `team.json` that was written last.
@@ -30,12 +37,17 @@ impl MemoryStore {
         self.team_json.as_deref()
     }
 
+    fn is_forgotten(&self, record: &Record) -> bool {
+        checkpoint_of(&record.event).is_some_and(|id| self.forgotten.contains(id))
+    }
+
     fn find(&self, id: &str) -> Result<usize, StoreError> {
         if self.base.checkpoint.as_ref().is_some_and(|first| first.0 == id) {
             return Ok(0);
         }
         let made = |record: &Record| checkpoint_of(&record.event).is_some_and(|made| made.0 == id);
-        let found = self.records.iter().position(made).map(|i| i + 1);
+        let listed = |record: &Record| made(record) && !self.is_forgotten(record);
+        let found = self.records.iter().position(listed).map(|i| i + 1);
         let last = || self.records.iter().rev().find_map(|record| checkpoint_of(&record.event));
         found.ok_or_else(|| StoreError::NoCheckpoint { id: id.into(), last: last().map(|id| id.0.clone()) })
     }
@@ -48,8 +60,8 @@ impl Store for MemoryStore {
     }
 
     fn snapshot_due(&self) -> bool {
-        let (at, messages) = self.snapshot.as_ref().map_or((0, 0), |(at, env)| (*at, env.messages.len()));
-        self.records.len() - at > messages.max(100)
+        let at = self.snapshot.as_ref().map_or(0, |(at, _)| *at);
+        self.records.len() - at > at.max(MIN_EVENTS)
     }
 
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
@@ -69,8 +81,15 @@ impl Store for MemoryStore {
     }
 
     fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
-        let marking: Vec<_> = self.records.iter().filter(|record| marks(&record.event)).cloned().collect();
+        let marking = self.records.iter().filter(|record| marks(&record.event) && !self.is_forgotten(record));
+        let marking: Vec<_> = marking.cloned().collect();
         Ok(list_checkpoints(&self.base, &marking))
+    }
+
+    fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
+        let rows = self.checkpoints()?;
+        self.forgotten.extend(superfluous(&rows, keep).iter().map(|row| row.id.clone()));
+        Ok(())
     }
 
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {

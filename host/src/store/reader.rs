@@ -21,6 +21,16 @@ const EVENT: &str = "n, line, lines, time_ms, marks, sum, body";
 pub struct Reader {
     pub(super) conn: Connection,
     pub(super) path: PathBuf,
+    sight: Sight,
+}
+
+/// What a reader sees of a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    /// Each commit, once it is complete.
+    Commits,
+    /// Nothing: the file as it lay there when nobody was writing it.
+    Still,
 }
 
 impl Reader {
@@ -29,13 +39,29 @@ impl Reader {
         let path = directory.path().join(DATABASE);
         schema::recognise(&path)?;
         // Without a log beside it the file is complete, and reading it needs neither locks nor files beside it, which
-        // SQLite would otherwise create. A writer that starts meanwhile leaves it alone until it has written a lot,
-        // and what it might then change under our eyes does not pass the checksums.
-        let idle = !has_log(&path);
+        // SQLite would otherwise create.
+        let sight = if has_log(&path) { Sight::Commits } else { Sight::Still };
+        Self::look(path, sight)
+    }
+
+    fn look(path: PathBuf, sight: Sight) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-        let open = Connection::open_with_flags(uri(&path, idle), flags);
+        let open = Connection::open_with_flags(uri(&path, sight), flags);
         let conn = open.map_err(|e| StoreError::sqlite(&path, "open", e))?;
-        Self::ready(conn, path).map(|(reader, _)| reader)
+        let (reader, _) = Self::ready(conn, path)?;
+        reader.head()?;
+        Ok(Self { sight, ..reader })
+    }
+
+    /// Reads something. A writer that started after we had looked may have changed the file under our eyes: then it
+    /// does not pass the checksums, and there is a log now, so we look again.
+    fn steadily<T>(&self, read: impl Fn(&Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        match read(self) {
+            Err(StoreError::Corrupt { .. }) if self.sight == Sight::Still && has_log(&self.path) => {
+                read(&Self::look(self.path.clone(), Sight::Commits)?)
+            }
+            result => result,
+        }
     }
 
     /// Makes a connection ready; tells the version of the schema as well.
@@ -48,11 +74,15 @@ impl Reader {
         };
         set().map_err(|e| StoreError::sqlite(&path, "open", e))?;
         let version = schema::version(&conn, &path)?;
-        Ok((Self { conn, path }, version))
+        Ok((Self { conn, path, sight: Sight::Commits }, version))
     }
 
     /// A saved state.
     pub fn load(&self, at: &At) -> Result<Saved, StoreError> {
+        self.steadily(|reader| reader.load_now(at))
+    }
+
+    fn load_now(&self, at: &At) -> Result<Saved, StoreError> {
         let _same = self.stand_still()?;
         let (head, _) = self.head()?;
         let end = match at {
@@ -80,6 +110,10 @@ impl Reader {
 
     /// All checkpoints, oldest first.
     pub fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
+        self.steadily(Self::checkpoints_now)
+    }
+
+    fn checkpoints_now(&self) -> Result<Vec<CheckpointRow>, StoreError> {
         let _same = self.stand_still()?;
         let (_, base) = self.snapshot(0)?;
         let (head, _) = self.head()?;
@@ -89,6 +123,10 @@ impl Reader {
 
     /// At most `limit` events, oldest first, without the first `from`.
     pub fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.steadily(|reader| reader.records_now(from, limit))
+    }
+
+    fn records_now(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         let _same = self.stand_still()?;
         let (head, _) = self.head()?;
         let from = i64::try_from(from).unwrap_or(i64::MAX);
@@ -98,15 +136,21 @@ impl Reader {
 
     /// The team file the run goes by.
     pub fn definition(&self) -> Result<SavedDefinition, StoreError> {
+        self.steadily(Self::definition_now)
+    }
+
+    fn definition_now(&self) -> Result<SavedDefinition, StoreError> {
         let read = |row: &Row<'_>| {
-            let (name, base, text): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            Ok((name, base, text, row.get::<_, u32>(3)?))
+            let parts: [String; 4] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
+            Ok((parts, row.get::<_, u32>(4)?))
         };
-        let row = self.conn.query_row("SELECT name, base, text, sum FROM definition", [], read);
-        let (name, base, text, sum) = row.map_err(|e| self.error("read", e))?;
-        codec::verify(sum, &[], definition_bytes(&name, &base, &text).as_bytes())
+        let row = self.conn.query_row("SELECT name, base, text, components, sum FROM definition", [], read);
+        let (parts, sum) = row.map_err(|e| self.error("read", e))?;
+        codec::verify(sum, &[], definition_bytes(parts.each_ref().map(String::as_str)).as_bytes())
             .map_err(|e| self.damaged("the team file in it", e))?;
-        Ok(SavedDefinition { name, base: base.into(), text })
+        let [name, base, text, components] = parts;
+        let components = serde_json::from_str(&components).map_err(|e| self.corrupt(e.to_string()))?;
+        Ok(SavedDefinition { name, base: base.into(), text, components })
     }
 
     /// How many events there are, and the checksum of the last.
@@ -189,8 +233,14 @@ impl Reader {
         Ok(marking.into_iter().find(|(_, record)| made(record)).map(|(n, _)| n))
     }
 
+    /// The numbers of the events that made these checkpoints.
+    pub(super) fn positions(&self, rows: &[CheckpointRow]) -> Result<Vec<i64>, StoreError> {
+        let found = rows.iter().map(|row| self.find(&row.id.0));
+        Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+
     fn no_checkpoint(&self, id: &str) -> StoreError {
-        let last = self.checkpoints().ok().and_then(|rows| rows.last().map(|row| row.id.0.clone()));
+        let last = self.checkpoints_now().ok().and_then(|rows| rows.last().map(|row| row.id.0.clone()));
         StoreError::NoCheckpoint { id: id.into(), last }
     }
 
@@ -226,8 +276,8 @@ fn record(row: &Row<'_>) -> rusqlite::Result<Result<Record, Damage>> {
 }
 
 /// What the checksum of a definition covers.
-pub(super) fn definition_bytes(name: &str, base: &str, text: &str) -> String {
-    format!("{name}\0{base}\0{text}")
+pub(super) fn definition_bytes(parts: [&str; 4]) -> String {
+    parts.join("\0")
 }
 
 /// Whether a write-ahead log lies beside a database.
@@ -238,7 +288,7 @@ fn has_log(path: &Path) -> bool {
 }
 
 /// A path as SQLite takes it with options.
-fn uri(path: &Path, immutable: bool) -> String {
+fn uri(path: &Path, sight: Sight) -> String {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_bytes() {
         match byte {
@@ -249,7 +299,7 @@ fn uri(path: &Path, immutable: bool) -> String {
             }
         }
     }
-    if immutable {
+    if sight == Sight::Still {
         uri.push_str("?immutable=1");
     }
     uri

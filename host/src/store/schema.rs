@@ -38,20 +38,23 @@ const MIGRATIONS: &[&str] = &["
         body BLOB NOT NULL
     ) STRICT;
 
-    -- The team file the run goes by.
+    -- The team file the run goes by, and what was put in place of its components, as a JSON list.
     CREATE TABLE definition (
         one INTEGER PRIMARY KEY CHECK (one = 1),
         name TEXT NOT NULL,
         base TEXT NOT NULL,
         text TEXT NOT NULL,
+        components TEXT NOT NULL,
         sum INTEGER NOT NULL
     ) STRICT;
 
-    -- The SHA-256 of the team.json that lies beside, and of the one that replaces it.
+    -- The SHA-256 of the team.json that lies beside, and of the one that replaces it; and what tells the latter from
+    -- others without reading it.
     CREATE TABLE team_json (
         one INTEGER PRIMARY KEY CHECK (one = 1),
         current TEXT NOT NULL,
-        next TEXT NOT NULL
+        next TEXT NOT NULL,
+        stamp TEXT NOT NULL
     ) STRICT;
 "];
 

@@ -61,7 +61,7 @@ pub(super) fn team() -> Arc<Team> {
 }
 
 pub(super) fn definition() -> SavedDefinition {
-    SavedDefinition { name: "team.toml".into(), base: "/somewhere".into(), text: "[team]\nname = \"t\"\n".into() }
+    SavedDefinition { name: "team.toml".into(), base: "/somewhere".into(), text: "[team]\nname = \"t\"\n".into(), components: vec!["A.p=/p.wasm".into()] }
 }
 
 /// Turns an event into a record that can be told from others.

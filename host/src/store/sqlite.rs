@@ -10,7 +10,9 @@ use super::directory::{DATABASE, TEAM_JSON};
 use super::error::StoreError;
 use super::lock::Lock;
 use super::reader::{Reader, definition_bytes};
-use super::{At, CheckpointRow, Durability, Record, Saved, SavedDefinition, Store, codec, file, marks, schema};
+use super::{
+    At, CheckpointRow, Durability, Record, Saved, SavedDefinition, Store, codec, file, marks, schema, superfluous,
+};
 
 /// The database in the making; see `create`.
 pub(super) const NEW_DATABASE: &str = ".team.db.new";
@@ -50,6 +52,17 @@ pub struct SqliteStore {
 struct LockedDirectory {
     path: std::path::PathBuf,
     _lock: Lock,
+}
+
+/// What is known of the `team.json` beside the database.
+#[derive(Debug, Default)]
+struct KnownFile {
+    /// The hash of the one that was there before the last was written.
+    current: String,
+    /// The hash of the one that was written last.
+    next: String,
+    /// The stamp of that.
+    stamp: String,
 }
 
 impl SqliteStore {
@@ -101,19 +114,46 @@ impl SqliteStore {
     /// Whether the `team.json` beside the database is another than the one that was written last. A missing one is
     /// not: it is written again at the next stop.
     pub(super) fn team_json_differs(&self) -> Result<bool, StoreError> {
-        let Some(bytes) = file::read(&self.lock.path.join(TEAM_JSON))? else { return Ok(false) };
-        Ok(!self.known_team_json()?.contains(&file::hash(&bytes)))
+        let path = self.lock.path.join(TEAM_JSON);
+        let known = self.known_team_json()?;
+        if file::stamp(&path).is_some_and(|stamp| stamp == known.stamp) {
+            return Ok(false);
+        }
+        let Some(bytes) = file::read(&path)? else { return Ok(false) };
+        Ok(![known.current, known.next].contains(&file::hash(&bytes)))
     }
 
     /// Remembers a `team.json` that lies beside the database already.
     pub(super) fn know_team_json(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let hash = file::hash(bytes);
-        self.transact(Durability::Full, |conn| put_team_json(conn, &hash, &hash))
+        // It may have been replaced since it was read: only what was read is known.
+        let known = KnownFile { current: hash.clone(), next: hash, stamp: String::new() };
+        self.transact(Durability::Full, |conn| put_team_json(conn, &known))
     }
 
-    fn known_team_json(&self) -> Result<[String; 2], StoreError> {
-        let row = "SELECT current, next FROM team_json";
-        let row = self.reader.conn.query_row(row, [], |row| Ok([row.get(0)?, row.get(1)?])).optional();
+    /// Lets the disk be full once the database has this many pages.
+    #[cfg(test)]
+    pub(super) fn limit_pages(&self, max: u32) {
+        self.reader.conn.pragma_update(None, "max_page_count", max).unwrap();
+    }
+
+    /// Writes the next `team.json` and remembers it; it is not in its place yet.
+    pub(super) fn prepare_team_json(&mut self, text: &str) -> Result<file::Prepared, StoreError> {
+        let known = self.known_team_json()?;
+        let new = file::prepare(&self.lock.path, TEAM_JSON, text.as_bytes())?;
+        let there = file::read(&self.lock.path.join(TEAM_JSON))?.map(|bytes| file::hash(&bytes));
+        // Both are remembered before one takes the other's place: whichever a crash leaves behind is known.
+        let current = if there.as_ref() == Some(&known.next) { known.next } else { known.current };
+        let stamp = new.stamp().unwrap_or_default();
+        let known = KnownFile { current, next: file::hash(text.as_bytes()), stamp };
+        self.transact(Durability::Full, |conn| put_team_json(conn, &known))?;
+        Ok(new)
+    }
+
+    fn known_team_json(&self) -> Result<KnownFile, StoreError> {
+        let read =
+            |row: &rusqlite::Row<'_>| Ok(KnownFile { current: row.get(0)?, next: row.get(1)?, stamp: row.get(2)? });
+        let row = self.reader.conn.query_row("SELECT current, next, stamp FROM team_json", [], read).optional();
         Ok(row.map_err(|e| self.reader.error("read", e))?.unwrap_or_default())
     }
 
@@ -202,6 +242,18 @@ impl Store for SqliteStore {
         self.reader.checkpoints()
     }
 
+    fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
+        let rows = self.reader.checkpoints()?;
+        let forget = self.reader.positions(superfluous(&rows, keep))?;
+        if forget.is_empty() {
+            return Ok(());
+        }
+        self.transact(Durability::Process, |conn| {
+            let mut forgotten = conn.prepare_cached("UPDATE event SET marks = 0 WHERE n = ?1")?;
+            forget.iter().try_for_each(|n| forgotten.execute([n]).map(drop))
+        })
+    }
+
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.reader.records(from, limit)
     }
@@ -215,15 +267,7 @@ impl Store for SqliteStore {
     }
 
     fn write_team_json(&mut self, text: &str) -> Result<(), StoreError> {
-        // Both are remembered first: whichever of them a crash leaves behind is known.
-        let ([current, next], hash) = (self.known_team_json()?, file::hash(text.as_bytes()));
-        let there = match file::read(&self.lock.path.join(TEAM_JSON))? {
-            Some(bytes) => file::hash(&bytes),
-            None => String::new(),
-        };
-        let current = if there == next { next } else { current };
-        self.transact(Durability::Full, |conn| put_team_json(conn, &current, &hash))?;
-        file::replace(&self.lock.path, TEAM_JSON, text.as_bytes())
+        self.prepare_team_json(text)?.publish()
     }
 }
 
@@ -278,11 +322,13 @@ fn put_snapshot(conn: &Connection, n: i64, body: &[u8]) -> rusqlite::Result<()> 
 fn put_definition(conn: &Connection, definition: &SavedDefinition) -> rusqlite::Result<()> {
     // Paths that are not text are rare; a team file that cannot be found again can be named on the command line.
     let (name, base, text) = (&definition.name, definition.base.to_string_lossy(), &definition.text);
-    let sum = codec::checksum(&[], definition_bytes(name, &base, text).as_bytes());
-    let sql = "INSERT OR REPLACE INTO definition VALUES (1, ?1, ?2, ?3, ?4)";
-    conn.execute(sql, params![name, base, text, sum]).map(drop)
+    let components = serde_json::json!(definition.components).to_string();
+    let sum = codec::checksum(&[], definition_bytes([name, &base, text, &components]).as_bytes());
+    let sql = "INSERT OR REPLACE INTO definition VALUES (1, ?1, ?2, ?3, ?4, ?5)";
+    conn.execute(sql, params![name, base, text, components, sum]).map(drop)
 }
 
-fn put_team_json(conn: &Connection, current: &str, next: &str) -> rusqlite::Result<()> {
-    conn.execute("INSERT OR REPLACE INTO team_json VALUES (1, ?1, ?2)", params![current, next]).map(drop)
+fn put_team_json(conn: &Connection, known: &KnownFile) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO team_json VALUES (1, ?1, ?2, ?3)";
+    conn.execute(sql, params![known.current, known.next, known.stamp]).map(drop)
 }

@@ -16,6 +16,8 @@ mod roles;
 #[cfg(test)]
 mod laws;
 #[cfg(test)]
+mod others;
+#[cfg(test)]
 mod tests;
 
 use serde_json::Value;
@@ -25,8 +27,9 @@ use super::SavedDefinition;
 pub use export::export;
 pub use import::import;
 
-/// The largest file that is read. Its values take up to ten times as much memory.
-pub const MAX_BYTES: u64 = 256 << 20;
+/// The largest file that is read: some 150,000 messages, each of which it repeats where it belongs. Its values take
+/// several times as much memory.
+pub const MAX_BYTES: u64 = 512 << 20;
 
 /// What the name of the file's schema starts with; its version follows.
 const SCHEMA: &str = "strata.state/";
@@ -80,7 +83,9 @@ pub enum ImportError {
 pub fn saved_definition(bytes: &[u8]) -> Option<SavedDefinition> {
     let file = parse::parse(bytes).ok()?;
     let text = |name: &str| file.pointer("/strata/definition")?.get(name)?.as_str().map(String::from);
-    Some(SavedDefinition { name: text("name")?, base: text("base")?.into(), text: text("text")? })
+    let components = file.pointer("/strata/definition/components").and_then(|list| list.as_array());
+    let components = components.into_iter().flatten().filter_map(|one| one.as_str().map(String::from)).collect();
+    Some(SavedDefinition { name: text("name")?, base: text("base")?.into(), text: text("text")?, components })
 }
 
 /// Whether nothing would be left to do if the team in this file were resumed.

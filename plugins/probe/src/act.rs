@@ -37,17 +37,10 @@ pub struct Deeds {
 /// Returns the failure of the first step that fails.
 pub fn act(config: &Config, scene: &Scene<'_>) -> Result<Deeds, Failure> {
     let mut deeds = Deeds::default();
-    for step in config
-        .steps
-        .iter()
-        .filter(|step| step.acts_in(scene.attempt))
-    {
+    for step in config.steps.iter().filter(|step| step.acts_in(scene.attempt)) {
         if let Deed::Fail { fail } = step.deed {
             if let Some(output) = excess::commit(fail, scene.action)? {
-                return Ok(Deeds {
-                    output: Some(output),
-                    ..deeds
-                });
+                return Ok(Deeds { output: Some(output), ..deeds });
             }
         } else {
             deeds.carry_out(&step.deed, scene)?;
@@ -59,12 +52,7 @@ pub fn act(config: &Config, scene: &Scene<'_>) -> Result<Deeds, Failure> {
 impl Deeds {
     fn carry_out(&mut self, deed: &Deed, scene: &Scene<'_>) -> Result<(), Failure> {
         match deed {
-            Deed::Say {
-                say,
-                data,
-                to,
-                route,
-            } => {
+            Deed::Say { say, data, to, route } => {
                 self.output = Some(Output {
                     content: self.fill_in(say, scene.news),
                     data: data.clone(),
@@ -72,26 +60,16 @@ impl Deeds {
                     route: route.iter().map(hop).collect(),
                 });
             }
-            Deed::Emit {
-                emit: text,
-                data,
-                to,
-                cause,
-            } => {
+            Deed::Emit { emit: text, data, to, cause } => {
                 let mut emission = Emission::new(text);
                 if let Some(data) = data {
                     emission = emission.data(data)?;
                 }
-                emit(&Emission {
-                    to: to.clone(),
-                    cause_by: cause.clone(),
-                    ..emission
-                })?;
+                emit(&Emission { to: to.clone(), cause_by: cause.clone(), ..emission })?;
             }
             Deed::Set { set, value, scope } => state::scope(scope).set(set, value)?,
             Deed::Get { get, scope } => {
-                self.reads
-                    .push(state::scope(scope).get(get)?.map_or(String::new(), print));
+                self.reads.push(state::scope(scope).get(get)?.map_or(String::new(), print));
             }
             Deed::Delete { delete, scope } => state::scope(scope).delete(delete)?,
             Deed::Llm { llm: prompt } => self.reads.push(llm::ask(prompt)?.text),
@@ -156,14 +134,9 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn hop(leg: &Leg) -> Hop {
-    Hop {
-        from: leg.from.clone(),
-        to: leg.to.clone(),
-    }
+    Hop { from: leg.from.clone(), to: leg.to.clone() }
 }
 
 fn no_interface(step: &str) -> Failure {
-    Failure::denied(format!(
-        "step `{step}`: this version of strata:action has no interface for it"
-    ))
+    Failure::denied(format!("step `{step}`: this version of strata:action has no interface for it"))
 }

@@ -1,4 +1,4 @@
-//! The probe's steps, as they are written in a team file. What they do is in [`act`](crate::act).
+//! The probe's steps, as they are written in a team file. What they do is in [`act`](mod@crate::act).
 
 use crate::excess::Excess;
 use serde::de::Error;
@@ -27,10 +27,7 @@ pub struct Step {
 /// What a step can do. The first field of each gives the step its name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-#[allow(
-    missing_docs,
-    reason = "the fields are those of the team file, described at the variant"
-)]
+#[allow(missing_docs, reason = "the fields are those of the team file, described at the variant")]
 pub enum Deed {
     /// Sets the output.
     Say {
@@ -92,11 +89,7 @@ pub enum Deed {
     /// Reads the instance's counter after adding 1.
     Count { count: bool },
     /// Makes a web request. No interface for it yet.
-    Http {
-        http: String,
-        method: Option<String>,
-        body: Option<String>,
-    },
+    Http { http: String, method: Option<String>, body: Option<String> },
     /// Asks a human. No interface for it yet.
     Ask { ask: String, schema: Option<Value> },
     /// Reads an environment variable. No interface for it yet.
@@ -123,18 +116,13 @@ pub enum Planned {
     /// The text alone.
     Text(String),
     /// The text and who does it.
-    Task {
-        text: String,
-        action: Option<String>,
-    },
+    Task { text: String, action: Option<String> },
 }
 
 impl Step {
     /// Does it act in this attempt?
     pub fn acts_in(&self, attempt: u32) -> bool {
-        self.attempts
-            .as_ref()
-            .is_none_or(|attempts| attempts.contains(&attempt))
+        self.attempts.as_ref().is_none_or(|attempts| attempts.contains(&attempt))
     }
 }
 
@@ -142,17 +130,13 @@ impl<'de> Deserialize<'de> for Step {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut fields = Map::deserialize(deserializer)?;
         let attempts = match fields.remove("attempts") {
-            Some(attempts) => Vec::deserialize(attempts)
-                .map(Some)
-                .map_err(D::Error::custom)?,
+            Some(attempts) => Vec::deserialize(attempts).map(Some).map_err(D::Error::custom)?,
             None => None,
         };
         let step = Value::Object(fields);
         match Deed::deserialize(&step) {
             Ok(deed) => Ok(Self { attempts, deed }),
-            Err(_) => Err(D::Error::custom(format!(
-                "`{step}` is no step of the probe"
-            ))),
+            Err(_) => Err(D::Error::custom(format!("`{step}` is no step of the probe"))),
         }
     }
 }
@@ -177,9 +161,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
         "h" => 3_600_000,
         _ => return None,
     };
-    Some(Duration::from_millis(
-        number.parse::<u64>().ok()?.checked_mul(milliseconds)?,
-    ))
+    Some(Duration::from_millis(number.parse::<u64>().ok()?.checked_mul(milliseconds)?))
 }
 
 #[cfg(test)]
@@ -198,10 +180,7 @@ mod tests {
         ];
         for step in cases {
             let error = serde_json::from_value::<Step>(step.clone()).unwrap_err();
-            assert_eq!(
-                error.to_string(),
-                format!("`{step}` is no step of the probe")
-            );
+            assert_eq!(error.to_string(), format!("`{step}` is no step of the probe"));
         }
     }
 
@@ -218,11 +197,7 @@ mod tests {
             ("99999999999999999999s", None),
         ];
         for (text, expected) in cases {
-            assert_eq!(
-                parse_duration(text),
-                expected.map(Duration::from_millis),
-                "{text}"
-            );
+            assert_eq!(parse_duration(text), expected.map(Duration::from_millis), "{text}");
         }
     }
 }

@@ -16,11 +16,7 @@ impl CodeBlock {
     pub fn first(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let (fence, language) = lines.by_ref().find_map(opening)?;
-        let mut block = Self {
-            language: language.to_owned(),
-            code: String::new(),
-            closed: false,
-        };
+        let mut block = Self { language: language.to_owned(), code: String::new(), closed: false };
         for line in lines {
             if closes(line, fence) {
                 block.closed = true;
@@ -44,39 +40,30 @@ fn opening(line: &str) -> Option<(&str, &str)> {
 
 fn closes(line: &str, fence: &str) -> bool {
     let line = line.trim();
-    line.len() >= fence.len()
-        && fence
-            .chars()
-            .next()
-            .is_some_and(|first| line.chars().all(|c| c == first))
+    line.len() >= fence.len() && fence.chars().next().is_some_and(|first| line.chars().all(|c| c == first))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Language, code, closed.
+    type Expected<'a> = Option<(&'a str, &'a str, bool)>;
+
     #[test]
     fn the_first_block_is_found() {
-        let cases: [(&str, Option<(&str, &str, bool)>); 7] = [
+        let cases: [(&str, Expected<'_>); 7] = [
             ("no code", None),
             ("a `b` c", None),
             ("```inline```", None),
-            (
-                "so:\n```html\n<p>\n```\nand\n```js\n1\n```",
-                Some(("html", "<p>\n", true)),
-            ),
+            ("so:\n```html\n<p>\n```\nand\n```js\n1\n```", Some(("html", "<p>\n", true))),
             ("~~~\n```\n~~~", Some(("", "```\n", true))),
-            (
-                "````md\n```\nx\n```\n````",
-                Some(("md", "```\nx\n```\n", true)),
-            ),
+            ("````md\n```\nx\n```\n````", Some(("md", "```\nx\n```\n", true))),
             ("```c\ncut off", Some(("c", "cut off\n", false))),
         ];
         for (text, expected) in cases {
             let found = CodeBlock::first(text);
-            let found = found
-                .as_ref()
-                .map(|b| (b.language.as_str(), b.code.as_str(), b.closed));
+            let found = found.as_ref().map(|b| (b.language.as_str(), b.code.as_str(), b.closed));
             assert_eq!(found, expected, "in {text:?}");
         }
     }

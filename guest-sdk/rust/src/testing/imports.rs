@@ -33,10 +33,7 @@ fn with<R>(function: impl FnOnce(&mut Host) -> R) -> R {
 }
 
 fn invalid(message: String) -> crate::HostError {
-    crate::HostError {
-        kind: crate::HostErrorKind::Invalid,
-        message,
-    }
+    crate::HostError { kind: crate::HostErrorKind::Invalid, message }
 }
 
 pub mod environment {
@@ -55,15 +52,10 @@ pub mod state {
     use crate::HostError;
     use std::collections::BTreeMap;
 
-    fn scope<R>(
-        name: &str,
-        function: impl FnOnce(&mut BTreeMap<String, String>) -> R,
-    ) -> Result<R, HostError> {
+    fn scope<R>(name: &str, function: impl FnOnce(&mut BTreeMap<String, String>) -> R) -> Result<R, HostError> {
         with(|host| match host.scopes.get_mut(name) {
             Some(scope) => Ok(function(scope)),
-            None => Err(invalid(format!(
-                "using scope `{name}`: the team declares no such scope"
-            ))),
+            None => Err(invalid(format!("using scope `{name}`: the team declares no such scope"))),
         })
     }
 
@@ -72,9 +64,7 @@ pub mod state {
     }
 
     pub fn set(name: &str, key: &str, value: &str) -> Result<(), HostError> {
-        scope(name, |scope| {
-            drop(scope.insert(key.to_owned(), value.to_owned()))
-        })
+        scope(name, |scope| drop(scope.insert(key.to_owned(), value.to_owned())))
     }
 
     pub fn delete(name: &str, key: &str) -> Result<(), HostError> {
@@ -139,15 +129,9 @@ pub mod random {
 
     pub fn bytes(length: u32) -> Result<Vec<u8>, HostError> {
         if length > 65_536 {
-            return Err(invalid(format!(
-                "getting `{length}` random bytes: more than 65536"
-            )));
+            return Err(invalid(format!("getting `{length}` random bytes: more than 65536")));
         }
-        Ok(with(|host| {
-            (0..length)
-                .map(|_| next_byte(&mut host.random_state))
-                .collect()
-        }))
+        Ok(with(|host| (0..length).map(|_| next_byte(&mut host.random_state)).collect()))
     }
 
     /// One byte of SplitMix64: enough for tests, and the same in every run.
@@ -164,12 +148,7 @@ pub mod llm {
     use crate::{HostError, HostErrorKind};
 
     pub fn complete(request: &Request) -> Result<Reply, HostError> {
-        let refuse = |kind, message: &str| {
-            Err(HostError {
-                kind,
-                message: message.to_owned(),
-            })
-        };
+        let refuse = |kind, message: &str| Err(HostError { kind, message: message.to_owned() });
         with(|host| {
             host.requests.push(request.clone());
             let Some(replies) = &mut host.llm else {

@@ -2,7 +2,6 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
@@ -41,31 +40,14 @@ pub fn reduce(reducer: Option<Reducer>, old: Option<Json>, change: &Change) -> O
     let Change::Set(new) = change else {
         return None;
     };
-    let (Some(reducer), Some(old)) = (reducer, &old) else {
-        return Some(match reducer {
-            Some(Reducer::Append) => Json::from(Value::Array(as_list(new.value()))),
-            _ => new.clone(),
-        });
-    };
-    match reducer {
-        Reducer::Last => Some(new.clone()),
-        Reducer::Append => {
-            let mut list = as_list(old.value());
-            list.append(&mut as_list(new.value()));
-            Some(Json::from(Value::Array(list)))
-        }
-        Reducer::Add => Some(add(old, new)),
-        Reducer::Max => Some(max(old, new)),
-        Reducer::Merge => Some(merge(old, new)),
-    }
-}
-
-/// A value as a list: a list is itself, anything else a list of one.
-fn as_list(value: Value) -> Vec<Value> {
-    match value {
-        Value::Array(list) => list,
-        other => alloc::vec![other],
-    }
+    Some(match (reducer, old) {
+        (Some(Reducer::Append), None) => new.clone().into_list(),
+        (Some(Reducer::Append), Some(old)) => old.into_list().join(&new.clone().into_list()),
+        (Some(Reducer::Add), Some(old)) => add(&old, new),
+        (Some(Reducer::Max), Some(old)) => max(old, new),
+        (Some(Reducer::Merge), Some(old)) => merge(&old, new),
+        (None | Some(Reducer::Last), _) | (_, None) => new.clone(),
+    })
 }
 
 /// Whole numbers add exactly while they fit; texts are joined; what cannot be added is replaced.
@@ -87,7 +69,7 @@ fn whole(number: &Number) -> Option<i128> {
 }
 
 /// The greater of two numbers or texts; what cannot be compared is replaced.
-fn max(old: &Json, new: &Json) -> Json {
+fn max(old: Json, new: &Json) -> Json {
     let keep_old = match (old.value(), new.value()) {
         (Value::Number(a), Value::Number(b)) => match (whole(&a), whole(&b)) {
             (Some(a), Some(b)) => a >= b,
@@ -96,7 +78,7 @@ fn max(old: &Json, new: &Json) -> Json {
         (Value::String(a), Value::String(b)) => a >= b,
         _ => false,
     };
-    if keep_old { old.clone() } else { new.clone() }
+    if keep_old { old } else { new.clone() }
 }
 
 /// One object with the keys of both, the newer value where both have one; other values are replaced.
@@ -124,6 +106,9 @@ mod tests {
     #[test]
     fn writes_are_united_as_the_scope_says() {
         check(Some(Reducer::Append), &["1", "2", "3"], "[1,2,3]");
+        check(Some(Reducer::Append), &["[]"], "[]");
+        check(Some(Reducer::Append), &["[]", "[]", "[[]]"], "[[]]");
+        check(Some(Reducer::Append), &["null", "{}"], "[null,{}]");
         check(Some(Reducer::Append), &["[1,2]", "3", r#""x""#, "[]", "[[4]]"], r#"[1,2,3,"x",[4]]"#);
         check(Some(Reducer::Add), &["1", "2", "3"], "6");
         check(Some(Reducer::Max), &["1", "3", "2"], "3");

@@ -124,10 +124,9 @@ impl Stepper {
             let reducer = self.reducer(&write.scope);
             (self.env.shared.entry(write.scope.clone()).or_default(), reducer)
         };
-        match reduce(reducer, values.get(&write.key).cloned(), &write.change) {
-            Some(value) => values.insert(write.key.clone(), value),
-            None => values.remove(&write.key),
-        };
+        // The old value is taken out, not copied: a list that is appended to may be long.
+        let value = reduce(reducer, values.remove(&write.key), &write.change);
+        values.extend(value.map(|value| (write.key.clone(), value)));
     }
 
     /// Takes back what conflicts: every writer goes back to before the call that wrote the key.

@@ -272,3 +272,27 @@ fn a_role_that_rests_before_another_try_holds_nobody_up() {
     assert_eq!(life.halt(), Status::Done);
     assert_eq!(life.history(), ["idea", "a ok", "b ok"]);
 }
+
+#[test]
+fn a_choice_that_followed_an_undone_call_is_made_again() {
+    let team = |reducer| {
+        let mut team = chooser(2);
+        team.roles.push(role("B", &[IDEA_LABEL], &["b"]));
+        team.scopes.insert("s0".into(), reducer);
+        team
+    };
+    let mut life = Hand::start(team(None));
+    let chosen = |index| Ok(Finished::Chosen(index));
+    for result in [chosen(0), Ok(writes("x ok", &[("k", 1)])), chosen(1), Ok(says("y ok"))] {
+        assert_eq!(life.act(result).role, RoleId(0));
+    }
+    life.act(Ok(writes("b ok", &[("k", 2)])));
+    assert_eq!(life.halt(), Status::Failed);
+    life.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
+    assert_eq!(life.act(Ok(says("x again"))).idempotency_key, "run/0/C/0/0");
+    let choice = life.act(chosen(-1));
+    assert_eq!((choice.idempotency_key.as_str(), choice.outputs.len()), ("run/0/C/think/1", 1));
+    life.act(Ok(says("b again")));
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(life.history(), ["idea", "x again", "b again"]);
+}

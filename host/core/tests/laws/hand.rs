@@ -49,13 +49,14 @@ impl Hand {
 
     /// Goes on to the next call and starts it.
     pub fn call(&mut self) -> Invocation {
-        match self.go() {
-            Effect::Call(call) => {
-                self.record(self.stepper.call_started(&call));
-                call
-            }
-            other => panic!("expected a call, not {other:?}"),
-        }
+        self.next_call().unwrap_or_else(|| panic!("expected a call, not {:?}", self.stepper.next()))
+    }
+
+    /// The same, where there may be no more calls.
+    pub fn next_call(&mut self) -> Option<Invocation> {
+        let Effect::Call(call) = self.go() else { return None };
+        self.record(self.stepper.call_started(&call));
+        Some(call)
     }
 
     /// Goes on to the next call, starts it and ends it.

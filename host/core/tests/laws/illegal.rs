@@ -11,6 +11,7 @@ use strata_core::stepper::Stepper;
 use strata_core::team::Task;
 
 use crate::dice::Dice;
+use crate::forgery::forgeries;
 use crate::life::{Change, Life, Weather};
 use crate::script::{Address, Script};
 use crate::teams::{any_team, cases};
@@ -133,6 +134,19 @@ proptest! {
             }
             let mut stepper = Stepper::new(life.team().clone(), state.clone());
             prop_assert!(stepper.apply(event).is_err(), "{:?}", event);
+        }
+    }
+
+    #[test]
+    fn what_happened_did_not_happen_otherwise(team in any_team(), seed: u64, order: u64) {
+        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 25 }, STORMY, order);
+        let blank = Environment::new(&team);
+        for (at, event) in life.log.iter().enumerate() {
+            let before = at.checked_sub(1).map_or(&blank, |at| &life.states[at]);
+            for forged in forgeries(event) {
+                let mut stepper = Stepper::new(life.team().clone(), before.clone());
+                prop_assert!(stepper.apply(&forged).is_err(), "{:?}", forged);
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::life::{Change, Life, Weather};
 use crate::script::{Address, Script};
 use crate::teams::{any_team, cases};
 
-const LIVES: u64 = 60;
+const LIVES: u64 = 30;
 const STORMY: Weather = Weather { kills: 12, stops: 8, mail: 10, resumes: 40, change: Change::Everything };
 
 /// The team of a seed.

@@ -66,7 +66,7 @@ pub fn any_team() -> impl Strategy<Value = Team> {
         let count = roles.len() as u16;
         let mut team = team(roles.into_iter().enumerate().map(|(i, role)| named(role, i)).collect());
         let member = |members: BTreeSet<u16>| members.into_iter().filter(|id| *id < count).map(RoleId).collect();
-        team.groups = groups.into_iter().enumerate().map(|(i, members)| (format!("g{i}"), member(members))).collect();
+        team.groups = ["g0", "al1"].map(String::from).into_iter().zip(groups.into_iter().map(member)).collect();
         team.routes = routes.into_iter().filter(|route| route.from.0 < count).collect();
         team.scopes = SCOPES.iter().map(|name| (*name).into()).zip(scopes).collect();
         team.policy = policy;
@@ -119,12 +119,13 @@ fn named(mut role: Role, i: usize) -> Role {
 fn any_role() -> impl Strategy<Value = Role> {
     let labels = prop::sample::subsequence(LABELS.to_vec(), 1..=3);
     let watch = prop::sample::subsequence([&LABELS[..], &[IDEA_LABEL]].concat(), 0..=3);
-    let alias = prop::option::of(0..3_u8);
+    // One alias is another role's name, one a group's.
+    let alias = prop::option::of(prop::sample::select(vec!["al0", "al1", "al2", "R1"]));
     let retry = (0..=2_u32, prop::sample::select(vec![0, 100, 50_000, u32::MAX]));
     (labels, watch, alias, any_react(), retry).prop_map(|(labels, watch, alias, react, (retries, backoff_ms))| {
         let mut role = role("", &watch, &labels);
         role.profile = "Worker".into();
-        role.addresses = alias.iter().map(|i| format!("al{i}")).collect();
+        role.addresses = alias.into_iter().map(String::from).collect();
         role.react = react;
         role.actions.iter_mut().for_each(|action| action.retry = Retry { retries, backoff_ms });
         role

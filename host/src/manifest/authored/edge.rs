@@ -37,30 +37,21 @@ fn read_route(table: &Table<'_>) -> Route {
     let from = table.required("from").and_then(|item| item.text());
     let label = table.item("label").and_then(|item| item.text());
     let label = label.map(|label| label.value).unwrap_or_default();
-    let arms = if table.has("case") {
-        read_cases(table)
-    } else {
-        read_plain(table)
-    };
+    let arms = if table.has("case") { read_cases(table) } else { read_plain(table) };
     Route { from, label, arms }
 }
 
 /// `to`, with or without `when`.
 fn read_plain(table: &Table<'_>) -> Vec<Arm> {
     if let Some(default) = table.item("default") {
-        let problem = table
-            .problems
-            .at(&default.key_span, "`default` needs `case`");
+        let problem = table.problems.at(&default.key_span, "`default` needs `case`");
         let hint = "a route without `case` names its targets in `to`";
         table.problems.add(problem.hint(hint));
     }
     // Asked for so that it is known: a slip of the pen is then explained.
     let _ = table.item("case");
     let to = read_to(table, "to");
-    vec![Arm {
-        when: table.item("when").and_then(|item| item.text()),
-        to,
-    }]
+    vec![Arm { when: table.item("when").and_then(|item| item.text()), to }]
 }
 
 /// `case` with its arms, and `default`.
@@ -80,16 +71,14 @@ fn read_cases(table: &Table<'_>) -> Vec<Arm> {
             let hint = "add `{ when = \"…\", to = [\"…\"] }`, or use `to` alone";
             case.refuse("`case` has no arms", hint);
         }
-        arms.extend(tables.iter().map(|arm| Arm {
-            when: arm.required("when").and_then(|item| item.text()),
-            to: read_to(arm, "to"),
-        }));
+        arms.extend(
+            tables
+                .iter()
+                .map(|arm| Arm { when: arm.required("when").and_then(|item| item.text()), to: read_to(arm, "to") }),
+        );
     }
     if table.item("default").is_some() {
-        arms.push(Arm {
-            when: None,
-            to: read_to(table, "default"),
-        });
+        arms.push(Arm { when: None, to: read_to(table, "default") });
     }
     arms
 }

@@ -39,14 +39,10 @@ pub(in crate::manifest) fn read(table: &Table<'_>, subject: Subject) -> Patch {
         memory: table.item("memory").and_then(size_above_zero),
         cpu: table.item("cpu").and_then(time_above_zero),
         timeout: table.item("timeout").and_then(time_above_zero),
-        fuel: table
-            .item("fuel")
-            .and_then(|i| i.whole(0..=i64::MAX as u64)),
+        fuel: table.item("fuel").and_then(|i| i.whole(0..=i64::MAX as u64)),
         output: table.item("output").and_then(size_above_zero),
         log: table.item("log").and_then(|item| item.size()),
-        host_calls: table
-            .item("host_calls")
-            .and_then(|item| item.whole(0..=u64::from(u32::MAX))),
+        host_calls: table.item("host_calls").and_then(|item| item.whole(0..=u64::from(u32::MAX))),
         ..Patch::default()
     };
     if subject == Subject::Action {
@@ -74,10 +70,7 @@ fn time_above_zero(item: Item<'_>) -> Option<Duration> {
 
 fn refuse_zero(item: &Item<'_>) {
     let message = format!("`{}` cannot be zero", item.key);
-    item.refuse(
-        message,
-        "nothing could run; leave the key out for the default",
-    );
+    item.refuse(message, "nothing could run; leave the key out for the default");
 }
 
 impl Patch {

@@ -44,15 +44,11 @@ pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
         pin: table.item("sha256").and_then(|item| read_pin(&item)),
         config: table.item("config").map_or(Value::Null, |item| item.json()),
         output_schema: match subject {
-            Subject::Action => table
-                .item("output_schema")
-                .and_then(|item| read_schema(&item)),
+            Subject::Action => table.item("output_schema").and_then(|item| read_schema(&item)),
             Subject::Thinker => None,
         },
         limits: limits.unwrap_or_default(),
-        allow: section(table, "allow", "`allow`")
-            .map(|allow| read_allow(&allow))
-            .unwrap_or_default(),
+        allow: section(table, "allow", "`allow`").map(|allow| read_allow(&allow)).unwrap_or_default(),
     }
 }
 
@@ -60,16 +56,10 @@ pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
 pub(in crate::manifest) fn path(item: &Item<'_>) -> Option<At<PathBuf>> {
     let text = item.text()?;
     if text.value.is_empty() || text.value.contains('\0') {
-        item.refuse(
-            format!("`{}` is not a path", item.key),
-            "a path is relative to the team file",
-        );
+        item.refuse(format!("`{}` is not a path", item.key), "a path is relative to the team file");
         return None;
     }
-    Some(At {
-        value: item.base().join(&text.value),
-        span: text.span,
-    })
+    Some(At { value: item.base().join(&text.value), span: text.span })
 }
 
 fn read_pin(item: &Item<'_>) -> Option<At<String>> {
@@ -81,10 +71,7 @@ fn read_pin(item: &Item<'_>) -> Option<At<String>> {
         );
         return None;
     }
-    Some(At {
-        value: pin.value.to_ascii_lowercase(),
-        span: pin.span,
-    })
+    Some(At { value: pin.value.to_ascii_lowercase(), span: pin.span })
 }
 
 fn read_schema(item: &Item<'_>) -> Option<Schema> {
@@ -134,10 +121,7 @@ pub(in crate::manifest) fn read_names(table: &Table<'_>, key: &'static str) -> V
     let names = table.item(key).map(|item| item.texts()).unwrap_or_default();
     for name in &names {
         if name.value.is_empty() || name.value.contains(['=', '\0']) {
-            let message = format!(
-                "`{}` is not the name of an environment variable",
-                name.value
-            );
+            let message = format!("`{}` is not the name of an environment variable", name.value);
             table.problems.add(table.problems.at(&name.span, message));
         }
     }
@@ -177,11 +161,7 @@ fn read_dirs(tables: &[Table<'_>]) -> Vec<DirGrant> {
                 Some(true) => Access::Write,
                 _ => Access::Read,
             };
-            dirs.push(DirGrant {
-                host,
-                guest,
-                access,
-            });
+            dirs.push(DirGrant { host, guest, access });
         }
     }
     dirs

@@ -7,18 +7,8 @@ use super::{Refusal, VARIABLES};
 use crate::manifest::diagnostic::suggest;
 
 /// Functions and operators of a condition; all others are refused.
-const FUNCTIONS: [&str; 10] = [
-    "size",
-    "contains",
-    "startsWith",
-    "endsWith",
-    "matches",
-    "int",
-    "uint",
-    "double",
-    "string",
-    "bool",
-];
+const FUNCTIONS: [&str; 10] =
+    ["size", "contains", "startsWith", "endsWith", "matches", "int", "uint", "double", "string", "bool"];
 
 /// Checks what an expression refers to.
 pub(super) fn check(expr: &IdedExpr) -> Result<(), Refusal> {
@@ -67,12 +57,7 @@ impl Walk {
                 self.bound.push(list.iter_var.clone());
                 self.bound.extend(list.iter_var2.clone());
                 self.bound.push(list.accu_var.clone());
-                let parts = [
-                    &list.accu_init,
-                    &list.loop_cond,
-                    &list.loop_step,
-                    &list.result,
-                ];
+                let parts = [&list.accu_init, &list.loop_cond, &list.loop_step, &list.result];
                 let result = parts.into_iter().try_for_each(|part| self.visit(part));
                 self.bound.clear();
                 result
@@ -116,10 +101,7 @@ fn pattern(argument: Option<&IdedExpr>) -> Result<(), Refusal> {
             let reason = error.to_string();
             let reason = reason.lines().last().unwrap_or("invalid").to_owned();
             let hint = "it must be a regular expression";
-            Err(Refusal::new(
-                format!("its pattern is wrong: {reason}"),
-                hint,
-            ))
+            Err(Refusal::new(format!("its pattern is wrong: {reason}"), hint))
         }
     }
 }
@@ -143,10 +125,7 @@ pub(super) fn explain(errors: &ParseErrors, source: &str) -> Refusal {
     let lines = source.lines().take(usize::try_from(line - 1).unwrap_or(0));
     let before: usize = lines.map(|line| line.chars().count() + 1).sum();
     let column = usize::try_from(column - 1).unwrap_or(0);
-    Refusal {
-        at: Some(before + column),
-        ..Refusal::new(text, hint)
-    }
+    Refusal { at: Some(before + column), ..Refusal::new(text, hint) }
 }
 
 /// What the parser stumbled over: it is quoted in its message, before what would have been right.

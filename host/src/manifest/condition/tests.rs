@@ -7,10 +7,7 @@ use strata_core::message::Instruct;
 use super::*;
 
 fn message(data: &str) -> Message {
-    let instruct = (data != "absent").then(|| Instruct {
-        class: String::new(),
-        value: Json::parse(data).unwrap(),
-    });
+    let instruct = (data != "absent").then(|| Instruct { class: String::new(), value: Json::parse(data).unwrap() });
     Message {
         id: MessageId::from("m1"),
         content: "Yes, sir".into(),
@@ -38,11 +35,7 @@ fn a_condition_judges_what_is_there() {
     check("data.n * 2 >= 6", r#"{"n":3}"#, true);
     check("data.n < 1.5", r#"{"n":1}"#, true);
     check("data.n < 0", r#"{"n":-1}"#, true);
-    check(
-        "data.n > 9223372036854775807u",
-        r#"{"n":18446744073709551615}"#,
-        true,
-    );
+    check("data.n > 9223372036854775807u", r#"{"n":18446744073709551615}"#, true);
     check("'a' in data.l", r#"{"l":["a"]}"#, true);
     check("data.l.exists(x, x == 'b')", r#"{"l":["a"]}"#, false);
     check("content.startsWith('Yes') || false", "absent", true);
@@ -107,8 +100,5 @@ fn a_bad_condition_is_refused_with_its_reason() {
     check("[1].all(x, [1].all(y, x == y))", "nests macros");
     check("x == 1 && [1].all(x, x == 1)", "there is no `x`");
     check(&"(".repeat(300), "nested too deeply");
-    check(
-        &format!("content == '{}'", "x".repeat(1000)),
-        "more than 1000",
-    );
+    check(&format!("content == '{}'", "x".repeat(1000)), "more than 1000");
 }

@@ -37,13 +37,7 @@ impl<'a> Item<'a> {
         value: &'a Spanned<DeValue<'a>>,
         problems: &'a Problems,
     ) -> Self {
-        Self {
-            key,
-            key_span,
-            value,
-            part: Part::Whole,
-            problems,
-        }
+        Self { key, key_span, value, part: Part::Whole, problems }
     }
 
     /// Where the value is.
@@ -91,10 +85,7 @@ impl<'a> Item<'a> {
             self.wrong_type("a string: `\"…\"`");
         }
         let span = self.span();
-        text.map(|text| At {
-            value: text.to_owned(),
-            span,
-        })
+        text.map(|text| At { value: text.to_owned(), span })
     }
 
     /// A list of strings.
@@ -127,10 +118,7 @@ impl<'a> Item<'a> {
 
     /// The key, where it is a name that the author chose.
     pub(in crate::manifest) fn name(&self) -> At<String> {
-        At {
-            value: self.key.to_owned(),
-            span: self.key_span.clone(),
-        }
+        At { value: self.key.to_owned(), span: self.key_span.clone() }
     }
 
     fn elements(&self, expected: &str) -> impl Iterator<Item = Item<'a>> {
@@ -140,13 +128,7 @@ impl<'a> Item<'a> {
         }
         let (key, key_span, problems) = (self.key, self.key_span.clone(), self.problems);
         let values = array.into_iter().flat_map(|array| array.iter());
-        values.map(move |value| Item {
-            key,
-            key_span: key_span.clone(),
-            value,
-            part: Part::Element,
-            problems,
-        })
+        values.map(move |value| Item { key, key_span: key_span.clone(), value, part: Part::Element, problems })
     }
 
     /// A boolean.
@@ -260,8 +242,6 @@ impl<'a> Item<'a> {
 
     /// A list of tables; `what` names each in messages.
     pub(in crate::manifest) fn tables(&self, what: &str) -> Vec<Table<'a>> {
-        self.elements("a list of tables")
-            .filter_map(|item| item.table(what))
-            .collect()
+        self.elements("a list of tables").filter_map(|item| item.table(what)).collect()
     }
 }

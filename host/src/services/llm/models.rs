@@ -61,12 +61,7 @@ impl Models {
             config::Provider::Scripted { replies } => Provider::Scripted(Scripted::load(replies)?),
             config::Provider::OpenAi(endpoint) => Provider::OpenAi(OpenAi::new(endpoint)?),
         };
-        Ok(Self {
-            model: config.model.clone(),
-            price: config.price,
-            provider,
-            places: Semaphore::new(PARALLEL),
-        })
+        Ok(Self { model: config.model.clone(), price: config.price, provider, places: Semaphore::new(PARALLEL) })
     }
 
     /// The model of requests that name none.
@@ -76,17 +71,11 @@ impl Models {
 
     /// Asks once. Dropping the future gives the request up.
     pub async fn complete(&self, request: &Request) -> Result<Completed, Failed> {
-        let reply = self.ask(request).await.map_err(|error| Failed {
-            error,
-            cost: Usd::ZERO,
-        })?;
+        let reply = self.ask(request).await.map_err(|error| Failed { error, cost: Usd::ZERO })?;
         let cost = self.price.of(reply.input_tokens, reply.output_tokens);
         match checked(reply, request) {
             Ok(reply) => Ok(Completed { reply, cost }),
-            Err(message) => Err(Failed {
-                error: HostError::new(HostErrorKind::Upstream, message),
-                cost,
-            }),
+            Err(message) => Err(Failed { error: HostError::new(HostErrorKind::Upstream, message), cost }),
         }
     }
 
@@ -97,9 +86,7 @@ impl Models {
 
     async fn ask(&self, request: &Request) -> Result<Reply, HostError> {
         if request.messages.is_empty() {
-            return Err(invalid(
-                "ask a model: `messages` is empty; give at least one turn",
-            ));
+            return Err(invalid("ask a model: `messages` is empty; give at least one turn"));
         }
         if request.temperature.is_some_and(|t| !t.is_finite()) {
             return Err(invalid("ask a model: `temperature` is not a finite number"));
@@ -149,19 +136,10 @@ fn checked(mut reply: Reply, request: &Request) -> Result<Reply, String> {
 }
 
 fn not_json(reply: &Reply, request: &Request, error: &JsonError) -> String {
-    let cut = request
-        .max_tokens
-        .is_some_and(|max| reply.output_tokens >= max);
-    let hint = if cut {
-        "; it was cut at `max_tokens`"
-    } else {
-        ""
-    };
+    let cut = request.max_tokens.is_some_and(|max| reply.output_tokens >= max);
+    let hint = if cut { "; it was cut at `max_tokens`" } else { "" };
     let quoted = excerpt(&reply.text);
-    format!(
-        "ask model `{}`: the reply is {error}: `{quoted}`{hint}",
-        reply.model
-    )
+    format!("ask model `{}`: the reply is {error}: `{quoted}`{hint}", reply.model)
 }
 
 /// Text without the Markdown fence that many models put around JSON.
@@ -176,12 +154,8 @@ pub(super) fn unfenced(text: &str) -> &str {
 
 /// The beginning of a text from outside, fit for one line of a terminal.
 pub(super) fn excerpt(text: &str) -> String {
-    let mut start: String = text
-        .trim()
-        .chars()
-        .take(EXCERPT_CHARS)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let mut start: String =
+        text.trim().chars().take(EXCERPT_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.trim().chars().nth(EXCERPT_CHARS).is_some() {
         start.push('…');
     }

@@ -50,10 +50,7 @@ struct Failure {
 
 impl Failure {
     fn lasting(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            retry: Retry::Never,
-        }
+        Self { message: message.into(), retry: Retry::Never }
     }
 }
 
@@ -62,15 +59,9 @@ impl OpenAi {
     pub(super) fn new(endpoint: &Endpoint) -> Result<Self, ConfigError> {
         let url = completions(&endpoint.base_url)?;
         let shown = shown(&url);
-        let key = endpoint
-            .api_key_env
-            .as_deref()
-            .map(Key::from_env)
-            .transpose()?;
-        let client = client(&url, endpoint.timeout).map_err(|error| ConfigError::Client {
-            url: shown.clone(),
-            reason: chain(&error),
-        })?;
+        let key = endpoint.api_key_env.as_deref().map(Key::from_env).transpose()?;
+        let client = client(&url, endpoint.timeout)
+            .map_err(|error| ConfigError::Client { url: shown.clone(), reason: chain(&error) })?;
         Ok(Self {
             client,
             url,
@@ -83,11 +74,7 @@ impl OpenAi {
     }
 
     /// Asks, and asks again as often as the endpoint's `retries` allow.
-    pub(super) async fn complete(
-        &self,
-        model: &str,
-        request: &Request,
-    ) -> Result<Reply, HostError> {
+    pub(super) async fn complete(&self, model: &str, request: &Request) -> Result<Reply, HostError> {
         let body = wire::body(model, request)?;
         let mut retries = 0;
         loop {
@@ -104,22 +91,14 @@ impl OpenAi {
                 return Err(self.error(model, &message, retries));
             };
             retries += 1;
-            tracing::warn!(
-                model,
-                retry = retries,
-                wait_ms = wait.as_millis() as u64,
-                "{message}"
-            );
+            tracing::warn!(model, retry = retries, wait_ms = wait.as_millis() as u64, "{message}");
             tokio::time::sleep(wait).await;
         }
     }
 
     /// Makes one request and returns the body of the answer.
     async fn attempt(&self, body: &str) -> Result<String, Failure> {
-        let mut request = self
-            .client
-            .post(self.url.clone())
-            .header(CONTENT_TYPE, "application/json");
+        let mut request = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
         if let Some(key) = &self.key {
             request = request.header(AUTHORIZATION, key.bearer());
         }
@@ -128,15 +107,10 @@ impl OpenAi {
         if !response.status().is_success() {
             return Err(self.refused(&mut response).await);
         }
-        let text = read(&mut response, REPLY_BYTES)
-            .await
-            .map_err(|e| self.broken(e))?;
+        let text = read(&mut response, REPLY_BYTES).await.map_err(|e| self.broken(e))?;
         match text {
             Body::Whole(text) => Ok(self.hidden(text)),
-            Body::Cut(_) => Err(Failure::lasting(format!(
-                "the reply is larger than {} MiB",
-                REPLY_BYTES >> 20
-            ))),
+            Body::Cut(_) => Err(Failure::lasting(format!("the reply is larger than {} MiB", REPLY_BYTES >> 20))),
         }
     }
 
@@ -151,10 +125,7 @@ impl OpenAi {
         };
         let said = excerpt(&self.hidden(said));
         let hint = self.hint(status);
-        Failure {
-            message: format!("the endpoint answered {status}: `{said}`{hint}"),
-            retry,
-        }
+        Failure { message: format!("the endpoint answered {status}: `{said}`{hint}"), retry }
     }
 
     fn hint(&self, status: StatusCode) -> String {
@@ -178,19 +149,9 @@ impl OpenAi {
         let error = error.without_url();
         if error.is_timeout() && !error.is_connect() {
             // The endpoint may still be at work, and its work may be charged: asking again would pay twice.
-            return Failure::lasting(format!(
-                "there was no whole answer within {:?}",
-                self.timeout
-            ));
+            return Failure::lasting(format!("there was no whole answer within {:?}", self.timeout));
         }
-        Failure {
-            message: chain(&error),
-            retry: if error.is_builder() {
-                Retry::Never
-            } else {
-                Retry::Backoff
-            },
-        }
+        Failure { message: chain(&error), retry: if error.is_builder() { Retry::Never } else { Retry::Backoff } }
     }
 
     /// Endpoints quote keys in their error messages. They go nowhere from here.
@@ -214,16 +175,9 @@ impl OpenAi {
 
 /// The address of the completions below a base address. A query stays: some endpoints want a version there.
 fn completions(base_url: &str) -> Result<Url, ConfigError> {
-    let wrong = |url: &str, reason: &str| ConfigError::BaseUrl {
-        url: url.to_owned(),
-        reason: reason.to_owned(),
-    };
-    let mut url = Url::parse(base_url).map_err(|e| {
-        wrong(
-            base_url,
-            &format!("{e}; write it like `https://api.example.com/v1`"),
-        )
-    })?;
+    let wrong = |url: &str, reason: &str| ConfigError::BaseUrl { url: url.to_owned(), reason: reason.to_owned() };
+    let mut url = Url::parse(base_url)
+        .map_err(|e| wrong(base_url, &format!("{e}; write it like `https://api.example.com/v1`")))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(wrong(
             &shown(&url),
@@ -231,10 +185,7 @@ fn completions(base_url: &str) -> Result<Url, ConfigError> {
         ));
     }
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err(wrong(
-            base_url,
-            "it is no HTTP address; begin it with `https://` or `http://`",
-        ));
+        return Err(wrong(base_url, "it is no HTTP address; begin it with `https://` or `http://`"));
     }
     url.set_fragment(None);
     if let Ok(mut path) = url.path_segments_mut() {
@@ -245,12 +196,7 @@ fn completions(base_url: &str) -> Result<Url, ConfigError> {
 
 fn shown(url: &Url) -> String {
     let port = url.port().map(|p| format!(":{p}")).unwrap_or_default();
-    format!(
-        "{}://{}{port}{}",
-        url.scheme(),
-        url.host_str().unwrap_or_default(),
-        url.path()
-    )
+    format!("{}://{}{port}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
 }
 
 fn client(url: &Url, timeout: Duration) -> Result<Client, reqwest::Error> {

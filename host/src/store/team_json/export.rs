@@ -162,6 +162,7 @@ impl<'a> Exporter<'a> {
                 name: &definition.name,
                 base: definition.base.to_string_lossy().into(),
                 text: &definition.text,
+                components: &definition.components,
             }),
             messages: self.messages(),
             more: self.more("/strata"),

@@ -16,7 +16,7 @@ proptest! {
         let team = team();
         let mut run = Run::new(&turns);
         while run.events.len() < 300 && run.advance() {
-            if run.events.len() % stride != 0 {
+            if !run.events.len().is_multiple_of(stride) {
                 continue;
             }
             let env = run.stepper.env();

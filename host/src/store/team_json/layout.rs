@@ -193,6 +193,7 @@ pub(super) struct Definition<'a> {
     pub name: &'a str,
     pub base: String,
     pub text: &'a str,
+    pub components: &'a [String],
 }
 
 /// An object whose fields have an order that is not that of their names: the order of the roles.

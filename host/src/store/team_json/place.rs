@@ -148,7 +148,7 @@ impl<'a> Place<'a> {
         number.ok_or_else(|| self.wrong(&format!("a whole number from {from} to {to}")))
     }
 
-    /// A field that is an amount of money in dollars.
+    /// A field that is an amount of money in dollars, exact up to some thousands of them.
     pub(super) fn dollars(&self, name: &str) -> Read<Option<Usd>> {
         let read = |place: Place<'_>| {
             let amount = place.value.as_f64().filter(|amount| *amount >= 0.0);

@@ -121,10 +121,10 @@ pub(super) fn read(
     messages: &mut Messages<'_>,
 ) -> Result<RoleState, ImportError> {
     let mut state = RoleState::default();
-    if let Some(rc) = place.get_object("rc")? {
-        if let Some(memory) = rc.get_object("memory")? {
-            state.memory = messages.each(&memory, "storage")?;
-        }
+    if let Some(rc) = place.get_object("rc")?
+        && let Some(memory) = rc.get_object("memory")?
+    {
+        state.memory = messages.each(&memory, "storage")?;
     }
     state.latest = place.get("latest_observed_msg").map(|latest| messages.at(&latest)).transpose()?;
     let Some(strata) = strata else { return Ok(state) };

@@ -8,10 +8,7 @@ use crate::services::llm::config::Endpoint;
 use crate::services::llm::openai::tests::server::{Server, says, text};
 use crate::services::llm::{Speaker, Turn};
 
-const PRICE: Price = Price {
-    input: Usd(600_000_000_000),
-    output: Usd(2_000_000_000_000),
-};
+const PRICE: Price = Price { input: Usd(600_000_000_000), output: Usd(2_000_000_000_000) };
 
 fn asking(content: &str) -> Request {
     Request {
@@ -32,30 +29,19 @@ fn asking(content: &str) -> Request {
 }
 
 fn with_schema() -> Request {
-    Request {
-        output_schema: Some("{}".to_owned()),
-        ..asking("x")
-    }
+    Request { output_schema: Some("{}".to_owned()), ..asking("x") }
 }
 
 fn scripted(source: &str) -> Models {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(source.as_bytes()).expect("room for it");
-    let config = Config {
-        model: None,
-        price: PRICE,
-        provider: config::Provider::Scripted {
-            replies: file.path().to_owned(),
-        },
-    };
+    let config =
+        Config { model: None, price: PRICE, provider: config::Provider::Scripted { replies: file.path().to_owned() } };
     Models::new(&config).expect("a usable file")
 }
 
 fn served(server: &Server) -> Models {
-    let config = Config {
-        price: PRICE,
-        ..server.config()
-    };
+    let config = Config { price: PRICE, ..server.config() };
     Models::new(&config).expect("a usable endpoint")
 }
 
@@ -65,34 +51,22 @@ async fn a_call_costs_what_its_tokens_cost() {
     let completed = models.complete(&asking("x")).await.expect("a reply");
     assert_eq!(completed.cost, Usd::from_dollars(1.6));
     let server = Server::new([text("x")]);
-    let completed = served(&server)
-        .complete(&asking("x"))
-        .await
-        .expect("a reply");
+    let completed = served(&server).complete(&asking("x")).await.expect("a reply");
     assert_eq!(completed.cost, Usd(10 * 600_000 + 5 * 2_000_000));
 }
 
 #[tokio::test]
 async fn a_reply_that_breaks_its_schema_is_refused_and_paid() {
     let check = async |models: Models| {
-        let request = Request {
-            max_tokens: Some(5),
-            ..with_schema()
-        };
+        let request = Request { max_tokens: Some(5), ..with_schema() };
         let failed = models.complete(&request).await.expect_err("no JSON");
         assert_eq!(failed.error.kind, HostErrorKind::Upstream);
         let message = &failed.error.message;
-        assert!(
-            message.contains("not a JSON document") && message.contains("`Sure! {`"),
-            "{message}"
-        );
+        assert!(message.contains("not a JSON document") && message.contains("`Sure! {`"), "{message}");
         assert!(message.contains("cut at `max_tokens`"), "{message}");
         assert_eq!(failed.cost, Usd(10 * 600_000 + 5 * 2_000_000));
     };
-    check(scripted(
-        "[[reply]]\ntext = 'Sure! {'\ninput = 10\noutput = 5",
-    ))
-    .await;
+    check(scripted("[[reply]]\ntext = 'Sure! {'\ninput = 10\noutput = 5")).await;
     check(served(&Server::new([text("Sure! {")]))).await;
 }
 
@@ -100,10 +74,7 @@ async fn a_reply_that_breaks_its_schema_is_refused_and_paid() {
 async fn a_reply_that_was_to_be_structured_has_data() {
     let check = async |content: &str, expected: &str| {
         let server = Server::new([text(content)]);
-        let completed = served(&server)
-            .complete(&with_schema())
-            .await
-            .expect("a reply");
+        let completed = served(&server).complete(&with_schema()).await.expect("a reply");
         assert_eq!(completed.reply.data.as_deref(), Some(expected));
         assert_eq!(completed.reply.text, content);
     };
@@ -115,26 +86,16 @@ async fn a_reply_that_was_to_be_structured_has_data() {
 #[tokio::test]
 async fn text_stays_text_where_no_schema_was_asked_for() {
     let server = Server::new([text("{}")]);
-    let completed = served(&server)
-        .complete(&asking("x"))
-        .await
-        .expect("a reply");
+    let completed = served(&server).complete(&asking("x")).await.expect("a reply");
     assert_eq!(completed.reply.data, None);
 }
 
 #[tokio::test]
 async fn a_model_that_calls_a_tool_owes_no_data_yet() {
-    let call =
-        r#"{"id":"c","type":"function","function":{"name":"add","arguments":"{ \"a\" : 1 }"}}"#;
+    let call = r#"{"id":"c","type":"function","function":{"name":"add","arguments":"{ \"a\" : 1 }"}}"#;
     for content in ["null", "\"\"", "\"let me see\""] {
-        let server = Server::new([says(&format!(
-            r#"{{"content":{content},"tool_calls":[{call}]}}"#
-        ))]);
-        let reply = served(&server)
-            .complete(&with_schema())
-            .await
-            .expect("a reply")
-            .reply;
+        let server = Server::new([says(&format!(r#"{{"content":{content},"tool_calls":[{call}]}}"#))]);
+        let reply = served(&server).complete(&with_schema()).await.expect("a reply").reply;
         assert_eq!(reply.data, None);
         assert_eq!(reply.tool_calls[0].arguments, r#"{"a":1}"#);
     }
@@ -144,17 +105,8 @@ async fn a_model_that_calls_a_tool_owes_no_data_yet() {
 async fn a_tool_call_without_sense_is_refused() {
     let call = r#"{"function":{"name":"add","arguments":"{"}}"#;
     let server = Server::new([says(&format!(r#"{{"tool_calls":[{call}]}}"#))]);
-    let failed = served(&server)
-        .complete(&asking("x"))
-        .await
-        .expect_err("bad arguments");
-    assert!(
-        failed
-            .error
-            .message
-            .contains("the tool `add` with arguments that are not JSON"),
-        "{failed:?}"
-    );
+    let failed = served(&server).complete(&asking("x")).await.expect_err("bad arguments");
+    assert!(failed.error.message.contains("the tool `add` with arguments that are not JSON"), "{failed:?}");
     assert!(failed.cost > Usd::ZERO);
 }
 
@@ -163,41 +115,14 @@ async fn requests_without_sense_are_never_sent() {
     let server = Server::new([text("x")]);
     let check = async |models: Models, request: Request, expected: &str| {
         let failed = models.complete(&request).await.expect_err("no sense");
-        assert_eq!(
-            (failed.error.kind, failed.cost),
-            (HostErrorKind::Invalid, Usd::ZERO)
-        );
-        assert!(
-            failed.error.message.contains(expected),
-            "{}",
-            failed.error.message
-        );
+        assert_eq!((failed.error.kind, failed.cost), (HostErrorKind::Invalid, Usd::ZERO));
+        assert!(failed.error.message.contains(expected), "{}", failed.error.message);
     };
     let messages = Vec::new();
-    check(
-        served(&server),
-        Request {
-            messages,
-            ..asking("x")
-        },
-        "`messages` is empty",
-    )
-    .await;
+    check(served(&server), Request { messages, ..asking("x") }, "`messages` is empty").await;
     let temperature = Some(f64::NAN);
-    check(
-        served(&server),
-        Request {
-            temperature,
-            ..asking("x")
-        },
-        "`temperature`",
-    )
-    .await;
-    let nameless = Models::new(&Config {
-        model: None,
-        ..server.config()
-    })
-    .expect("a usable endpoint");
+    check(served(&server), Request { temperature, ..asking("x") }, "`temperature`").await;
+    let nameless = Models::new(&Config { model: None, ..server.config() }).expect("a usable endpoint");
     check(nameless, asking("x"), "write `model = \"…\"` under `[llm]`").await;
     assert_eq!(server.seen().len(), 0);
 }
@@ -208,20 +133,11 @@ async fn the_request_names_the_model_before_the_team_does() {
     let models = served(&server);
     assert_eq!(models.default_model(), Some("m"));
     let model = Some("own".to_owned());
-    for request in [
-        asking("x"),
-        Request {
-            model,
-            ..asking("x")
-        },
-    ] {
+    for request in [asking("x"), Request { model, ..asking("x") }] {
         models.complete(&request).await.expect("a reply");
     }
     let seen = server.seen();
-    assert!(
-        seen[0].body.contains(r#""model":"m""#) && seen[1].body.contains(r#""model":"own""#),
-        "{seen:?}"
-    );
+    assert!(seen[0].body.contains(r#""model":"m""#) && seen[1].body.contains(r#""model":"own""#), "{seen:?}");
 }
 
 #[tokio::test]
@@ -232,10 +148,7 @@ async fn many_replies_come_in_the_order_of_their_requests() {
     let requests: Vec<_> = (0..count).map(|_| asking("x")).collect();
     let texts = models.complete_many(&requests).await.into_iter();
     let texts: Vec<_> = texts.map(|r| r.map(|c| c.reply.text)).collect();
-    assert_eq!(
-        texts,
-        (0..count).map(|i| Ok(i.to_string())).collect::<Vec<_>>()
-    );
+    assert_eq!(texts, (0..count).map(|i| Ok(i.to_string())).collect::<Vec<_>>());
     assert!(models.complete_many(&[]).await.is_empty());
 }
 
@@ -245,41 +158,23 @@ async fn only_so_many_requests_are_under_way_at_once() {
     let requests: Vec<_> = (0..2 * PARALLEL + 1).map(|_| asking("x")).collect();
     let begin = Instant::now();
     models.complete_many(&requests).await;
-    assert!(
-        begin.elapsed() >= Duration::from_millis(60),
-        "{:?}",
-        begin.elapsed()
-    );
+    assert!(begin.elapsed() >= Duration::from_millis(60), "{:?}", begin.elapsed());
 }
 
 #[tokio::test]
 async fn one_failure_of_many_does_not_touch_the_others() {
     let models = scripted("[[reply]]\nmatch = 'bad'\nstatus = 500\n[[reply]]\ntext = 'fine'");
-    let results = models
-        .complete_many(&[asking("good"), asking("bad"), asking("good")])
-        .await;
-    assert_eq!(
-        results.iter().map(Result::is_ok).collect::<Vec<_>>(),
-        [true, false, true]
-    );
+    let results = models.complete_many(&[asking("good"), asking("bad"), asking("good")]).await;
+    assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
 }
 
 #[test]
 fn a_missing_key_is_the_operators_error_and_names_the_variable() {
-    let endpoint = Endpoint {
-        api_key_env: Some("STRATA_TEST_NO_SUCH_KEY".to_owned()),
-        ..Server::new([text("x")]).endpoint()
-    };
-    let config = Config {
-        model: None,
-        price: Price::default(),
-        provider: config::Provider::OpenAi(endpoint),
-    };
+    let endpoint =
+        Endpoint { api_key_env: Some("STRATA_TEST_NO_SUCH_KEY".to_owned()), ..Server::new([text("x")]).endpoint() };
+    let config = Config { model: None, price: Price::default(), provider: config::Provider::OpenAi(endpoint) };
     let error = Models::new(&config).expect_err("no key").to_string();
-    assert!(
-        error.contains("`STRATA_TEST_NO_SUCH_KEY`: it is not set"),
-        "{error}"
-    );
+    assert!(error.contains("`STRATA_TEST_NO_SUCH_KEY`: it is not set"), "{error}");
 }
 
 #[test]
@@ -287,8 +182,5 @@ fn texts_from_outside_fit_one_line() {
     let check = |text: &str, expected: &str| assert_eq!(excerpt(text), expected);
     check(" a\tb\u{7}c ", "a b c");
     check(&"é".repeat(EXCERPT_CHARS), &"é".repeat(EXCERPT_CHARS));
-    check(
-        &"é".repeat(EXCERPT_CHARS + 1),
-        &format!("{}…", "é".repeat(EXCERPT_CHARS)),
-    );
+    check(&"é".repeat(EXCERPT_CHARS + 1), &format!("{}…", "é".repeat(EXCERPT_CHARS)));
 }

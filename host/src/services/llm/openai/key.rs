@@ -21,10 +21,7 @@ pub(super) struct Key {
 impl Key {
     /// The key in an environment variable.
     pub(super) fn from_env(variable: &str) -> Result<Self, ConfigError> {
-        let wrong = |problem| ConfigError::ApiKey {
-            name: variable.to_owned(),
-            problem,
-        };
+        let wrong = |problem| ConfigError::ApiKey { name: variable.to_owned(), problem };
         match std::env::var(variable) {
             Ok(secret) => Self::new(variable, secret).map_err(wrong),
             Err(std::env::VarError::NotPresent) => Err(wrong("is not set")),
@@ -39,11 +36,7 @@ impl Key {
         let mut bearer = HeaderValue::from_str(&format!("Bearer {secret}"))
             .map_err(|_| "holds a character that no HTTP header can carry, such as a line break")?;
         bearer.set_sensitive(true);
-        Ok(Self {
-            variable: variable.to_owned(),
-            secret,
-            bearer,
-        })
+        Ok(Self { variable: variable.to_owned(), secret, bearer })
     }
 
     /// The variable's name.
@@ -81,10 +74,7 @@ mod tests {
     fn a_key_is_in_its_header_and_in_no_debug_output() {
         let key = Key::new("KEY", SECRET.to_owned()).expect("a usable key");
         assert_eq!(key.bearer().to_str().ok(), Some("Bearer sk-0123456789"));
-        assert_eq!(
-            format!("{key:?} {:?}", key.bearer()),
-            "Key(\"KEY\", [redacted]) Sensitive"
-        );
+        assert_eq!(format!("{key:?} {:?}", key.bearer()), "Key(\"KEY\", [redacted]) Sensitive");
     }
 
     #[test]
@@ -113,9 +103,6 @@ mod tests {
     fn a_missing_variable_is_named() {
         let error = Key::from_env("STRATA_TEST_NO_SUCH_KEY").expect_err("no such variable");
         let text = error.to_string();
-        assert!(
-            text.contains("`STRATA_TEST_NO_SUCH_KEY`: it is not set"),
-            "{text}"
-        );
+        assert!(text.contains("`STRATA_TEST_NO_SUCH_KEY`: it is not set"), "{text}");
     }
 }

@@ -32,11 +32,7 @@ impl Retry {
     pub(super) fn wait(self, first: Duration, retries: u32) -> Option<Duration> {
         match self {
             Self::Never => None,
-            Self::Backoff => Some(
-                first
-                    .saturating_mul(2_u32.saturating_pow(retries))
-                    .min(LONGEST),
-            ),
+            Self::Backoff => Some(first.saturating_mul(2_u32.saturating_pow(retries)).min(LONGEST)),
             Self::After(wait) => Some(wait.min(LONGEST_ASKED)),
         }
     }
@@ -44,10 +40,7 @@ impl Retry {
 
 /// What an answer with this status and these headers means for the next try.
 pub(super) fn after(status: StatusCode, headers: &HeaderMap) -> Retry {
-    let passing = matches!(
-        status,
-        StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS
-    );
+    let passing = matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS);
     if !passing && !status.is_server_error() {
         return Retry::Never;
     }
@@ -93,25 +86,13 @@ mod tests {
             if let Some(date) = date {
                 headers.insert(DATE, date.parse().expect("a header value"));
             }
-            assert_eq!(
-                after(StatusCode::TOO_MANY_REQUESTS, &headers),
-                expected,
-                "{asked}"
-            );
+            assert_eq!(after(StatusCode::TOO_MANY_REQUESTS, &headers), expected, "{asked}");
         };
         let noon = Some("Sun, 06 Nov 1994 12:00:00 GMT");
         check("7", None, Retry::After(Duration::from_secs(7)));
         check(" 0 ", None, Retry::After(Duration::ZERO));
-        check(
-            "Sun, 06 Nov 1994 12:00:20 GMT",
-            noon,
-            Retry::After(Duration::from_secs(20)),
-        );
-        check(
-            "Sun, 06 Nov 1994 11:00:00 GMT",
-            noon,
-            Retry::After(Duration::ZERO),
-        );
+        check("Sun, 06 Nov 1994 12:00:20 GMT", noon, Retry::After(Duration::from_secs(20)));
+        check("Sun, 06 Nov 1994 11:00:00 GMT", noon, Retry::After(Duration::ZERO));
         check("Sun, 06 Nov 1994 12:00:20 GMT", None, Retry::Backoff);
         check("soon", noon, Retry::Backoff);
         check("-1", noon, Retry::Backoff);
@@ -120,11 +101,7 @@ mod tests {
     #[test]
     fn waits_double_up_to_a_limit() {
         let check = |retry: Retry, retries: u32, expected_ms: Option<u64>| {
-            assert_eq!(
-                retry.wait(FIRST, retries),
-                expected_ms.map(Duration::from_millis),
-                "{retry:?} {retries}"
-            );
+            assert_eq!(retry.wait(FIRST, retries), expected_ms.map(Duration::from_millis), "{retry:?} {retries}");
         };
         check(Retry::Never, 0, None);
         check(Retry::Backoff, 0, Some(500));

@@ -43,10 +43,7 @@ async fn ask(endpoint: &Endpoint) -> Result<Reply, HostError> {
 /// Plays, asks with `retries`, and compares the text or a part of the error, and the number of requests made.
 async fn check(plays: &[Play], retries: u32, expected: Result<&str, &str>, requests: usize) {
     let server = Server::new(plays);
-    let endpoint = Endpoint {
-        retries,
-        ..server.endpoint()
-    };
+    let endpoint = Endpoint { retries, ..server.endpoint() };
     match (ask(&endpoint).await, expected) {
         (Ok(reply), Ok(text)) => assert_eq!(reply.text, text),
         (Err(error), Err(part)) => {
@@ -62,92 +59,34 @@ async fn check(plays: &[Play], retries: u32, expected: Result<&str, &str>, reque
 async fn a_failure_in_passing_is_retried_as_often_as_allowed() {
     let broken = failing("500 Internal Server Error", "");
     check(&[broken.clone(), text("fine")], 1, Ok("fine"), 2).await;
-    check(
-        &[broken.clone(), text("fine")],
-        0,
-        Err("answered 500 Internal Server Error: `broken`"),
-        1,
-    )
-    .await;
-    check(
-        std::slice::from_ref(&broken),
-        2,
-        Err("(after 2 retries)"),
-        3,
-    )
-    .await;
+    check(&[broken.clone(), text("fine")], 0, Err("answered 500 Internal Server Error: `broken`"), 1).await;
+    check(std::slice::from_ref(&broken), 2, Err("(after 2 retries)"), 3).await;
     check(&[Play::Slam, text("fine")], 1, Ok("fine"), 2).await;
-    check(
-        &[Play::Slam, text("fine")],
-        0,
-        Err("error sending request"),
-        1,
-    )
-    .await;
-    for status in [
-        "408 Request Timeout",
-        "409 Conflict",
-        "429 Too Many Requests",
-    ] {
+    check(&[Play::Slam, text("fine")], 0, Err("error sending request"), 1).await;
+    for status in ["408 Request Timeout", "409 Conflict", "429 Too Many Requests"] {
         check(&[failing(status, ""), text("fine")], 1, Ok("fine"), 2).await;
     }
 }
 
 #[tokio::test]
 async fn a_lasting_failure_is_never_retried() {
-    check(
-        &[failing("400 Bad Request", "")],
-        3,
-        Err("400 Bad Request: `broken`"),
-        1,
-    )
-    .await;
-    check(
-        &[failing("401 Unauthorized", "")],
-        3,
-        Err("under `api_key`"),
-        1,
-    )
-    .await;
+    check(&[failing("400 Bad Request", "")], 3, Err("400 Bad Request: `broken`"), 1).await;
+    check(&[failing("401 Unauthorized", "")], 3, Err("under `api_key`"), 1).await;
     check(&[failing("404 Not Found", "")], 3, Err("`base_url`"), 1).await;
-    check(
-        &[Play::Answer("200 OK", "", "<html>".to_owned())],
-        3,
-        Err("is not JSON"),
-        1,
-    )
-    .await;
-    check(
-        &[Play::Answer("200 OK", "", "{}".to_owned())],
-        3,
-        Err("holds no reply: `{}`"),
-        1,
-    )
-    .await;
+    check(&[Play::Answer("200 OK", "", "<html>".to_owned())], 3, Err("is not JSON"), 1).await;
+    check(&[Play::Answer("200 OK", "", "{}".to_owned())], 3, Err("holds no reply: `{}`"), 1).await;
 }
 
 #[tokio::test]
 async fn redirects_are_not_followed() {
     let moved = failing("307 Temporary Redirect", "location: /elsewhere\r\n");
-    check(
-        &[moved, text("fine")],
-        3,
-        Err("redirects are not followed"),
-        1,
-    )
-    .await;
+    check(&[moved, text("fine")], 3, Err("redirects are not followed"), 1).await;
 }
 
 #[tokio::test]
 async fn the_endpoint_decides_when_it_is_asked_again() {
-    let server = Server::new([
-        failing("429 Too Many Requests", "retry-after: 0\r\n"),
-        text("fine"),
-    ]);
-    let endpoint = Endpoint {
-        retries: 1,
-        ..server.endpoint()
-    };
+    let server = Server::new([failing("429 Too Many Requests", "retry-after: 0\r\n"), text("fine")]);
+    let endpoint = Endpoint { retries: 1, ..server.endpoint() };
     let mut provider = OpenAi::new(&endpoint).expect("a usable endpoint");
     // The test would wait for this long if the header were not heeded.
     provider.backoff = Duration::from_secs(3600);
@@ -158,17 +97,9 @@ async fn the_endpoint_decides_when_it_is_asked_again() {
 #[tokio::test]
 async fn a_reply_that_does_not_end_is_cut_by_the_timeout_and_not_paid_twice() {
     let server = Server::new([Play::Drip]);
-    let endpoint = Endpoint {
-        retries: 3,
-        timeout: Duration::from_millis(300),
-        ..server.endpoint()
-    };
+    let endpoint = Endpoint { retries: 3, timeout: Duration::from_millis(300), ..server.endpoint() };
     let error = ask(&endpoint).await.expect_err("no end of the reply");
-    assert!(
-        error.message.contains("no whole answer within 300ms"),
-        "{}",
-        error.message
-    );
+    assert!(error.message.contains("no whole answer within 300ms"), "{}", error.message);
     assert_eq!(server.seen().len(), 1);
 }
 
@@ -182,11 +113,7 @@ async fn an_error_is_quoted_at_its_beginning_and_on_one_line() {
     let long = format!("one\n\u{1b}[2Jtwo {}", "x".repeat(100_000));
     let server = Server::new([Play::Answer("400 Bad Request", "", long)]);
     let error = ask(&server.endpoint()).await.expect_err("a bad request");
-    assert!(
-        error.message.contains("`one  [2Jtwo xxx"),
-        "{}",
-        error.message
-    );
+    assert!(error.message.contains("`one  [2Jtwo xxx"), "{}", error.message);
     assert!(error.message.len() < 500, "{}", error.message.len());
 }
 
@@ -196,27 +123,14 @@ async fn the_key_is_sent_and_shown_nowhere() {
     for status in ["200 OK", "401 Unauthorized"] {
         let said = serde_json::json!({ "error": format!("{key} is wrong") }).to_string();
         let server = Server::new([Play::Answer(status, "", said)]);
-        let endpoint = Endpoint {
-            api_key_env: Some(KEY.to_owned()),
-            ..server.endpoint()
-        };
+        let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
         let provider = OpenAi::new(&endpoint).expect("a usable endpoint");
-        let error = provider
-            .complete("m", &request())
-            .await
-            .expect_err("no reply");
-        assert!(
-            error.message.contains("[api key] is wrong"),
-            "{}",
-            error.message
-        );
+        let error = provider.complete("m", &request()).await.expect_err("no reply");
+        assert!(error.message.contains("[api key] is wrong"), "{}", error.message);
         assert!(!error.message.contains(&key));
         assert!(!format!("{provider:?}").contains(&key));
         let head = &server.seen()[0].head;
-        assert!(
-            head.contains(&format!("authorization: bearer {}\r\n", key.to_lowercase())),
-            "{head}"
-        );
+        assert!(head.contains(&format!("authorization: bearer {}\r\n", key.to_lowercase())), "{head}");
     }
 }
 
@@ -233,11 +147,7 @@ async fn an_endpoint_that_is_not_there_is_an_upstream_error() {
     };
     let error = ask(&endpoint).await.expect_err("nobody there");
     assert_eq!(error.kind, HostErrorKind::Upstream);
-    for part in [
-        &format!("at `http://127.0.0.1:{port}/chat/completions`"),
-        "refused",
-        "(after 1 retry)",
-    ] {
+    for part in [&format!("at `http://127.0.0.1:{port}/chat/completions`"), "refused", "(after 1 retry)"] {
         assert!(error.message.contains(part), "{}", error.message);
     }
 }
@@ -247,17 +157,9 @@ async fn the_path_of_the_base_address_is_kept() {
     let server = Server::new([text("fine")]);
     ask(&server.endpoint()).await.expect("a reply");
     let seen = &server.seen()[0];
-    assert!(
-        seen.head
-            .starts_with("post /v1/chat/completions http/1.1\r\n"),
-        "{}",
-        seen.head
-    );
+    assert!(seen.head.starts_with("post /v1/chat/completions http/1.1\r\n"), "{}", seen.head);
     assert!(!seen.head.contains("authorization"));
-    assert_eq!(
-        seen.body,
-        r#"{"messages":[{"content":"hello","role":"user"}],"model":"m"}"#
-    );
+    assert_eq!(seen.body, r#"{"messages":[{"content":"hello","role":"user"}],"model":"m"}"#);
 }
 
 #[test]
@@ -271,40 +173,21 @@ fn base_addresses_lead_to_completions_or_are_refused() {
         }
         (found, _) => panic!("{base}: {found:?} instead of {expected:?}"),
     };
-    check(
-        "https://a.example/v1",
-        Ok("https://a.example/v1/chat/completions"),
-    );
-    check(
-        "https://a.example/v1/",
-        Ok("https://a.example/v1/chat/completions"),
-    );
-    check(
-        "http://[::1]:8080",
-        Ok("http://[::1]:8080/chat/completions"),
-    );
-    check(
-        "https://a.example/v1?v=2#x",
-        Ok("https://a.example/v1/chat/completions?v=2"),
-    );
+    check("https://a.example/v1", Ok("https://a.example/v1/chat/completions"));
+    check("https://a.example/v1/", Ok("https://a.example/v1/chat/completions"));
+    check("http://[::1]:8080", Ok("http://[::1]:8080/chat/completions"));
+    check("https://a.example/v1?v=2#x", Ok("https://a.example/v1/chat/completions?v=2"));
     check("a.example/v1", Err("write it like"));
     check("", Err("write it like"));
     check("ftp://a.example", Err("no HTTP address"));
     check("data:x", Err("no HTTP address"));
-    check(
-        "https://me:s3cret@a.example",
-        Err("`https://a.example/` as the llm's base_url: it holds credentials"),
-    );
+    check("https://me:s3cret@a.example", Err("`https://a.example/` as the llm's base_url: it holds credentials"));
 }
 
 #[test]
 fn addresses_of_this_machine_are_told_apart() {
     let check = |url: &str, expected: bool| {
-        assert_eq!(
-            is_loopback(&Url::parse(url).expect("an address")),
-            expected,
-            "{url}"
-        );
+        assert_eq!(is_loopback(&Url::parse(url).expect("an address")), expected, "{url}");
     };
     check("http://localhost:1/v1", true);
     check("http://127.0.0.2", true);

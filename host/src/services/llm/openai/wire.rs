@@ -24,10 +24,7 @@ pub(super) fn body(model: &str, request: &Request) -> Result<String, HostError> 
     if let Some(schema) = &request.output_schema {
         let schema = parsed(schema, "`output-schema`")?;
         let format = json!({ "name": SCHEMA_NAME, "schema": schema });
-        put(
-            "response_format",
-            json!({ "type": "json_schema", "json_schema": format }),
-        );
+        put("response_format", json!({ "type": "json_schema", "json_schema": format }));
     }
     if let Some(temperature) = request.temperature {
         put("temperature", temperature.into());
@@ -70,21 +67,14 @@ fn tool_call(call: &ToolCall) -> Value {
 }
 
 fn tool(tool: &Tool) -> Result<Value, HostError> {
-    let parameters = parsed(
-        &tool.parameters,
-        &format!("the parameters of the tool `{}`", tool.name),
-    )?;
-    let function =
-        json!({ "name": tool.name, "description": tool.description, "parameters": parameters });
+    let parameters = parsed(&tool.parameters, &format!("the parameters of the tool `{}`", tool.name))?;
+    let function = json!({ "name": tool.name, "description": tool.description, "parameters": parameters });
     Ok(json!({ "type": "function", "function": function }))
 }
 
 fn parsed(schema: &str, what: &str) -> Result<Value, HostError> {
-    serde_json::from_str(schema).map_err(|e| {
-        invalid(format!(
-            "ask a model: {what} is not a JSON document: {e}; give a JSON Schema"
-        ))
-    })
+    serde_json::from_str(schema)
+        .map_err(|e| invalid(format!("ask a model: {what} is not a JSON document: {e}; give a JSON Schema")))
 }
 
 /// The reply in the body of an answer.
@@ -93,10 +83,7 @@ pub(super) fn reply(body: &str, model: &str, request: &Request) -> Result<Reply,
         let quoted = excerpt(body);
         format!("the answer is not JSON: {e}: `{quoted}`; is `base_url` right?")
     })?;
-    let Some(message) = answer
-        .pointer("/choices/0/message")
-        .filter(|m| m.is_object())
-    else {
+    let Some(message) = answer.pointer("/choices/0/message").filter(|m| m.is_object()) else {
         return Err(format!("the answer holds no reply: `{}`", excerpt(body)));
     };
     let answered_by = answer["model"].as_str().filter(|m| !m.is_empty());
@@ -104,10 +91,7 @@ pub(super) fn reply(body: &str, model: &str, request: &Request) -> Result<Reply,
     let calls = calls.unwrap_or_default().iter().enumerate();
     let usage = &answer["usage"];
     if !usage.is_object() {
-        tracing::warn!(
-            model,
-            "the endpoint does not say how many tokens were used: the call is taken to be free"
-        );
+        tracing::warn!(model, "the endpoint does not say how many tokens were used: the call is taken to be free");
     }
     Ok(Reply {
         text: text(message),
@@ -123,10 +107,7 @@ pub(super) fn reply(body: &str, model: &str, request: &Request) -> Result<Reply,
 fn text(message: &Value) -> String {
     match &message["content"] {
         Value::String(text) => text.clone(),
-        Value::Array(parts) => parts
-            .iter()
-            .filter_map(|part| part["text"].as_str())
-            .collect(),
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         _ => message["refusal"].as_str().unwrap_or_default().to_owned(),
     }
 }

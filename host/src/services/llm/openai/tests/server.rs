@@ -65,10 +65,7 @@ impl Server {
     }
 
     pub fn seen(&self) -> Vec<Seen> {
-        self.seen
-            .lock()
-            .expect("no test panics while it holds this")
-            .clone()
+        self.seen.lock().expect("no test panics while it holds this").clone()
     }
 
     pub fn endpoint(&self) -> Endpoint {
@@ -81,11 +78,7 @@ impl Server {
     }
 
     pub fn config(&self) -> Config {
-        Config {
-            model: Some("m".to_owned()),
-            price: Price::default(),
-            provider: Provider::OpenAi(self.endpoint()),
-        }
+        Config { model: Some("m".to_owned()), price: Price::default(), provider: Provider::OpenAi(self.endpoint()) }
     }
 }
 
@@ -94,9 +87,7 @@ fn serve(stream: TcpStream, plays: &[Play], log: &Mutex<Vec<Seen>>) -> std::io::
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head)? > 0 {}
     let head = head.to_lowercase();
-    let length = head
-        .lines()
-        .find_map(|l| l.strip_prefix("content-length: "));
+    let length = head.lines().find_map(|l| l.strip_prefix("content-length: "));
     let mut body = vec![0; length.and_then(|l| l.parse().ok()).unwrap_or(0)];
     reader.read_exact(&mut body)?;
     let body = String::from_utf8_lossy(&body).into_owned();
@@ -110,10 +101,7 @@ fn serve(stream: TcpStream, plays: &[Play], log: &Mutex<Vec<Seen>>) -> std::io::
         Play::Answer(status, headers, body) => {
             let length = body.len();
             let end = "connection: close\r\n\r\n";
-            write!(
-                out,
-                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}{end}{body}"
-            )
+            write!(out, "HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}{end}{body}")
         }
         Play::Drip => {
             write!(out, "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{{")?;

@@ -6,12 +6,7 @@ use super::*;
 use crate::gateway::HostErrorKind;
 
 fn turn_of(speaker: Speaker, content: &str) -> Turn {
-    Turn {
-        speaker,
-        content: content.to_owned(),
-        tool_calls: Vec::new(),
-        tool_call_id: None,
-    }
+    Turn { speaker, content: content.to_owned(), tool_calls: Vec::new(), tool_call_id: None }
 }
 
 fn request() -> Request {
@@ -28,32 +23,18 @@ fn request() -> Request {
 }
 
 fn add_tool(parameters: &str) -> Tool {
-    Tool {
-        name: "add".to_owned(),
-        description: "adds".to_owned(),
-        parameters: parameters.to_owned(),
-    }
+    Tool { name: "add".to_owned(), description: "adds".to_owned(), parameters: parameters.to_owned() }
 }
 
 #[test]
 fn everything_that_is_asked_is_sent() {
-    let call = ToolCall {
-        id: "c1".to_owned(),
-        name: "add".to_owned(),
-        arguments: r#"{"a":1}"#.to_owned(),
-    };
+    let call = ToolCall { id: "c1".to_owned(), name: "add".to_owned(), arguments: r#"{"a":1}"#.to_owned() };
     let request = Request {
         messages: vec![
             turn_of(Speaker::System, "be brief"),
             turn_of(Speaker::User, "1+1?"),
-            Turn {
-                tool_calls: vec![call],
-                ..turn_of(Speaker::Assistant, "")
-            },
-            Turn {
-                tool_call_id: Some("c1".to_owned()),
-                ..turn_of(Speaker::Tool, "2")
-            },
+            Turn { tool_calls: vec![call], ..turn_of(Speaker::Assistant, "") },
+            Turn { tool_call_id: Some("c1".to_owned()), ..turn_of(Speaker::Tool, "2") },
         ],
         tools: vec![add_tool(r#"{"type":"object"}"#)],
         output_schema: Some(r#"{"type":"integer"}"#.to_owned()),
@@ -98,75 +79,28 @@ fn schemas_that_are_not_json_are_refused() {
         assert!(error.message.contains(expected), "{}", error.message);
     };
     let output_schema = Some("{".to_owned());
-    check(
-        Request {
-            output_schema,
-            ..request()
-        },
-        "`output-schema` is not a JSON document",
-    );
+    check(Request { output_schema, ..request() }, "`output-schema` is not a JSON document");
     let tools = vec![add_tool("")];
-    check(
-        Request { tools, ..request() },
-        "the parameters of the tool `add` is not a JSON document",
-    );
+    check(Request { tools, ..request() }, "the parameters of the tool `add` is not a JSON document");
 }
 
 #[test]
 fn a_reply_is_read_whatever_it_leaves_out() {
     let check = |answer: Value, text: &str, model: &str, tokens: (u32, u32)| {
         let reply = reply(&answer.to_string(), "asked", &request()).expect("a reply");
-        assert_eq!(
-            (reply.text.as_str(), reply.model.as_str()),
-            (text, model),
-            "{answer}"
-        );
-        assert_eq!(
-            (reply.input_tokens, reply.output_tokens),
-            tokens,
-            "{answer}"
-        );
+        assert_eq!((reply.text.as_str(), reply.model.as_str()), (text, model), "{answer}");
+        assert_eq!((reply.input_tokens, reply.output_tokens), tokens, "{answer}");
     };
     let usage = json!({ "prompt_tokens": 3, "completion_tokens": 4 });
     let said = json!([{ "message": { "content": "hi" } }]);
-    check(
-        json!({ "choices": said, "usage": usage, "model": "served" }),
-        "hi",
-        "served",
-        (3, 4),
-    );
+    check(json!({ "choices": said, "usage": usage, "model": "served" }), "hi", "served", (3, 4));
     check(json!({ "choices": said }), "hi", "asked", (0, 0));
-    check(
-        json!({ "choices": said, "usage": { "prompt_tokens": 5_000_000_000_u64 } }),
-        "hi",
-        "asked",
-        (u32::MAX, 0),
-    );
-    check(
-        json!({ "choices": said, "usage": { "prompt_tokens": -1 }, "model": "" }),
-        "hi",
-        "asked",
-        (0, 0),
-    );
+    check(json!({ "choices": said, "usage": { "prompt_tokens": 5_000_000_000_u64 } }), "hi", "asked", (u32::MAX, 0));
+    check(json!({ "choices": said, "usage": { "prompt_tokens": -1 }, "model": "" }), "hi", "asked", (0, 0));
     let parts = json!([{ "type": "text", "text": "a" }, { "type": "image" }, { "type": "text", "text": "b" }]);
-    check(
-        json!({ "choices": [{ "message": { "content": parts } }] }),
-        "ab",
-        "asked",
-        (0, 0),
-    );
-    check(
-        json!({ "choices": [{ "message": { "content": null, "refusal": "no" } }] }),
-        "no",
-        "asked",
-        (0, 0),
-    );
-    check(
-        json!({ "choices": [{ "message": {} }] }),
-        "",
-        "asked",
-        (0, 0),
-    );
+    check(json!({ "choices": [{ "message": { "content": parts } }] }), "ab", "asked", (0, 0));
+    check(json!({ "choices": [{ "message": { "content": null, "refusal": "no" } }] }), "no", "asked", (0, 0));
+    check(json!({ "choices": [{ "message": {} }] }), "", "asked", (0, 0));
 }
 
 #[test]
@@ -186,56 +120,22 @@ fn an_answer_without_a_reply_is_quoted() {
 #[test]
 fn tool_calls_are_read_in_all_their_forms() {
     let check = |call: Value, expected: (&str, &str, &str)| {
-        let answer =
-            json!({ "choices": [{ "message": { "content": null, "tool_calls": [call] } }] });
+        let answer = json!({ "choices": [{ "message": { "content": null, "tool_calls": [call] } }] });
         let reply = reply(&answer.to_string(), "asked", &request()).expect("a reply");
-        let [call] = reply.tool_calls.as_slice() else {
-            panic!("one call: {reply:?}")
-        };
-        assert_eq!(
-            (
-                call.id.as_str(),
-                call.name.as_str(),
-                call.arguments.as_str()
-            ),
-            expected
-        );
+        let [call] = reply.tool_calls.as_slice() else { panic!("one call: {reply:?}") };
+        assert_eq!((call.id.as_str(), call.name.as_str(), call.arguments.as_str()), expected);
     };
     let function = |arguments: Value| json!({ "name": "add", "arguments": arguments });
-    check(
-        json!({ "id": "c1", "function": function(json!("{\"a\":1}")) }),
-        ("c1", "add", "{\"a\":1}"),
-    );
-    check(
-        json!({ "function": function(json!({ "a": 1 })) }),
-        ("call-1-1", "add", "{\"a\":1}"),
-    );
-    check(
-        json!({ "id": "", "function": function(json!("")) }),
-        ("call-1-1", "add", "{}"),
-    );
-    check(
-        json!({ "function": function(Value::Null) }),
-        ("call-1-1", "add", "{}"),
-    );
+    check(json!({ "id": "c1", "function": function(json!("{\"a\":1}")) }), ("c1", "add", "{\"a\":1}"));
+    check(json!({ "function": function(json!({ "a": 1 })) }), ("call-1-1", "add", "{\"a\":1}"));
+    check(json!({ "id": "", "function": function(json!("")) }), ("call-1-1", "add", "{}"));
+    check(json!({ "function": function(Value::Null) }), ("call-1-1", "add", "{}"));
     check(json!({}), ("call-1-1", "", "{}"));
 }
 
 fn documents() -> impl Strategy<Value = Value> {
-    let names = prop::sample::select(vec![
-        "choices",
-        "message",
-        "content",
-        "tool_calls",
-        "function",
-        "usage",
-        "id",
-    ]);
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<i64>().prop_map(Value::from),
-        ".*".prop_map(Value::from)
-    ];
+    let names = prop::sample::select(vec!["choices", "message", "content", "tool_calls", "function", "usage", "id"]);
+    let leaf = prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), ".*".prop_map(Value::from)];
     leaf.prop_recursive(6, 64, 4, move |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),

@@ -1,0 +1,260 @@
+//! The border between the component's exports and an author's types, and the host in memory.
+
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use strata_action::environment::{Emission, emit};
+use strata_action::export::{self, Input};
+use strata_action::log::Level;
+use strata_action::testing::{Call, Host};
+use strata_action::*;
+
+#[derive(Debug, Deserialize)]
+#[serde(default)]
+struct Config {
+    times: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { times: 2 }
+    }
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct Data {
+    length: usize,
+}
+
+struct Repeat;
+
+impl Action for Repeat {
+    type Config = Config;
+    type Data = Data;
+    const NEEDS: &'static [&'static str] = &["llm"];
+
+    fn run(cx: &Context<Config>) -> Result<Output<Data>, Failure> {
+        let content = cx.text().repeat(cx.config.times);
+        let length = content.len();
+        Ok(Output::new(content).data(Data { length }).to("Bob"))
+    }
+}
+
+struct Silent;
+
+impl Action for Silent {
+    type Config = ();
+    type Data = ();
+
+    fn run(_: &Context<()>) -> Result<Output, Failure> {
+        Ok(Output::new("").data(()))
+    }
+}
+
+fn profile() -> Profile {
+    Profile {
+        name: "Ann".into(),
+        profile: String::new(),
+        goal: String::new(),
+        constraints: String::new(),
+        desc: String::new(),
+    }
+}
+
+fn attempt() -> Attempt {
+    Attempt { number: 1, idempotency_key: "run/0/Ann/0".into() }
+}
+
+fn input(config: &str) -> Input {
+    Input {
+        role: profile(),
+        action: "act".into(),
+        index: 0,
+        config: config.into(),
+        news: vec![Message::new("UserRequirement", "ab")],
+        outputs: Vec::new(),
+        task: None,
+    }
+}
+
+#[test]
+fn config_and_data_cross_the_border_as_json() {
+    let cases = [
+        ("{\"times\":3}", "ababab", "{\"length\":6}"),
+        ("{}", "abab", "{\"length\":4}"),
+        ("null", "abab", "{\"length\":4}"),
+    ];
+    for (config, content, data) in cases {
+        let output = export::run::<Repeat>(attempt(), input(config)).unwrap();
+        assert_eq!((output.content.as_str(), output.data.as_deref()), (content, Some(data)));
+        assert_eq!(output.to, ["Bob"]);
+    }
+    assert_eq!(export::run::<Silent>(attempt(), input("null")).unwrap().data, None);
+}
+
+#[test]
+fn a_config_that_does_not_fit_is_a_failure_that_says_so() {
+    for config in ["{\"times\":\"often\"}", "[", "7"] {
+        let failure = export::run::<Repeat>(attempt(), input(config)).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Error);
+        assert!(failure.message.starts_with("reading the action's `config`"), "{}", failure.message);
+    }
+}
+
+#[test]
+fn a_component_describes_itself_by_its_crate() {
+    let manifest = export::describe::<Repeat>("repeat", "1.2.3", "Repeats.");
+    assert_eq!((manifest.name.as_str(), manifest.version.as_str()), ("repeat", "1.2.3"));
+    assert_eq!((manifest.description.as_str(), &manifest.needs[..]), ("Repeats.", &["llm".to_owned()][..]));
+}
+
+struct Fixed;
+
+impl Thinker for Fixed {
+    type Config = Option<u32>;
+
+    fn choose(situation: &Situation<Option<u32>>) -> Result<Choice, Failure> {
+        Ok(situation.config.map_or(Choice::End, Choice::Run))
+    }
+}
+
+#[test]
+fn choices_cross_the_border_as_indices() {
+    let choose = |config: &str| {
+        let situation = export::thinker::Situation {
+            role: profile(),
+            config: config.into(),
+            round: 0,
+            candidates: Vec::new(),
+            news: Vec::new(),
+            outputs: Vec::new(),
+        };
+        export::choose::<Fixed>(attempt(), situation)
+    };
+    assert_eq!(choose("null"), Ok(-1));
+    assert_eq!(choose("3"), Ok(3));
+    assert!(choose("4000000000").is_err());
+}
+
+#[test]
+fn errors_of_the_host_become_failures() {
+    let cases = [
+        (HostErrorKind::Denied, FailureKind::Denied),
+        (HostErrorKind::Upstream, FailureKind::Host),
+        (HostErrorKind::OutOfBudget, FailureKind::Host),
+        (HostErrorKind::Invalid, FailureKind::Error),
+        (HostErrorKind::NotFound, FailureKind::Error),
+    ];
+    for (kind, expected) in cases {
+        let failure = Failure::from(HostError { kind, message: "why".into() });
+        assert_eq!((failure.kind, failure.message.as_str()), (expected, "why"));
+    }
+}
+
+#[test]
+fn the_host_in_memory_keeps_state_by_scope() {
+    let mut host = Host::new().scope("shared").state("role", "n", 1);
+    host.within(|| -> Result<(), Failure> {
+        assert_eq!(state::role().get("n")?, Some(1));
+        assert_eq!(state::scope("shared").get::<u32>("n")?, None);
+        state::scope("shared").set("n", &2)?;
+        state::scope("shared").set("m", "text")?;
+        assert_eq!(state::scope("shared").keys()?, ["m", "n"]);
+        state::scope("shared").delete("m")?;
+        let elsewhere = state::scope("elsewhere").get::<u32>("n").unwrap_err();
+        assert_eq!(elsewhere.kind, FailureKind::Error);
+        let mistyped = state::role().get::<String>("n").unwrap_err();
+        assert!(mistyped.message.contains("key `n` of scope `role`"), "{}", mistyped.message);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(host.value("shared", "n"), Some(2));
+    assert_eq!(host.value::<String>("shared", "m"), None);
+}
+
+#[test]
+fn the_host_in_memory_grants_directories_and_nothing_else() {
+    let mut host = Host::new().file("/in/a", "apple").file("/in/deep/b", "b").writable("/out");
+    host.within(|| {
+        assert_eq!(files::read_text("/in/a").unwrap(), "apple");
+        assert_eq!(files::list("/in").unwrap(), ["a", "deep/"]);
+        assert_eq!(files::read("/in/none").unwrap_err().kind, HostErrorKind::NotFound);
+        assert_eq!(files::read("/elsewhere").unwrap_err().kind, HostErrorKind::Denied);
+        assert_eq!(files::read("/input").unwrap_err().kind, HostErrorKind::Denied);
+        files::write("/out/x/y", "z").unwrap();
+        assert_eq!(files::write("/in/a", "z").unwrap_err().kind, HostErrorKind::Denied);
+        assert_eq!(files::write("/out/../in/a", "z").unwrap_err().kind, HostErrorKind::Denied);
+    });
+    assert_eq!(host.content("/out/x/y"), Some(b"z".as_slice()));
+    assert_eq!(host.content("/in/a"), Some(b"apple".as_slice()));
+}
+
+#[test]
+fn the_host_in_memory_answers_the_rest() {
+    let mut host = Host::new()
+        .reply("one")
+        .remember(Message::new("A", "1"))
+        .remember(Message::new("B", "2"))
+        .remember(Message::new("A", "3"));
+    host.within(|| -> Result<(), Failure> {
+        let contents =
+            |messages: Vec<Message>| -> Vec<String> { messages.into_iter().map(|message| message.content).collect() };
+        assert_eq!(contents(memory::recent(2)), ["2", "3"]);
+        assert_eq!(contents(memory::labelled("A", 9)), ["1", "3"]);
+        clock::sleep(Duration::from_secs(2));
+        assert!((clock::unix_time_ms() - 2000.0).abs() < 1.0);
+        assert_ne!(random::bytes(16)?, random::bytes(16)?);
+        assert_eq!(random::bytes(70_000).unwrap_err().kind, HostErrorKind::Invalid);
+        log::warn("careful");
+        emit(&Emission::new("more").to("Bob").cause_by("Note").data(7)?)?;
+        let replies = llm::ask_many(&[llm::Request::new("a"), llm::Request::new("b")]);
+        assert_eq!(replies[0].as_ref().unwrap().text, "one");
+        assert_eq!(replies[1].as_ref().unwrap_err().kind, HostErrorKind::Upstream);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(host.logged(), [(Level::Warn, "careful".to_owned())]);
+    assert_eq!(host.emitted()[0].data.as_deref(), Some("7"));
+    assert_eq!(host.prompts(), ["a", "b"]);
+}
+
+#[test]
+fn a_structured_reply_is_read_from_data_block_or_text() {
+    let reply = |text: &str, data: Option<&str>| llm::Reply {
+        text: text.into(),
+        data: data.map(str::to_owned),
+        tool_calls: Vec::new(),
+        model: String::new(),
+        usage: llm::Usage { input_tokens: 0, output_tokens: 0 },
+    };
+    let cases = [
+        (reply("[1]", None), Some(vec![1])),
+        (reply("Here:\n```json\n[2]\n```", None), Some(vec![2])),
+        (reply("[1]", Some("[3]")), Some(vec![3])),
+        (reply("none", None), None),
+    ];
+    for (reply, expected) in cases {
+        assert_eq!(reply.parse::<Vec<u8>>().ok(), expected, "{}", reply.text);
+    }
+}
+
+#[test]
+#[should_panic(expected = "outside of `strata_action::testing::Host`")]
+fn outside_of_a_host_there_are_no_host_functions() {
+    clock::unix_time_ms();
+}
+
+#[test]
+fn a_host_survives_the_panic_of_an_action() {
+    let mut host = Host::new();
+    let within = std::panic::AssertUnwindSafe(|| {
+        host.within(|| {
+            log::info("so far");
+            panic!("on purpose");
+        })
+    });
+    assert!(std::panic::catch_unwind(within).is_err());
+    assert_eq!(host.logged().len(), 1);
+    assert_eq!(host.run::<Repeat>(Call::new().news("a")).unwrap().content, "aa");
+}

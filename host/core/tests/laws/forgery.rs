@@ -1,0 +1,149 @@
+//! Forgeries: what cannot have happened where an event did, because it differs from it in one thing.
+
+use strata_core::event::{Event, Routed, Status, Work};
+use strata_core::id::RoleId;
+
+/// Something that is changed about an event.
+type Change = fn(&mut Event);
+
+/// All forgeries of an event.
+pub fn forgeries(event: &Event) -> Vec<Event> {
+    let forge = |change: &Change| {
+        let mut forged = event.clone();
+        change(&mut forged);
+        forged
+    };
+    changes(event).iter().map(forge).collect()
+}
+
+fn changes(event: &Event) -> &'static [Change] {
+    match event {
+        Event::RunStarted { .. } => &[to_nobody, to_one_twice],
+        Event::MessageSent { .. } => &[to_nobody, to_one_twice, other_id],
+        Event::StepCommitted { routed, .. } if routed.is_empty() => &[other_step],
+        Event::StepCommitted { .. } => {
+            &[other_step, to_nobody, to_one_twice, other_id, other_sender, one_less, one_more]
+        }
+        Event::RunResumed { .. } => &[other_step, other_checkpoint, other_rules],
+        Event::StepStarted { .. } => &[other_step, one_less],
+        Event::CallStarted { .. } | Event::CallFinished { .. } | Event::CallFailed { .. } => {
+            &[other_attempt, other_work, other_role]
+        }
+        Event::HostCalled { .. } => &[other_work, other_role],
+        Event::RetryDue { .. } => &[other_role],
+        Event::StepConflicted { .. } => &[other_step, other_key, one_less],
+        Event::ComponentChanged { .. } => &[other_component],
+        Event::RunEnded { .. } => &[no_end],
+    }
+}
+
+/// The last of the messages that an event routes.
+fn routed(event: &mut Event) -> &mut Routed {
+    match event {
+        Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => routed,
+        Event::StepCommitted { routed, .. } => routed.last_mut().expect("a message"),
+        other => panic!("nothing is routed by {other:?}"),
+    }
+}
+
+fn to_nobody(event: &mut Event) {
+    routed(event).to = vec![RoleId(u16::MAX)];
+}
+
+fn to_one_twice(event: &mut Event) {
+    routed(event).to = vec![RoleId(0), RoleId(0)];
+}
+
+fn other_id(event: &mut Event) {
+    routed(event).id = "another".into();
+}
+
+fn other_sender(event: &mut Event) {
+    routed(event).from = None;
+}
+
+fn one_less(event: &mut Event) {
+    match event {
+        Event::StepCommitted { routed, .. } => routed.truncate(routed.len() - 1),
+        Event::StepStarted { roles, .. } | Event::StepConflicted { writers: roles, .. } => {
+            roles.truncate(roles.len() - 1);
+        }
+        other => panic!("nothing is listed by {other:?}"),
+    }
+}
+
+fn one_more(event: &mut Event) {
+    if let Event::StepCommitted { routed, .. } = event {
+        routed.extend(routed.first().cloned());
+    }
+}
+
+fn other_step(event: &mut Event) {
+    match event {
+        Event::RunResumed { step, .. }
+        | Event::StepStarted { step, .. }
+        | Event::StepConflicted { step, .. }
+        | Event::StepCommitted { step, .. } => *step += 1,
+        other => panic!("{other:?} belongs to no step"),
+    }
+}
+
+fn other_checkpoint(event: &mut Event) {
+    if let Event::RunResumed { checkpoint, .. } = event {
+        *checkpoint = None;
+    }
+}
+
+fn other_rules(event: &mut Event) {
+    if let Event::RunResumed { rules, .. } = event {
+        rules.roles.truncate(rules.roles.len() - 1);
+    }
+}
+
+fn other_attempt(event: &mut Event) {
+    match event {
+        Event::CallStarted { attempt, .. }
+        | Event::CallFinished { attempt, .. }
+        | Event::CallFailed { attempt, .. } => *attempt += 1,
+        other => panic!("{other:?} is no call"),
+    }
+}
+
+fn other_work(event: &mut Event) {
+    match event {
+        Event::CallStarted { work, .. }
+        | Event::HostCalled { work, .. }
+        | Event::CallFinished { work, .. }
+        | Event::CallFailed { work, .. } => *work = Work::Think { round: 99 },
+        other => panic!("{other:?} is no call"),
+    }
+}
+
+fn other_role(event: &mut Event) {
+    match event {
+        Event::CallStarted { role, .. }
+        | Event::HostCalled { role, .. }
+        | Event::CallFinished { role, .. }
+        | Event::CallFailed { role, .. }
+        | Event::RetryDue { role } => *role = RoleId(u16::MAX),
+        other => panic!("{other:?} is no call"),
+    }
+}
+
+fn other_key(event: &mut Event) {
+    if let Event::StepConflicted { key, .. } = event {
+        key.push('x');
+    }
+}
+
+fn other_component(event: &mut Event) {
+    if let Event::ComponentChanged { old, .. } = event {
+        *old = Some("another".into());
+    }
+}
+
+fn no_end(event: &mut Event) {
+    if let Event::RunEnded { status, .. } = event {
+        *status = Status::Running;
+    }
+}

@@ -1,0 +1,204 @@
+//! Stories: small teams whose whole course is known, mode by mode.
+
+use strata_core::effect::Invocation;
+use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
+use strata_core::event::{CallPolicy, Finished, Status, Work};
+use strata_core::fault::{Fault, FaultKind};
+use strata_core::id::{ActionId, RoleId};
+use strata_core::json::Json;
+use strata_core::message::{Draft, Hop, IDEA_LABEL};
+use strata_core::team::{OnFault, React, Task, Team, Thinker};
+
+use crate::hand::{Hand, draft, says, writes};
+use crate::teams::{edge, role, team};
+
+fn trap() -> Result<Finished, Fault> {
+    Err(Fault::new(FaultKind::Trap, "unreachable"))
+}
+
+fn contents(life: &Hand, role: u16) -> Vec<String> {
+    life.env().remembered(RoleId(role), None, 9).iter().map(|message| message.content.clone()).collect()
+}
+
+fn news(call: &Invocation) -> Vec<&str> {
+    call.news.iter().map(|message| message.content.as_str()).collect()
+}
+
+fn pair() -> Team {
+    team(vec![role("A", &[IDEA_LABEL], &["p"]), role("B", &["p"], &["x", "y"])])
+}
+
+#[test]
+fn a_role_resumes_at_its_failed_action_and_remembers_what_it_handled_and_did() {
+    let mut life = Hand::start(pair());
+    life.act(Ok(says("p ok")));
+    life.act(Ok(says("x ok")));
+    life.act(trap());
+    assert_eq!(life.halt(), Status::Failed);
+    assert_eq!(contents(&life, 1), ["x ok"], "what it is being told is not remembered yet");
+    assert_eq!(life.env().buffer(RoleId(1)).count(), 1);
+    life.resume(pair(), CallPolicy::Auto);
+    let again = life.act(Ok(says("y ok")));
+    assert_eq!((again.attempt, news(&again)), (2, vec!["p ok"]));
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(contents(&life, 0), ["idea", "p ok"]);
+    assert_eq!(contents(&life, 1), ["p ok", "x ok", "y ok"]);
+    assert_eq!(life.history(), ["idea", "p ok", "y ok"]);
+}
+
+#[test]
+fn memory_is_asked_for_by_number_and_label() {
+    let mut life = Hand::start(pair());
+    life.act(Ok(says("p ok")));
+    life.act(Ok(says("x ok")));
+    life.act(Ok(says("y ok")));
+    let check = |label, limit, expected: &[&str]| {
+        let found = life.env().remembered(RoleId(1), label, limit);
+        assert_eq!(found.iter().map(|m| m.content.as_str()).collect::<Vec<_>>(), expected, "{label:?} {limit}");
+    };
+    check(None, 2, &["x ok", "y ok"]);
+    check(None, 0, &[]);
+    check(Some("p"), 9, &[]);
+    check(Some("x"), 9, &["x ok"]);
+}
+
+#[test]
+fn emissions_come_before_the_output_and_earlier_outputs_stay_private() {
+    let mut life = Hand::start(team(vec![
+        role("A", &[IDEA_LABEL], &["p", "q"]),
+        role("B", &["memo"], &["b"]),
+        role("C", &["p", "q"], &["c"]),
+    ]));
+    let memo = Draft { cause_by: Some("memo".into()), ..draft("note", &[]) };
+    life.act(Ok(Finished::Returned { output: draft("p ok", &[]), emissions: vec![memo], writes: Vec::new() }));
+    life.act(Ok(says("q ok")));
+    assert_eq!(news(&life.act(Ok(says("b")))), ["note"]);
+    assert_eq!(news(&life.act(Ok(says("c")))), ["q ok"]);
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(life.history(), ["idea", "note", "q ok", "b", "c"]);
+}
+
+#[test]
+fn choices_are_followed_until_minus_one_or_the_limit() {
+    let check = |max_loop, choices: &[i32], acts: &[u16]| {
+        let mut chooser = role("C", &[IDEA_LABEL], &["x", "y", "z"]);
+        chooser.react = React::Choose { max_loop, thinker: Thinker::Model };
+        let mut life = Hand::start(team(vec![chooser]));
+        let (mut choices, mut done) = (choices.iter(), Vec::new());
+        while !life.env().is_quiet() {
+            let Some(call) = life.next_call() else { break };
+            match call.work {
+                Work::Think { round } => {
+                    assert_eq!((round as usize, call.digest), (done.len(), None), "the host itself thinks");
+                    life.end(call.role, Ok(Finished::Chosen(*choices.next().expect("one more choice"))));
+                }
+                Work::Act { action, .. } => {
+                    done.push(action.0);
+                    life.end(call.role, Ok(says("on")));
+                }
+                Work::Plan => panic!("nobody plans"),
+            }
+        }
+        assert_eq!((life.halt(), done.as_slice(), choices.len()), (Status::Done, acts, 0));
+    };
+    check(5, &[1, 0, -1], &[1, 0]);
+    check(2, &[1, 0], &[1, 0]);
+    check(5, &[-1], &[]);
+    check(0, &[], &[]);
+}
+
+#[test]
+fn a_plan_goes_on_at_its_task() {
+    let planner = || {
+        let mut planner = role("P", &[IDEA_LABEL], &["plan", "v", "w"]);
+        planner.react = React::PlanAndAct;
+        team(vec![planner])
+    };
+    let mut life = Hand::start(planner());
+    let task = |text: &str, action: Option<&str>| Task { text: text.into(), action: action.map(String::from) };
+    let tasks = vec![task("t1", None), task("t2", Some("v")), task("t3", None)];
+    let plan = life.act(Ok(Finished::Planned { tasks, emissions: Vec::new(), writes: Vec::new() }));
+    assert_eq!(plan.work, Work::Plan);
+    life.act(Ok(says("t1 ok")));
+    life.call();
+    // Killed: what was running is gone.
+    life.resume(planner(), CallPolicy::Auto);
+    let second = life.act(Ok(says("t2 ok")));
+    let act = |action, task| Work::Act { action: ActionId(action), task: Some(task) };
+    assert_eq!((second.work, second.attempt), (act(1, 1), 2));
+    assert_eq!(second.task.map(|task| task.text).as_deref(), Some("t2"));
+    let third = life.act(Ok(says("t3 ok")));
+    assert_eq!((third.work, third.attempt), (act(1, 2), 1), "the workers take turns");
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(life.history(), ["idea", "t3 ok"]);
+}
+
+#[test]
+fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the_next_step() {
+    let mut team = team(vec![
+        role("S", &[IDEA_LABEL], &["s"]),
+        role("A", &[], &["a", "a2"]),
+        role("B", &[], &["b"]),
+        role("C", &[], &["c"]),
+    ]);
+    team.scopes.insert("s0".into(), None);
+    team.routes = vec![edge(0, &["A", "B"]), edge(1, &["C"])];
+    let mut life = Hand::start(team);
+    let number = |n: i64| Some(Some(Json::from(serde_json::Value::from(n))));
+    let read =
+        |life: &Hand, role, pending: &[Write]| life.env().read(life.stepper.team(), RoleId(role), ("s0", "k"), pending);
+    life.act(Ok(writes("s ok", &[("k", 5)])));
+    life.act(Ok(writes("a ok", &[("k", 1)])));
+    assert_eq!((read(&life, 1, &[]), read(&life, 2, &[])), (number(1), number(5)));
+    let pending = Write { scope: "s0".into(), key: "k".into(), change: Change::Delete };
+    assert_eq!(read(&life, 1, std::slice::from_ref(&pending)), Some(None));
+    let keys = |pending: &[Write]| life.env().keys(life.stepper.team(), RoleId(1), "s0", pending);
+    assert_eq!((keys(&[]), keys(&[pending])), (Some(vec!["k".into()]), Some(Vec::new())));
+    assert_eq!(life.env().read(life.stepper.team(), RoleId(1), ("none", "k"), &[]), None);
+    assert_eq!(life.env().read(life.stepper.team(), RoleId(1), (ROLE_SCOPE, "k"), &[]), Some(None));
+    life.act(Ok(says("a2 ok")));
+    life.act(Ok(says("b ok")));
+    life.call();
+    assert_eq!(read(&life, 3, &[]), number(1));
+}
+
+#[test]
+fn hops_travel_with_the_output_past_a_fault() {
+    let line = || team(["A", "B", "C", "D"].map(|name| role(name, &[], &["act"])).into());
+    let mut first = line();
+    first.roles[0].watch.insert(IDEA_LABEL.into());
+    let mut life = Hand::start(first.clone());
+    let hop = |from: &str, to: &str| Hop { from: from.into(), to: vec![to.into()] };
+    let output = Draft { route: vec![hop("A", "B"), hop("B", "C"), hop("C", "D")], ..draft("a", &[]) };
+    life.act(Ok(Finished::Returned { output, emissions: Vec::new(), writes: Vec::new() }));
+    assert_eq!(life.act(Ok(says("b"))).role, RoleId(1));
+    life.act(trap());
+    assert_eq!(life.halt(), Status::Failed);
+    life.resume(first, CallPolicy::Auto);
+    assert_eq!(life.act(Ok(says("c"))).role, RoleId(2));
+    assert_eq!(life.act(Ok(says("d"))).role, RoleId(3));
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn a_parked_fault_lets_the_others_go_on_and_is_mended_in_the_step_in_which_it_is_resumed() {
+    let mut parking = team(vec![
+        role("A", &[IDEA_LABEL], &["a"]),
+        role("C", &[IDEA_LABEL], &["c"]),
+        role("D", &["c"], &["d"]),
+        role("B", &["a"], &["b"]),
+    ]);
+    parking.policy.on_fault = OnFault::Park;
+    let mut life = Hand::start(parking.clone());
+    life.act(trap());
+    life.act(Ok(says("c ok")));
+    life.act(Ok(says("d ok")));
+    assert_eq!(life.halt(), Status::Failed);
+    assert_eq!(life.history(), ["idea", "c ok", "d ok"]);
+    life.resume(parking, CallPolicy::Auto);
+    let again = life.act(Ok(says("a ok")));
+    assert_eq!((again.attempt, again.idempotency_key.as_str(), life.env().step), (2, "run/0/A/0", 2));
+    life.act(Ok(says("b ok")));
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(life.history(), ["idea", "c ok", "d ok", "a ok", "b ok"]);
+}

@@ -1,0 +1,140 @@
+//! Beginning a run, with something in the way or not. What damage does is in `store::damage`.
+
+use std::path::Path;
+
+use strata_core::environment::Environment;
+use strata_core::event::{Event, Status};
+
+use super::{Content, Directory, Replace};
+use crate::store::damage::{read_all, saved};
+use crate::store::script::{Run, definition, record, run, team};
+use crate::store::team_json::export;
+use crate::store::{Durability, Store, StoreError};
+
+#[test]
+fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = |name: &str| temp.path().join(name);
+    std::fs::create_dir(path("empty")).unwrap();
+    std::fs::create_dir(path("other")).unwrap();
+    std::fs::write(path("other/notes.txt"), "n").unwrap();
+    let refused = |name: &str, expected: &str| {
+        let error = Directory::locate(&path(name)).and_then(|directory| directory.team()).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains(name), "{error}");
+    };
+    refused("missing", "nothing is there");
+    refused("missing/team.json", "nothing is there");
+    refused("empty", "the directory is empty");
+    refused("empty/team.json", "nothing is there");
+    refused("other", "holds neither `team.db` nor `team.json`");
+    refused("other/notes.txt", "another name than `team.json`");
+    refused("other/notes.txt/team.json", "nothing is there");
+    assert!(!path("missing").exists());
+    assert_eq!(std::fs::read_dir(path("empty")).unwrap().count(), 0);
+    let (_temp, directory, ..) = saved(10);
+    for given in [directory.path().to_path_buf(), directory.team_json()] {
+        assert_eq!(Directory::locate(&given).unwrap(), directory);
+    }
+}
+
+/// Creates a run where there is one already; gives what the directory held before, if it was moved.
+fn replace(directory: &Directory, mode: Replace) -> Result<Option<Vec<String>>, StoreError> {
+    let created = directory.create(mode, &Environment::new(&team()), &definition())?;
+    assert_eq!(created.store.records(0, 10).unwrap(), []);
+    Ok(created.moved_to.map(|aside| names(&aside)))
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to() {
+    let (_temp, directory, records, end) = saved(50);
+    assert_ne!(end.status, Status::Done);
+    std::fs::write(directory.path().join("notes.txt"), "mine").unwrap();
+    let before = std::fs::read(directory.team_json()).unwrap();
+    let error = replace(&directory, Replace::Never).unwrap_err().to_string();
+    assert!(error.contains("--recover_path") && error.contains("--force"), "{error}");
+    read_all(&directory, &records, &end).unwrap();
+    assert_eq!(std::fs::read(directory.team_json()).unwrap(), before);
+    assert_eq!(replace(&directory, Replace::Unfinished).unwrap(), Some(vec!["team.db".into(), "team.json".into()]));
+    assert_eq!(names(directory.path()), ["notes.txt", "old-1", "team.db"]);
+    read_all(&Directory::new(directory.path().join("old-1")), &records, &end).unwrap();
+    // A run that has not begun is not finished either.
+    replace(&directory, Replace::Never).unwrap_err();
+    assert_eq!(replace(&directory, Replace::Unfinished).unwrap(), Some(vec!["team.db".into()]));
+    assert_eq!(names(directory.path()), ["notes.txt", "old-1", "old-2", "team.db"]);
+}
+
+#[test]
+fn a_finished_team_makes_room_by_itself() {
+    let (records, end) = run(&[], 1000);
+    assert_eq!(end.status, Status::Done);
+    let text = export(&team(), &end, &definition());
+    let base = Environment::new(&team());
+    let whole = |directory: &Directory| {
+        let mut store = directory.create(Replace::Never, &base, &definition()).unwrap().store;
+        store.append(&records, Durability::Full).unwrap();
+        store.write_team_json(&text).unwrap();
+        store
+    };
+    let temp = tempfile::tempdir().unwrap();
+    let directory = Directory::new(temp.path().join("a"));
+    drop(whole(&directory));
+    assert!(replace(&directory, Replace::Never).unwrap().is_some());
+
+    let directory = Directory::new(temp.path().join("summed-up"));
+    let mut store = whole(&directory);
+    store.save_snapshot(&end).unwrap();
+    drop(store);
+    assert!(replace(&directory, Replace::Never).unwrap().is_some());
+
+    let directory = Directory::new(temp.path().join("json-alone"));
+    std::fs::create_dir(directory.path()).unwrap();
+    std::fs::write(directory.team_json(), &text).unwrap();
+    assert!(replace(&directory, Replace::Never).unwrap().is_some());
+
+    // Finished, and then somebody sent a message to it.
+    let directory = Directory::new(temp.path().join("with-mail"));
+    let mut store = whole(&directory);
+    let mut sent = Run::on(end.clone(), &[0]);
+    sent.advance();
+    assert!(matches!(sent.events[0], Event::MessageSent { .. }));
+    store.append(&[record(records.len(), &sent.events[0])], Durability::Full).unwrap();
+    drop(store);
+    replace(&directory, Replace::Never).unwrap_err();
+}
+
+#[test]
+fn a_damaged_team_is_moved_aside_and_a_foreign_file_is_not() {
+    let (_temp, directory, ..) = saved(50);
+    let path = directory.path().join("team.db");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[110..middle].fill(0xff);
+    std::fs::write(&path, &bytes).unwrap();
+    replace(&directory, Replace::Never).unwrap_err();
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    assert!(replace(&directory, Replace::Unfinished).unwrap().is_some());
+    assert_eq!(std::fs::read(directory.path().join("old-1/team.db")).unwrap(), bytes);
+    std::fs::write(&path, "mine").unwrap();
+    assert!(matches!(replace(&directory, Replace::Unfinished), Err(StoreError::Foreign { .. })));
+    assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+    assert_eq!(names(directory.path()), ["old-1", "team.db"]);
+}
+
+#[test]
+fn a_creation_that_was_cut_off_leaves_an_empty_directory() {
+    let temp = tempfile::tempdir().unwrap();
+    for name in [".team.db.new", ".team.db.new-journal", ".team.db.new-wal", ".team.json.new", "team.lock"] {
+        std::fs::write(temp.path().join(name), "half").unwrap();
+    }
+    let directory = Directory::new(temp.path());
+    assert_eq!(directory.content().unwrap(), Content::Empty);
+    replace(&directory, Replace::Never).unwrap();
+    assert_eq!(directory.content().unwrap(), Content::Database);
+}
