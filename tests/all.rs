@@ -11,6 +11,7 @@
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
+//! | `house` | the sources keep the rules of the house: who may touch what |
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //!
 //! What they are made of: `place` (a folder with a team in which the host is run), `process` (a running host),
@@ -22,6 +23,7 @@
 mod components;
 mod crash;
 mod faults;
+mod house;
 mod output;
 mod place;
 mod probe;

@@ -242,7 +242,7 @@ pub fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             let prefix = if failure.message.starts_with("error") { "" } else { "error: " };
-            eprintln!("{prefix}{}", failure.message.trim_end());
+            note(format_args!("{prefix}{}", failure.message.trim_end()));
             ExitCode::from(failure.code)
         }
     }
@@ -261,4 +261,10 @@ fn print(line: &str) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Tells the operator something, on stderr. That nobody listens any more stops no run.
+fn note(text: impl std::fmt::Display) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

@@ -6,6 +6,7 @@
 
 mod answer;
 mod attempt;
+pub(crate) mod clock;
 mod journal;
 
 use std::collections::BTreeMap;

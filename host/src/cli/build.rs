@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use super::{Failure, print};
+use super::{Failure, note, print};
 
 pub(super) fn build(dir: &Path) -> Result<u8, Failure> {
-    let built =
-        crate::build::build(dir, &mut |line| eprintln!("{line}")).map_err(|error| Failure::usage(error.to_string()))?;
+    let built = crate::build::build(dir, &mut |line| note(line)).map_err(|error| Failure::usage(error.to_string()))?;
     print(&built.component.display().to_string());
     Ok(0)
 }

@@ -1,6 +1,6 @@
 //! `check`: validates a team, links its components, prints what each may do. Nothing of the team is run.
 
-use super::{CheckArgs, Failure, print};
+use super::{CheckArgs, Failure, note, print};
 use crate::launch::Components;
 use crate::manifest::{Definition, policy};
 use crate::sandbox::WasmSandbox;
@@ -8,7 +8,7 @@ use crate::sandbox::WasmSandbox;
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let definition = Definition::read(&args.team)?;
     let sandbox = WasmSandbox::new().map_err(|error| Failure::internal(error.to_string()))?;
-    let components = Components::load(&definition, &sandbox, &mut |line| eprintln!("{line}"))?;
+    let components = Components::load(&definition, &sandbox, &mut |line| note(line))?;
     components.equip(&definition, sandbox).map_err(|error| Failure::usage(error.to_string()))?;
     let rows = policy::rows(&definition, &components.digests());
     if args.json {

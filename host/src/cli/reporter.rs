@@ -1,13 +1,13 @@
 //! What a person sees of a run on stderr: a line per finished action, the whole story at a fault, the end.
 
 use std::path::Path;
-use std::time::Instant;
 
 use strata_core::activation::Phase;
 use strata_core::event::{Status, Work};
 use strata_core::stepper::Stepper;
 use strata_core::team::Role;
 
+use super::note;
 use crate::narrator::{self, Line};
 
 /// How much is told.
@@ -27,44 +27,43 @@ const FRAMES: usize = 8;
 /// Tells a run as it goes.
 pub(super) struct Reporter {
     loudness: Loudness,
-    /// When the first line was told: what came before it (builds) is not part of the run.
-    began: Option<Instant>,
+    /// The time of the first line, which the times shown count from.
+    began_ms: Option<i64>,
 }
 
 impl Reporter {
     pub(super) fn new(loudness: Loudness) -> Self {
-        Self { loudness, began: None }
+        Self { loudness, began_ms: None }
     }
 
     /// Tells one public line, where it is worth telling.
     pub(super) fn tell(&mut self, line: &Line) {
-        self.began.get_or_insert_with(Instant::now);
+        let began_ms = *self.began_ms.get_or_insert(line.time_ms);
         match line.kind {
             "dead-letter" => {
                 let (id, to) = (line.text("id"), line.text("to"));
-                eprintln!("warning: message {id} for `{to}` reached nobody: the team has no such role, alias or group");
+                note(format_args!(
+                    "warning: message {id} for `{to}` reached nobody: the team has no such role, alias or group"
+                ));
             }
             "message-dropped" => {
-                eprintln!("warning: message {} was dropped: {}", line.text("id"), line.text("reason"));
+                note(format_args!("warning: message {} was dropped: {}", line.text("id"), line.text("reason")));
             }
             _ if self.loudness == Loudness::Quiet => {}
             "action-finished" => {
                 let output = line.fields.get("output").and_then(|o| o.get("content")).and_then(|c| c.as_str());
-                self.say(line, &format!("ok    {}", preview(output.unwrap_or_default())));
+                say(line, began_ms, &format!("ok    {}", preview(output.unwrap_or_default())));
             }
-            "action-failed" => self.say(line, &format!("FAILED  {}", preview(line.text("message")))),
+            "action-failed" => {
+                let again = line.fields.get("retry_ms").map(|pause| format!(", tried again after {pause} ms"));
+                let message = preview(line.text("message"));
+                say(line, began_ms, &format!("FAILED{}  {message}", again.unwrap_or_default()));
+            }
             "component-changed" => {
-                eprintln!("component of {}.{} was replaced", line.text("role"), line.text("action"));
+                note(format_args!("component of {}.{} was replaced", line.text("role"), line.text("action")));
             }
             _ => {}
         }
-    }
-
-    fn say(&self, line: &Line, what: &str) {
-        let step = line.fields.get("step").and_then(serde_json::Value::as_u64).unwrap_or_default();
-        let seconds = self.began.map_or(0.0, |began| began.elapsed().as_secs_f32());
-        let name = format!("{}.{}", line.text("role"), line.text("action"));
-        eprintln!("{seconds:7.1}s  step {step:<3} {name:<28} {what}");
     }
 
     /// Tells how the run ended: what failed, what is saved, how to go on.
@@ -78,9 +77,9 @@ impl Reporter {
                 let kind = narrator::fault_kind(activation.work(role), fault).name();
                 let cause = fault.message.lines().next().unwrap_or_default();
                 let attempt = activation.current.attempts;
-                eprintln!("fault: {} action {index} `{action}` attempt {attempt}: {kind}: {cause}", role.name);
+                note(format_args!("fault: {} action {index} `{action}` attempt {attempt}: {kind}: {cause}", role.name));
                 let rest = fault.message.lines().skip(1).map(str::to_owned);
-                rest.for_each(|line| eprintln!("    {line}"));
+                rest.for_each(|line| note(format_args!("    {line}")));
                 section("stack of the guest, innermost first", fault.backtrace.iter().take(FRAMES));
                 section("what it logged last", fault.log.iter());
             }
@@ -88,21 +87,34 @@ impl Reporter {
         let saved = format!("saved in `{}`", storage.display());
         match status {
             Status::Done if self.loudness == Loudness::Quiet => {}
-            Status::Done => eprintln!("done after {}; {saved}", steps(env.step)),
-            Status::Failed => eprintln!("failed at step {}; {saved}; mend and go on with:\n  {resume}", env.step),
-            Status::Interrupted => eprintln!("interrupted at step {}; {saved}; go on with:\n  {resume}", env.step),
+            Status::Done => note(format_args!("done after {}; {saved}", steps(env.step))),
+            Status::Failed => {
+                note(format_args!("failed at step {}; {saved}; mend and go on with:\n  {resume}", env.step))
+            }
+            Status::Interrupted => {
+                note(format_args!("interrupted at step {}; {saved}; go on with:\n  {resume}", env.step))
+            }
             Status::StepLimit => {
                 let steps = steps(env.step);
-                eprintln!("step limit reached after {steps}; {saved}; go on with:\n  {resume} --max-steps N");
+                note(format_args!("step limit reached after {steps}; {saved}; go on with:\n  {resume} --max-steps N"));
             }
             Status::OutOfBudget => {
                 let budget = env.budget.unwrap_or_default();
-                eprintln!("out of budget: spent {} of {budget}; {saved}; go on with:", env.spent);
-                eprintln!("  {resume} --investment USD");
+                note(format_args!("out of budget: spent {} of {budget}; {saved}; go on with:", env.spent));
+                note(format_args!("  {resume} --investment USD"));
             }
-            other => eprintln!("{}; {saved}; go on with:\n  {resume}", other.name()),
+            other => note(format_args!("{}; {saved}; go on with:\n  {resume}", other.name())),
         }
     }
+}
+
+/// One line about one action, or about all of a role.
+fn say(line: &Line, began_ms: i64, what: &str) {
+    let step = line.fields.get("step").and_then(serde_json::Value::as_u64).unwrap_or_default();
+    let seconds = (line.time_ms - began_ms) as f64 / 1000.0;
+    let name = [line.text("role"), line.text("action")].join(".");
+    let name = name.trim_end_matches('.');
+    note(format_args!("{seconds:7.1}s  step {step:<3} {name:<28} {what}"));
 }
 
 fn place(role: &Role, work: Option<Work>) -> (i32, &str) {
@@ -116,8 +128,8 @@ fn place(role: &Role, work: Option<Work>) -> (i32, &str) {
 fn section<'a>(title: &str, lines: impl Iterator<Item = &'a String>) {
     let mut lines = lines.peekable();
     if lines.peek().is_some() {
-        eprintln!("  {title}:");
-        lines.for_each(|line| eprintln!("    {line}"));
+        note(format_args!("  {title}:"));
+        lines.for_each(|line| note(format_args!("    {line}")));
     }
 }
 

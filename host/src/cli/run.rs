@@ -10,7 +10,7 @@ use strata_core::stepper::Stepper;
 
 use super::reporter::{Loudness, Reporter};
 use super::signals::Signals;
-use super::{Failure, RunArgs, exit_code, print};
+use super::{Failure, RunArgs, exit_code, note, print};
 use crate::driver::OnLine;
 use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
@@ -40,7 +40,7 @@ async fn launch_and_run(args: RunArgs) -> Result<u8, Failure> {
     let mut run = match launch(&args, on_line)? {
         Launched::Goes(run) => run,
         Launched::Finished(stepper, path) => {
-            eprintln!("the team saved in `{}` is done; nothing is left to run", path.display());
+            note(format_args!("the team saved in `{}` is done; nothing is left to run", path.display()));
             summarise(&args, Status::Done, &stepper, &path);
             return Ok(0);
         }
@@ -67,12 +67,12 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
     };
     let report = &mut |line: &str| {
         if !args.quiet {
-            eprintln!("{line}");
+            note(line);
         }
     };
     if let Some(path) = &args.recover_path {
         if idea.is_some() {
-            eprintln!("warning: the idea is ignored: a resume goes on with the saved one");
+            note(format_args!("warning: the idea is ignored: a resume goes on with the saved one"));
         }
         let calls = args.calls.into();
         let what = Resume { path, team: team.as_deref(), overrides: &overrides, calls, strict: args.strict };
@@ -102,7 +102,9 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
 fn warn(notes: &Notes, path: &Path) {
     if notes.team_json_differs {
         let path = path.display();
-        eprintln!("warning: `team.json` in `{path}` was changed by hand; `team.db` beside it is newer and wins");
+        note(format_args!(
+            "warning: `team.json` in `{path}` was changed by hand; `team.db` beside it is newer and wins"
+        ));
     }
 }
 
@@ -132,7 +134,7 @@ fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<OnLine, Fai
         if let Some(out) = &mut sink
             && let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
         {
-            eprintln!("warning: events are no longer written: {error}");
+            note(format_args!("warning: events are no longer written: {error}"));
             sink = None;
         }
         reporter.tell(line);

@@ -2,7 +2,7 @@
 
 use strata_core::message::{Message, TO_ALL};
 
-use super::{Failure, SendArgs};
+use super::{Failure, SendArgs, note};
 use crate::launch::send as put;
 use crate::narrator::Line;
 
@@ -23,11 +23,14 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
             let to = line.fields.get("to").and_then(|to| to.as_array()).into_iter().flatten();
             let names: Vec<&str> = to.filter_map(|name| name.as_str()).collect();
             match names.as_slice() {
-                [] => eprintln!("warning: nobody watches `{}`: the message reached no mailbox", line.text("cause_by")),
-                names => eprintln!("message {} is in the mailbox of {}", line.text("id"), names.join(", ")),
+                [] => note(format_args!(
+                    "warning: nobody watches `{}`: the message reached no mailbox",
+                    line.text("cause_by")
+                )),
+                names => note(format_args!("message {} is in the mailbox of {}", line.text("id"), names.join(", "))),
             }
         }
-        "dead-letter" => eprintln!("warning: `{}` is no role, alias or group of the team", line.text("to")),
+        "dead-letter" => note(format_args!("warning: `{}` is no role, alias or group of the team", line.text("to"))),
         _ => {}
     };
     put(&args.path, message, Box::new(tell))?;

@@ -1,8 +1,6 @@
 //! Answers to what running attempts ask: from the environment at once; from the journal where a call was recorded;
 //! else from the world, recorded before the guest hears of it.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use sha2::{Digest as _, Sha256};
 use strata_core::event::{Event, HostCall, HostCallKind, Source};
 use strata_core::id::RoleId;
@@ -10,6 +8,7 @@ use strata_core::json::Json;
 use strata_core::money::Usd;
 use tokio::sync::oneshot;
 
+use super::clock::now_ms;
 use super::{Arrived, Driver, DriverError};
 use crate::gateway::{Answer, Ask, HostError, HostErrorKind, Question};
 use crate::services::llm::{Completed, Failed, Reply, Request};
@@ -196,9 +195,4 @@ fn hex(bytes: &[u8]) -> String {
 fn unhex(text: &str) -> Vec<u8> {
     let pair = |i: usize| text.get(i..i + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
     (0..text.len()).step_by(2).map_while(pair).collect()
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

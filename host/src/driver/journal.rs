@@ -3,12 +3,11 @@
 //! An event is staged (applied to the stepper, put aside for the store) and takes effect in the world only after the
 //! flush that makes it durable: no line is told and no attempt is started before. A failed flush ends the run.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use strata_core::environment::Environment;
 use strata_core::event::{Event, HostCallKind, Source};
 use strata_core::stepper::Stepper;
 
+use super::clock::now_ms;
 use super::{DriverError, OnLine};
 use crate::narrator::{Line, Narrator};
 use crate::store::{Durability, Record, Store};
@@ -124,9 +123,4 @@ fn must_last(event: &Event) -> bool {
         | Event::StepConflicted { .. }
         | Event::StepCommitted { .. } => false,
     }
-}
-
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

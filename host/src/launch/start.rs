@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest as _, Sha256};
 use strata_core::environment::Environment;
@@ -10,7 +9,7 @@ use strata_core::id::RunId;
 use strata_core::stepper::Stepper;
 
 use super::{Components, LaunchError, Run, durability, saved_definition};
-use crate::driver::{Driver, Journal, OnLine};
+use crate::driver::{Driver, Journal, OnLine, clock};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
 use crate::store::{Directory, FIRST_LINE, Replace};
@@ -66,8 +65,7 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
 
 /// A name that no other run has: of the time, the process and the place.
 fn run_id(storage: &Path) -> RunId {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seed = format!("{}/{}/{}", now.as_nanos(), std::process::id(), storage.display());
+    let seed = format!("{}/{}/{}", clock::now_ms(), std::process::id(), storage.display());
     let digest = Sha256::digest(seed);
     RunId(digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect())
 }

@@ -1,0 +1,272 @@
+//! The rules of the house, read from the sources: who may touch what, how long a file is, how it begins. What the
+//! compiler and clippy see by themselves (documentation, `unwrap`, `unsafe`) is not looked at again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::probe::project;
+
+/// Where the sources are.
+const SOURCES: [&str; 5] = ["guest-sdk", "host", "plugins", "tests", "wit"];
+/// The longest file.
+const MAX_LINES: usize = 400;
+/// The longest function.
+const MAX_FUNCTION_LINES: usize = 70;
+/// What a tool writes.
+const GENERATED: [&str; 1] = ["guest-sdk/rust/src/bindings.rs"];
+
+/// What only some places may name.
+struct Rule {
+    what: &'static str,
+    /// How it looks in a source.
+    marks: &'static [&'static str],
+    /// Where it may be. A place is a file without its `.rs`, and everything below it.
+    only: &'static [&'static str],
+}
+
+/// Holds for the product: `host/src` and `host/core/src`, without their tests.
+const RULES: &[Rule] = &[
+    Rule { what: "wasmtime", marks: &["wasmtime::", "wasmtime_wasi"], only: &["host/src/sandbox"] },
+    Rule { what: "the database", marks: &["rusqlite"], only: &["host/src/store"] },
+    Rule {
+        what: "the names of what lies in the storage directory",
+        marks: &["\"team.db", "\"team.json\"", "\"team.lock\""],
+        only: &["host/src/store"],
+    },
+    Rule {
+        what: "writing to the disk",
+        marks: &[
+            "fs::write",
+            "File::create",
+            "File::options",
+            "OpenOptions",
+            "create_dir",
+            "fs::rename",
+            "fs::remove_",
+        ],
+        // Directories that guests are granted; compiled code; builds; the file of `--events`.
+        only: &[
+            "host/src/store",
+            "host/src/sandbox/capability",
+            "host/src/sandbox/engine/cache",
+            "host/src/build",
+            "host/src/cli/run",
+        ],
+    },
+    Rule {
+        what: "the network",
+        marks: &["reqwest::Client", "TcpStream", "TcpListener", "UdpSocket"],
+        only: &["host/src/services"],
+    },
+    Rule {
+        what: "the wall clock",
+        marks: &["SystemTime", "Instant::now", "Timestamp::now", "Zoned::now"],
+        // The cache knows by it what was used last.
+        only: &["host/src/driver/clock", "host/src/sandbox/limits", "host/src/sandbox/engine/cache"],
+    },
+    Rule {
+        what: "randomness",
+        marks: &["rand::", "getrandom", "Uuid::new_v4"],
+        only: &["host/src/sandbox/capability"],
+    },
+    Rule {
+        what: "arguments, stdout, the end of the process",
+        marks: &["env::args", "io::stdout", "print!(", "println!(", "process::exit", "process::abort", "dbg!("],
+        only: &["host/src/cli", "host/src/main"],
+    },
+    Rule { what: "arguments", marks: &["clap::"], only: &["host/src/cli"] },
+    Rule {
+        what: "variables of the environment",
+        marks: &["env::var"],
+        only: &[
+            "host/src/cli",
+            "host/src/sandbox/capability",
+            "host/src/sandbox/engine/cache",
+            "host/src/services/llm/openai/key",
+            "host/src/build",
+            // Whether colours are wanted.
+            "host/src/manifest/diagnostic",
+        ],
+    },
+    Rule { what: "other programs", marks: &["process::Command", "Command::new"], only: &["host/src/build"] },
+    Rule { what: "unsafe code", marks: &["unsafe {", "unsafe fn"], only: &["host/src/sandbox"] },
+];
+
+/// A source file, by its path in the project.
+struct Source {
+    name: String,
+    text: String,
+}
+
+impl Source {
+    /// The lines of code, with their numbers: without comments, and without the tests at the end.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let lines = self.text.lines().take_while(|line| !line.starts_with("mod tests {"));
+        lines.enumerate().map(|(i, line)| (i + 1, line)).filter(|(_, line)| !line.trim_start().starts_with("//"))
+    }
+
+    fn is_product(&self) -> bool {
+        let is_test = self.name.contains("/tests/") || self.name.ends_with("/tests.rs");
+        !is_test && (self.name.starts_with("host/src/") || self.name.starts_with("host/core/src/"))
+    }
+
+    fn is_generated(&self) -> bool {
+        GENERATED.contains(&self.name.as_str())
+    }
+
+    fn lies_in(&self, place: &str) -> bool {
+        let rest = self.name.strip_prefix(place);
+        rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+    }
+}
+
+/// All files below some directories of the project that this holds for.
+fn files(dirs: &[&str], wanted: impl Fn(&Path) -> bool) -> Vec<Source> {
+    let mut open: Vec<PathBuf> = dirs.iter().map(|dir| project().join(dir)).collect();
+    let mut found = Vec::new();
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            if path.file_name().is_some_and(|name| name != "target" && name != ".git") {
+                open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            }
+        } else if wanted(&path)
+            && let Ok(text) = fs::read_to_string(&path)
+        {
+            let name = path.strip_prefix(project()).unwrap().to_string_lossy().into_owned();
+            found.push(Source { name, text });
+        }
+    }
+    assert!(!found.is_empty());
+    found
+}
+
+fn sources() -> Vec<Source> {
+    files(&SOURCES, |path| path.extension().is_some_and(|extension| extension == "rs"))
+}
+
+/// Fails with everything that was found.
+#[track_caller]
+fn assert_none(broken: Vec<String>) {
+    assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
+}
+
+#[test]
+fn each_thing_is_touched_in_its_room_only() {
+    let mut broken = Vec::new();
+    for source in sources().iter().filter(|source| source.is_product()) {
+        for rule in RULES.iter().filter(|rule| !rule.only.iter().any(|place| source.lies_in(place))) {
+            let bad = source.code().filter(|(_, line)| rule.marks.iter().any(|mark| line.contains(mark)));
+            broken.extend(bad.map(|(n, line)| format!("{}:{n}: {}: {}", source.name, rule.what, line.trim())));
+        }
+    }
+    assert_none(broken);
+}
+
+#[test]
+fn every_place_that_a_rule_names_exists() {
+    let all = sources();
+    let places = RULES.iter().flat_map(|rule| rule.only);
+    assert_none(
+        places.filter(|place| !all.iter().any(|source| source.lies_in(place))).map(|p| (*p).to_owned()).collect(),
+    );
+}
+
+#[test]
+fn the_core_depends_on_nothing_that_touches_the_machine() {
+    let manifest = fs::read_to_string(project().join("host/core/Cargo.toml")).unwrap();
+    let manifest: toml::Table = manifest.parse().unwrap();
+    let dependencies: Vec<&String> = manifest["dependencies"].as_table().unwrap().keys().collect();
+    assert_eq!(dependencies, ["serde", "serde_json", "thiserror"]);
+    let lib = fs::read_to_string(project().join("host/core/src/lib.rs")).unwrap();
+    assert!(lib.contains("#![no_std]"));
+    let names_std =
+        |source: &Source| source.code().any(|(_, line)| line.contains("std::") || line.contains("extern crate std"));
+    let core = files(&["host/core/src"], |_| true);
+    assert_none(core.into_iter().filter(names_std).map(|source| source.name).collect());
+}
+
+#[test]
+fn types_of_the_sandbox_s_engine_are_in_no_public_signature() {
+    let mut broken = Vec::new();
+    let names = ["wasmtime", "Linker<", "InstancePre", "ResourceLimiter", "component::Val"];
+    for source in sources().iter().filter(|source| source.lies_in("host/src/sandbox")) {
+        let public = source.code().filter(|(_, line)| line.trim_start().starts_with("pub "));
+        let bad = public.filter(|(_, line)| names.iter().any(|name| line.contains(name)));
+        broken.extend(bad.map(|(n, line)| format!("{}:{n}: {}", source.name, line.trim())));
+    }
+    assert_none(broken);
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are_for() {
+    let mut broken = Vec::new();
+    for source in sources().iter().filter(|source| !source.is_generated()) {
+        let lines = source.text.lines().count();
+        if lines > MAX_LINES {
+            broken.push(format!("{}: {lines} lines, at most {MAX_LINES}", source.name));
+        }
+        if !source.text.starts_with("//!") {
+            broken.push(format!("{}: does not begin with `//!`", source.name));
+        }
+        if source.name.ends_with("/mod.rs") {
+            broken.push(format!("{}: call it after its module", source.name));
+        }
+    }
+    assert_none(broken);
+}
+
+#[test]
+fn functions_are_short() {
+    let mut broken = Vec::new();
+    for source in sources().iter().filter(|source| !source.is_generated()) {
+        let lines: Vec<&str> = source.text.lines().collect();
+        let begins = |line: &str| line.contains("fn ") && line.contains('(') && !line.trim_start().starts_with("//");
+        for (i, line) in lines.iter().enumerate().filter(|(_, line)| begins(line)) {
+            // As the formatter writes it, a function ends where a brace stands as far to the right as it begins.
+            let end = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
+            let one_line = line.ends_with('}') || line.ends_with(';') || line.ends_with(',');
+            let length = lines[i..].iter().position(|line| *line == end).unwrap_or_default() + 1;
+            if !one_line && length > MAX_FUNCTION_LINES {
+                broken.push(format!("{}:{}: {length} lines, at most {MAX_FUNCTION_LINES}", source.name, i + 1));
+            }
+        }
+    }
+    assert_none(broken);
+}
+
+#[test]
+fn nothing_dead_is_kept_and_exemptions_carry_reasons() {
+    let mut broken = Vec::new();
+    // What guests are made with expands its own in other people's code.
+    for source in sources().iter().filter(|source| !source.name.starts_with("guest-sdk/")) {
+        let lines: Vec<&str> = source.text.lines().collect();
+        let begins = |line: &str| ["#[allow(", "#![allow("].iter().any(|mark| line.trim_start().starts_with(mark));
+        for (i, _) in lines.iter().enumerate().filter(|(_, line)| begins(line)) {
+            let end = lines[i..].iter().position(|line| line.trim_end().ends_with(")]")).unwrap_or_default();
+            let attribute = lines[i..=i + end].join(" ");
+            let dead = source.is_product() && attribute.contains("dead_code");
+            if dead || !attribute.contains("reason") {
+                broken.push(format!("{}:{}: {}", source.name, i + 1, attribute.trim()));
+            }
+        }
+    }
+    assert_none(broken);
+}
+
+#[test]
+fn no_file_knows_the_machine_it_was_written_on() {
+    let marks = [["/ho", "me/"].concat(), ["/Us", "ers/"].concat(), ["/wo", "rk/"].concat(), ["/tm", "p/"].concat()];
+    let text = |path: &Path| {
+        let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned());
+        extension
+            .is_some_and(|extension| ["rs", "toml", "md", "wit", "sh", "json", "lock"].contains(&extension.as_str()))
+    };
+    let mut broken = Vec::new();
+    for source in
+        files(&[&SOURCES[..], &[".ci", "Cargo.toml", "ARCHITECTURE.md", "README.md", "CHANGELOG.md"]].concat(), text)
+    {
+        let lines = source.text.lines().zip(1..).filter(|(line, _)| marks.iter().any(|mark| line.contains(mark)));
+        broken.extend(lines.map(|(line, n)| format!("{}:{n}: {}", source.name, line.trim())));
+    }
+    assert_none(broken);
+}
