@@ -2,7 +2,7 @@
 //! directory.
 //!
 //! Here the language is told from what lies in the directory; each language has a module of its own below. Making
-//! a component of a core module is in [`component`]. What is done with a component is the sandbox's business.
+//! a component of a core module is in `component`. What is done with a component is the sandbox's business.
 
 mod cargo;
 mod component;
