@@ -100,7 +100,8 @@ fn wide(dir: &Path, roles: usize) -> Anything<(f64, usize)> {
 fn run(dir: &Path, team: &str, durability: Durability) -> Anything<Ran> {
     let definition = Definition::parse(team, "bench.toml", dir)?;
     let env = Environment::new(&definition.team);
-    let saved = SavedDefinition { name: "bench.toml".into(), base: dir.into(), text: team.into(), components: Vec::new() };
+    let saved =
+        SavedDefinition { name: "bench.toml".into(), base: dir.into(), text: team.into(), components: Vec::new() };
     let store = Directory::new(dir).create(Replace::Never, &env, &saved)?.store;
     let appends = Arc::new(Mutex::new(0));
     let store = Counting { inner: Box::new(store), appends: appends.clone() };

@@ -70,7 +70,8 @@ struct Run {
 impl Run {
     fn new(path: PathBuf) -> anyhow::Result<Self> {
         let stepper = Stepper::new(team(), Environment::new(&team()));
-        let definition = SavedDefinition { name: "team.toml".into(), base: "/".into(), text: String::new(), components: Vec::new() };
+        let definition =
+            SavedDefinition { name: "team.toml".into(), base: "/".into(), text: String::new(), components: Vec::new() };
         let store = Directory::new(path).create(Replace::Never, stepper.env(), &definition)?.store;
         let mut run = Self { stepper, store, line: 1 };
         let started = run.stepper.started("run-1".into(), "go".into(), BTreeMap::new());
@@ -253,7 +254,8 @@ fn files() -> anyhow::Result<()> {
         let event = next(&stepper);
         stepper.apply(&event)?;
     }
-    let definition = SavedDefinition { name: "team.toml".into(), base: "/".into(), text: String::new() };
+    let definition =
+        SavedDefinition { name: "team.toml".into(), base: "/".into(), text: String::new(), components: Vec::new() };
     let start = Instant::now();
     let text = team_json::export(&team(), stepper.env(), &definition);
     let wrote = start.elapsed();

@@ -212,29 +212,22 @@ fn list_checkpoints(base: &Environment, marking: &[Record]) -> Vec<CheckpointRow
             Event::RunStarted { .. } => (next_step, None, Origin::Entry, Status::Running),
             Event::StepCommitted { step, parent, .. } => {
                 next_step = step + 1;
-                (*step, parent.clone(), Origin::Step, Status::Running)
+                (*step, parent.as_ref(), Origin::Step, Status::Running)
             }
-            Event::RunEnded { status, parent, .. } => (next_step, parent.clone(), Origin::Stop(*status), *status),
+            Event::RunEnded { status, parent, .. } => (next_step, parent.as_ref(), Origin::Stop(*status), *status),
             _ => continue,
         };
+        let above = rows.iter().rposition(|row| Some(&row.id) == parent);
         match checkpoint_of(event) {
             Some(id) => {
-                let (id, time_ms) = (id.clone(), Some(*time_ms));
                 // Where the parent was forgotten, its nearest ancestor stands in for it.
-                let parent = parent.filter(|_| !rows.is_empty()).map(|parent| {
-                    let known = rows.iter().any(|row| row.id == parent);
-                    if known { parent } else { rows[rows.len() - 1].id.clone() }
-                });
-                rows.push(CheckpointRow { id, step, parent, source, status, time_ms });
+                let above = above.or(rows.len().checked_sub(1)).map(|above| rows[above].id.clone());
+                let (id, time_ms) = (id.clone(), Some(*time_ms));
+                rows.push(CheckpointRow { id, step, parent: above, source, status, time_ms });
             }
-            None => rows.iter_mut().next_back().into_iter().for_each(|newest| newest.status = status),
+            // The run ended where it had been saved already.
+            None => above.into_iter().for_each(|above| rows[above].status = status),
         }
     }
     rows
-}
-
-/// The checkpoints that `Store::keep_checkpoints` forgets.
-fn superfluous(rows: &[CheckpointRow], keep: u32) -> &[CheckpointRow] {
-    let newest = rows.len().saturating_sub(keep as usize);
-    rows.get(1..newest).unwrap_or_default()
 }

@@ -17,6 +17,10 @@ use strata_core::team::Condition;
 /// Longer conditions belong into an action.
 const MAX_CHARS: usize = 1000;
 
+/// Parsing and judging descend on the stack, for the longest condition further than a thread's stack reaches in a
+/// build without optimisation; and a stack that overflows cannot be caught. Only what is used of it is ever mapped.
+const STACK_BYTES: usize = 64 << 20;
+
 /// What a condition sees of a message.
 const VARIABLES: [&str; 5] = ["content", "data", "cause_by", "sent_from", "meta_info"];
 
@@ -46,7 +50,8 @@ pub(super) fn compile(source: &str) -> Result<Condition, Refusal> {
     let program = contained(|| Program::compile(source))
         .map_err(|reason| Refusal::new(reason, "write it differently"))?
         .map_err(|errors| check::explain(&errors, source))?;
-    check::check(program.expression())?;
+    contained(|| check::check(program.expression()))
+        .map_err(|reason| Refusal::new(reason, "write it differently"))??;
     // A condition on nothing shows what can be told without a message.
     if let Ok(value) = evaluate(&program, &Subject::default())
         && !matches!(value, Value::Bool(_))
@@ -127,7 +132,8 @@ fn evaluate(program: &Program, subject: &Subject) -> Result<Value, ExecutionErro
 
 /// A condition is data: whatever the library makes of it must not end the host.
 fn contained<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|_| "the condition cannot be evaluated".to_owned())
+    catch_unwind(AssertUnwindSafe(|| stacker::grow(STACK_BYTES, work)))
+        .map_err(|_| "the condition cannot be evaluated".to_owned())
 }
 
 /// JSON for conditions. Integers are signed where they fit, as literals are, so that the two can be calculated with.

@@ -8,7 +8,7 @@ use strata_core::id::CheckpointId;
 use super::error::StoreError;
 use super::{
     At, CheckpointRow, Durability, Record, Saved, SavedDefinition, Store, checkpoint_of, list_checkpoints, marks,
-    next_line, superfluous,
+    next_line,
 };
 
 /// Fewer events are never worth a snapshot.
@@ -88,7 +88,9 @@ impl Store for MemoryStore {
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
         let rows = self.checkpoints()?;
-        self.forgotten.extend(superfluous(&rows, keep).iter().map(|row| row.id.clone()));
+        let newest = rows.len().saturating_sub(keep as usize);
+        let superfluous = rows.get(1..newest).unwrap_or_default();
+        self.forgotten.extend(superfluous.iter().map(|row| row.id.clone()));
         Ok(())
     }
 

@@ -16,6 +16,9 @@ use super::{At, CheckpointRow, FIRST_LINE, Record, Saved, SavedDefinition, check
 /// The columns of an event, in the order in which `record` reads them.
 const EVENT: &str = "n, line, lines, time_ms, marks, sum, body";
 
+/// The number of the first event.
+const FIRST_EVENT: i64 = 1;
+
 /// A `team.db`, open to be read.
 #[derive(Debug)]
 pub struct Reader {
@@ -116,9 +119,8 @@ impl Reader {
     fn checkpoints_now(&self) -> Result<Vec<CheckpointRow>, StoreError> {
         let _same = self.stand_still()?;
         let (_, base) = self.snapshot(0)?;
-        let (head, _) = self.head()?;
-        let marking = self.select("n <= ?1 AND ?2 <= n AND marks = 1", (head, 1))?;
-        Ok(list_checkpoints(&base, &marking.into_iter().map(|(_, record)| record).collect::<Vec<_>>()))
+        let marking: Vec<_> = self.marking()?.into_iter().map(|(_, record)| record).collect();
+        Ok(list_checkpoints(&base, &marking))
     }
 
     /// At most `limit` events, oldest first, without the first `from`.
@@ -228,15 +230,29 @@ impl Reader {
         if base.checkpoint.as_ref().is_some_and(|first| first.0 == id) {
             return Ok(Some(0));
         }
-        let marking = self.select("n <= ?1 AND ?2 <= n AND marks = 1", (i64::MAX, 1))?;
         let made = |record: &Record| checkpoint_of(&record.event).is_some_and(|made| made.0 == id);
-        Ok(marking.into_iter().find(|(_, record)| made(record)).map(|(n, _)| n))
+        Ok(self.marking()?.into_iter().find(|(_, record)| made(record)).map(|(n, _)| n))
     }
 
-    /// The numbers of the events that made these checkpoints.
-    pub(super) fn positions(&self, rows: &[CheckpointRow]) -> Result<Vec<i64>, StoreError> {
-        let found = rows.iter().map(|row| self.find(&row.id.0));
-        Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    /// The numbers of the events that made checkpoints, without the first and the forgotten ones.
+    pub(super) fn later_checkpoints(&self) -> Result<Vec<i64>, StoreError> {
+        let after = self.forgotten()?.max(FIRST_EVENT);
+        let marking = self.select("n > ?2 AND n <= ?1 AND marks = 1", (i64::MAX, after))?;
+        Ok(marking.into_iter().filter(|(_, record)| checkpoint_of(&record.event).is_some()).map(|(n, _)| n).collect())
+    }
+
+    /// The events that concern checkpoints which are not forgotten. The first of all is never forgotten: it is that of
+    /// the first event, unless the run started from a state that had one.
+    fn marking(&self) -> Result<Vec<(i64, Record)>, StoreError> {
+        let mut marking = self.select("n BETWEEN ?2 AND ?1 AND marks = 1", (FIRST_EVENT, FIRST_EVENT))?;
+        let after = self.forgotten()?.max(FIRST_EVENT);
+        marking.extend(self.select("n > ?2 AND n <= ?1 AND marks = 1", (i64::MAX, after))?);
+        Ok(marking)
+    }
+
+    fn forgotten(&self) -> Result<i64, StoreError> {
+        let row = self.conn.query_row("SELECT forgotten FROM head", [], |row| row.get(0));
+        row.map_err(|e| self.error("read", e))
     }
 
     fn no_checkpoint(&self, id: &str) -> StoreError {

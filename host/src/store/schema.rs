@@ -24,11 +24,13 @@ const MIGRATIONS: &[&str] = &["
         body BLOB NOT NULL
     ) STRICT;
 
-    -- How many events there are, and the checksum of the last: a file that lost its end is noticed.
+    -- How many events there are, and the checksum of the last: a file that lost its end is noticed. Checkpoints that
+    -- were made by events up to `forgotten`, but for the first of all, are not gone back to.
     CREATE TABLE head (
         one INTEGER PRIMARY KEY CHECK (one = 1),
         events INTEGER NOT NULL,
-        sum INTEGER NOT NULL
+        sum INTEGER NOT NULL,
+        forgotten INTEGER NOT NULL
     ) STRICT;
 
     -- The state after n events: the one the run started from (n = 0) and the newest that was saved.

@@ -61,7 +61,12 @@ pub(super) fn team() -> Arc<Team> {
 }
 
 pub(super) fn definition() -> SavedDefinition {
-    SavedDefinition { name: "team.toml".into(), base: "/somewhere".into(), text: "[team]\nname = \"t\"\n".into(), components: vec!["A.p=/p.wasm".into()] }
+    SavedDefinition {
+        name: "team.toml".into(),
+        base: "/somewhere".into(),
+        text: "[team]\nname = \"t\"\n".into(),
+        components: vec!["A.p=/p.wasm".into()],
+    }
 }
 
 /// Turns an event into a record that can be told from others.
@@ -103,7 +108,8 @@ impl<'a> Run<'a> {
     /// Makes one thing happen; false when nothing is left to do.
     pub(super) fn advance(&mut self) -> bool {
         if self.stepper.env().run.0.is_empty() {
-            let components = BTreeMap::from([(slot(0, 0), Digest::from("d0")), (slot(1, 1), Digest::from("d1"))]);
+            let components =
+                [(slot(0, 0), "d0"), (slot(1, 1), "d1")].map(|(slot, digest)| (slot, Digest::from(digest))).into();
             let event = self.stepper.started("run-1".into(), "an idea\n\"quoted\" ✓".into(), components);
             self.happen(event);
             return true;
@@ -152,11 +158,11 @@ impl<'a> Run<'a> {
                 let old = self.stepper.env().components.get(&slot(1, 1)).cloned();
                 self.happen(Event::ComponentChanged { slot: slot(1, 1), old, new: Digest::from("d2") });
             }
-            2 => self.happen(Event::ComponentChanged {
-                slot: Slot { role: RoleId(2), part: Part::Think },
-                old: None,
-                new: Digest::from("d3"),
-            }),
+            2 => {
+                let slot = Slot { role: RoleId(2), part: Part::Think };
+                let old = self.stepper.env().components.get(&slot).cloned();
+                self.happen(Event::ComponentChanged { slot, old, new: Digest::from("d3") });
+            }
             _ => {}
         }
         let calls = [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh][usize::from(self.turn(3))];

@@ -10,9 +10,7 @@ use super::directory::{DATABASE, TEAM_JSON};
 use super::error::StoreError;
 use super::lock::Lock;
 use super::reader::{Reader, definition_bytes};
-use super::{
-    At, CheckpointRow, Durability, Record, Saved, SavedDefinition, Store, codec, file, marks, schema, superfluous,
-};
+use super::{At, CheckpointRow, Durability, Record, Saved, SavedDefinition, Store, codec, file, marks, schema};
 
 /// The database in the making; see `create`.
 pub(super) const NEW_DATABASE: &str = ".team.db.new";
@@ -243,14 +241,11 @@ impl Store for SqliteStore {
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
-        let rows = self.reader.checkpoints()?;
-        let forget = self.reader.positions(superfluous(&rows, keep))?;
-        if forget.is_empty() {
-            return Ok(());
-        }
+        let made = self.reader.later_checkpoints()?;
+        let over = made.len().saturating_sub(keep as usize);
+        let Some(last) = made[..over].last() else { return Ok(()) };
         self.transact(Durability::Process, |conn| {
-            let mut forgotten = conn.prepare_cached("UPDATE event SET marks = 0 WHERE n = ?1")?;
-            forget.iter().try_for_each(|n| forgotten.execute([n]).map(drop))
+            conn.prepare_cached("UPDATE head SET forgotten = ?1")?.execute([last]).map(drop)
         })
     }
 
@@ -285,7 +280,7 @@ fn fill(conn: &Connection, base: &Environment, definition: &SavedDefinition) -> 
     conn.pragma_update(None, "synchronous", "off")?;
     let tx = conn.unchecked_transaction()?;
     schema::create(conn)?;
-    conn.execute("INSERT INTO head VALUES (1, 0, 0)", [])?;
+    conn.execute("INSERT INTO head VALUES (1, 0, 0, 0)", [])?;
     put_snapshot(conn, 0, &codec::encode_snapshot(base))?;
     put_definition(conn, definition)?;
     tx.commit()?;

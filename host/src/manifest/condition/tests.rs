@@ -102,3 +102,18 @@ fn a_bad_condition_is_refused_with_its_reason() {
     check(&"(".repeat(300), "nested too deeply");
     check(&format!("content == '{}'", "x".repeat(1000)), "more than 1000");
 }
+
+#[test]
+fn long_chains_and_the_deepest_brackets_fit_on_the_stack_of_a_thread() {
+    let deep = format!("{}content == 'a'{}", "(".repeat(16), ")".repeat(16));
+    let chain = vec!["content != 'a'"; 55].join(" && ");
+    let either = vec!["content == 'a'"; 55].join(" || ");
+    let sum = format!("{}1 > 0", "1 + ".repeat(240));
+    let not = format!("{}(content == 'a')", "!".repeat(900));
+    let minus = format!("0 < {}1", "-".repeat(900));
+    let choice = format!("{}true", "content == 'a' ? true : ".repeat(40));
+    for source in [deep, chain, either, sum, not, minus, choice] {
+        // Refused or not: it must come back.
+        let _ = compile(&source);
+    }
+}

@@ -1,7 +1,7 @@
 //! Open work in the file: `strata.open` and the faults that belong to it. Everything is checked against the role, so
 //! that going on from it cannot reach for an action that does not exist.
 
-use strata_core::activation::{Activation, Addressed, Current, Done, Outgoing, Phase};
+use strata_core::activation::{Activation, Addressed, Current, Done, Outgoing, Phase, Undone};
 use strata_core::environment::scope::{Change, Write};
 use strata_core::event::{HostCall, HostCallKind, Work};
 use strata_core::fault::{Fault, FaultKind, Hope};
@@ -41,14 +41,9 @@ pub(super) fn read(
         tasks,
         made: place.small("made")?.max(messages_made as u32),
         done,
-        current: Current {
-            attempts: place.small("attempts")?,
-            failures: place.small("failures")?,
-            journal: place.each("journal", host_call)?,
-            keep: place.flag("keep")?,
-        },
+        current: tried(place)?,
+        undone: place.each("undone", |item| undone(role, &item))?,
         phase: Phase::Ready,
-        undone: Vec::new(),
     };
     let fault = fault(role, strata)?;
     let phase = |word: &str| match (word, fault.clone()) {
@@ -105,7 +100,7 @@ fn read_done(role: &Role, tasks: usize, place: &Place<'_>, messages: &mut Messag
         output: outgoing(&output, messages)?,
         emissions: place.each("emissions", |emission| outgoing(&emission, messages))?,
         writes: place.each("writes", write)?,
-        tried: Current::default(),
+        tried: tried(place)?,
     })
 }
 
@@ -131,6 +126,25 @@ fn outgoing(place: &Place<'_>, messages: &mut Messages<'_>) -> Read<Outgoing> {
     let message = place.get("message").ok_or_else(|| place.invalid("names no `message`"))?;
     let addressed = if place.flag("addressed")? { Addressed::Named } else { Addressed::Open };
     Ok(Outgoing { message: messages.at(&message)?, addressed })
+}
+
+fn undone(role: &Role, place: &Place<'_>) -> Read<Undone> {
+    place.object()?;
+    // Its task may be of a plan that was taken back, too.
+    let work = place.word("work", |name| work(role, usize::MAX, name))?;
+    let work = work.ok_or_else(|| place.invalid("does not say what `work` it was"))?;
+    Ok(Undone { work, place: place.small("place")?, tried: tried(place)? })
+}
+
+/// The tries of the call at a place.
+fn tried(place: &Place<'_>) -> Read<Current> {
+    let Some(tried) = place.get_object("tried")? else { return Ok(Current::default()) };
+    Ok(Current {
+        attempts: tried.small("attempts")?,
+        failures: tried.small("failures")?,
+        journal: tried.each("journal", host_call)?,
+        keep: tried.flag("keep")?,
+    })
 }
 
 fn write(place: Place<'_>) -> Read<Write> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use strata_core::activation::{Activation, Addressed, Done, Phase};
+use strata_core::activation::{Activation, Addressed, Current, Done, Phase};
 use strata_core::environment::scope::{Change, Scope};
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::event::{CallPolicy, HostCall, Work};
@@ -210,7 +210,11 @@ impl<'a> Exporter<'a> {
     }
 
     fn open(&self, activation: &'a Activation) -> layout::Open<'_> {
-        let current = &activation.current;
+        let undone = |undone: &'a strata_core::activation::Undone| layout::Undone {
+            work: work_name(undone.work),
+            place: undone.place,
+            tried: tried(&undone.tried),
+        };
         layout::Open {
             step: activation.opened,
             phase: phase_name(&activation.phase),
@@ -220,10 +224,8 @@ impl<'a> Exporter<'a> {
             tasks: &activation.tasks,
             done: activation.done.iter().map(|done| self.done(done)).collect(),
             made: activation.made,
-            attempts: current.attempts,
-            failures: current.failures,
-            journal: current.journal.iter().map(host_call).collect(),
-            keep: current.keep,
+            tried: tried(&activation.current),
+            undone: activation.undone.iter().map(undone).collect(),
         }
     }
 
@@ -244,7 +246,18 @@ impl<'a> Exporter<'a> {
             output: outgoing(&done.output),
             emissions: done.emissions.iter().map(outgoing).collect(),
             writes: done.writes.iter().map(write).collect(),
+            tried: tried(&done.tried),
         }
+    }
+}
+
+fn tried(current: &Current) -> layout::Tried<'_> {
+    let Current { attempts, failures, journal, keep } = current;
+    layout::Tried {
+        attempts: *attempts,
+        failures: *failures,
+        journal: journal.iter().map(host_call).collect(),
+        keep: *keep,
     }
 }
 

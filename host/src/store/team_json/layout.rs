@@ -132,10 +132,25 @@ pub(super) struct Open<'a> {
     pub tasks: &'a [strata_core::team::Task],
     pub done: Vec<Done<'a>>,
     pub made: u32,
+    pub tried: Tried<'a>,
+    pub undone: Vec<Undone<'a>>,
+}
+
+/// The tries of a call.
+#[derive(serde::Serialize)]
+pub(super) struct Tried<'a> {
     pub attempts: u32,
     pub failures: u32,
     pub journal: Vec<HostCall<'a>>,
     pub keep: bool,
+}
+
+/// A call that was taken back.
+#[derive(serde::Serialize)]
+pub(super) struct Undone<'a> {
+    pub work: String,
+    pub place: u32,
+    pub tried: Tried<'a>,
 }
 
 #[derive(serde::Serialize)]
@@ -144,6 +159,7 @@ pub(super) struct Done<'a> {
     pub output: Outgoing<'a>,
     pub emissions: Vec<Outgoing<'a>>,
     pub writes: Vec<Write<'a>>,
+    pub tried: Tried<'a>,
 }
 
 #[derive(serde::Serialize)]

@@ -273,7 +273,7 @@ fn what_cannot_be_read_is_named() {
         "`/strata/open/C/choices/0` is 2, expected a whole number from -1 to 1",
     );
     check("/strata/open/C/choices", json!([1, 1, 1]), "`/strata/open/C` has more choices than work done");
-    check("/strata/open/C/attempts", json!(u32::MAX), "`/strata/open/C/attempts`");
+    check("/strata/open/C/tried/attempts", json!(u32::MAX), "`/strata/open/C/tried/attempts`");
     check("/strata/faults/0/kind", json!("bad luck"), "`/strata/faults/0/kind`");
     check("/strata/budget/max", json!(-5), "`/strata/budget/max` is -5, expected an amount of money");
     check("/env/roles/A", json!([]), "`/env/roles/A` is a list, expected an object");
