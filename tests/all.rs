@@ -5,6 +5,8 @@
 //! | module | what |
 //! |---|---|
 //! | `crash` | `kill -9` at every event of a run, and of its resumes |
+//! | `random_teams` | random teams with faults and kills, held against the same without |
+//! | `driver` | the driver alone, with a store that fails: how often it saves, what it does when it cannot |
 //! | `signals` | Ctrl-C, SIGTERM, the lock and who holds it |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
@@ -22,12 +24,14 @@
 
 mod components;
 mod crash;
+mod driver;
 mod faults;
 mod house;
 mod output;
 mod place;
 mod probe;
 mod process;
+mod random_teams;
 mod recovery;
 mod saved;
 mod signals;

@@ -15,6 +15,9 @@ name = "One"
 component = "bad.wasm"
 EXTRA"#;
 
+/// What it is, its bytes, and parts of what is said about it.
+type Case<'a> = (&'a str, Option<Vec<u8>>, &'a [&'a str]);
+
 /// Checks and runs a team whose only component is this one.
 #[track_caller]
 fn check(name: &str, bytes: Option<&[u8]>, extra: &str, expected: &[&str]) {
@@ -62,7 +65,7 @@ fn what_is_no_component_of_an_action_is_refused_at_its_place() {
     let wasi = "(component (import \"wasi:sockets/tcp@0.2.0\" (instance)))";
     let unknown = renamed("strata:action/clock@0.1.0", "strata:action/cloak@0.1.0");
     let other = renamed("strata:action/llm@0.1.0", "strata:action/llm@0.9.0");
-    let cases: [(&str, Option<Vec<u8>>, &[&str]); 11] = [
+    let cases: [Case<'_>; 11] = [
         ("missing", None, &["cannot find", "bad.wasm`", "No such file", "give a component"]),
         ("empty", Some(Vec::new()), &["not WebAssembly"]),
         ("text", Some(b"hello".to_vec()), &["not WebAssembly", "`hello`"]),

@@ -88,3 +88,22 @@ fn a_run_whose_resumes_are_killed_too_ends_like_an_undisturbed_one() {
         check(&kills, &undisturbed);
     });
 }
+
+#[test]
+fn a_run_killed_before_anything_happened_begins_with_its_own_idea_when_it_is_resumed() {
+    // As soon as the database is there nothing is in it yet.
+    for n in 0..12 {
+        let place = Place::of("matrix");
+        let process = place.start(&["run", "team.toml", "my idea", "--storage", "store"]);
+        while !place.path("store/team.db").exists() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_micros(n * 250));
+        process.kill();
+        place.resume().expect(0);
+        let lines = place.recorded();
+        stream::assert_numbered(&lines);
+        stream::assert_one_idea(&lines);
+        assert_eq!(place.team_json()["idea"], "my idea");
+    }
+}

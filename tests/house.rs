@@ -105,9 +105,18 @@ impl Source {
         lines.enumerate().map(|(i, line)| (i + 1, line)).filter(|(_, line)| !line.trim_start().starts_with("//"))
     }
 
+    /// Whether it is part of the program, and no test of it.
     fn is_product(&self) -> bool {
-        let is_test = self.name.contains("/tests/") || self.name.ends_with("/tests.rs");
-        !is_test && (self.name.starts_with("host/src/") || self.name.starts_with("host/core/src/"))
+        (self.name.starts_with("host/src/") || self.name.starts_with("host/core/src/")) && !self.is_test()
+    }
+
+    /// Whether the module that it belongs to declares it for tests only.
+    fn is_test(&self) -> bool {
+        let path = Path::new(&self.name);
+        let parent = path.parent().map(|dir| project().join(dir.with_extension("rs")));
+        let Some(parent) = parent.and_then(|parent| fs::read_to_string(parent).ok()) else { return false };
+        let module = path.file_stem().unwrap_or_default().to_string_lossy();
+        module == "tests" || self.name.contains("/tests/") || parent.contains(&format!("#[cfg(test)]\nmod {module};"))
     }
 
     fn is_generated(&self) -> bool {

@@ -32,6 +32,11 @@ component = "probe.wasm"
 config = { steps = [{ fail = "error", attempts = [1] }] }
 "#;
 
+/// Makes a storage directory what it should not be.
+type Make = fn(&Place);
+/// Damages a file.
+type Damage = fn(&mut Vec<u8>);
+
 fn failed() -> Place {
     let place = Place::with(FAILS);
     place.run().expect(3);
@@ -87,7 +92,7 @@ fn all_but_fresh() -> Vec<&'static [&'static str]> {
 #[test]
 fn where_no_team_is_saved_that_is_said_and_nothing_is_created() {
     let hint = "give a storage directory or its `team.json`";
-    let cases: [(&str, fn(&Place), &str); 4] = [
+    let cases: [(&str, Make, &str); 4] = [
         ("absent", |_| (), "nothing is there"),
         ("empty", |place| fs::create_dir(place.path("store")).unwrap(), "empty"),
         (
@@ -180,7 +185,7 @@ fn a_database_of_a_newer_program_is_left_to_it() {
 
 #[test]
 fn a_damaged_database_is_named_and_left_as_it_is() {
-    let cases: [(&str, fn(&mut Vec<u8>)); 5] = [
+    let cases: [(&str, Damage); 5] = [
         ("half of it is gone", |bytes| bytes.truncate(bytes.len() / 2)),
         ("its end is gone", |bytes| bytes.truncate(bytes.len() - 4096)),
         ("all is gone", Vec::clear),

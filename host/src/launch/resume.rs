@@ -12,6 +12,7 @@ use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
 use super::saved::{definition as saved_definition_of, import};
+use super::start::run_id;
 use super::{Components, LaunchError, Run, durability, saved_definition};
 use crate::driver::{Driver, DriverError, Journal, OnLine};
 use crate::manifest::{Definition, Overrides};
@@ -109,6 +110,11 @@ impl Opened {
         Ok((journal, self.directory, saved))
     }
 
+    /// Whether anything was recorded. A run that was killed just after its database was made has not begun.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.stepper.env().run.0.is_empty()
+    }
+
     /// Ends the resume of a finished team, whose state is not changed. Where the run was killed before it could save
     /// `team.json`, that is made up for.
     fn finish(self) -> Result<Resumed, LaunchError> {
@@ -139,7 +145,8 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     let definition = &opened.definition;
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(definition, &sandbox, report)?;
-    let changes = changes(env, components.digests());
+    let begun = opened.has_begun();
+    let changes = if begun { changes(env, components.digests()) } else { Vec::new() };
     if resume.strict && !changes.is_empty() {
         return Err(LaunchError::Unfit(changes.iter().map(|event| difference(definition, event)).collect()));
     }
@@ -154,7 +161,12 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     if resume.team.is_some() || !resume.overrides.components.is_empty() {
         journal.store().set_definition(&saved)?;
     }
-    let event = journal.stepper().resumed(budget, resume.calls);
+    let event = if begun {
+        journal.stepper().resumed(budget, resume.calls)
+    } else {
+        let (run, idea) = (run_id(directory.path()), journal.env().idea.clone());
+        journal.stepper().started(run, idea, components.digests())
+    };
     journal.stage(event)?;
     changes.into_iter().try_for_each(|event| journal.stage(event))?;
     journal.flush()?;

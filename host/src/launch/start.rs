@@ -48,7 +48,9 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
     let equipment = components.equip(&definition, sandbox)?;
 
     let saved = saved_definition(&definition);
-    let env = Environment::new(&definition.team);
+    let mut env = Environment::new(&definition.team);
+    // Kept from the first moment: who is killed before the first event is recorded can still begin with it.
+    env.idea = idea.clone();
     let (durability, keep) = (durability(&definition), definition.run.checkpoints_kept);
     let created = Directory::new(start.storage).create(start.replace, &env, &saved)?;
     let stepper = Stepper::new(Arc::new(definition.team), env);
@@ -64,7 +66,7 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
 }
 
 /// A name that no other run has: of the time, the process and the place.
-fn run_id(storage: &Path) -> RunId {
+pub(super) fn run_id(storage: &Path) -> RunId {
     let seed = format!("{}/{}/{}", clock::now_ms(), std::process::id(), storage.display());
     let digest = Sha256::digest(seed);
     RunId(digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect())

@@ -31,7 +31,7 @@ impl Action for Mirror {
         let Attempt { number, idempotency_key } = &cx.attempt;
         let call = idempotency_key.split_once('/').map_or("", |(_run, call)| call);
         let attempt = format!("{call}/{number}");
-        files::write(&format!("/out/{}", attempt.replace('/', "-")), &picture(cx))?;
+        files::write(&format!("/out/{}", attempt.replace('/', "-")), picture(cx))?;
         if cx.config.wait.contains(&attempt) {
             clock::sleep(Duration::from_secs(60));
         }

@@ -1,0 +1,257 @@
+//! The driver with a scripted sandbox and a store in memory: how often it saves, and what it does when it cannot.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use strata_core::environment::Environment;
+use strata_core::event::{Event, Status};
+use strata_core::fault::{Fault, FaultKind};
+use strata_core::id::{ActionId, Digest, Part, RoleId, RunId, Slot};
+use strata_core::json::Json;
+use strata_core::message::Draft;
+use strata_core::stepper::Stepper;
+use strata_core::team::{Action, OnFault, Policy, React, Retry, Role, Team};
+use strata_host::driver::{Driver, DriverError, Equipment, Journal};
+use strata_host::plugin::{Grants, Limits, Plugin};
+use strata_host::sandbox::{Call, ScriptedSandbox, Value, ended, returned};
+use strata_host::store::{
+    At, CheckpointRow, Durability, FIRST_LINE, MemoryStore, Record, Saved, SavedDefinition, Store, StoreError,
+};
+
+/// What a store did, and when it shall fail.
+#[derive(Default)]
+struct Ledger {
+    records: Vec<Record>,
+    appends: usize,
+    /// The number of the append that fails, and of all after it.
+    fails_at: Option<usize>,
+}
+
+/// A store in memory that can be looked into while it is used, and breaks when told to.
+struct WatchedStore {
+    store: MemoryStore,
+    ledger: Arc<Mutex<Ledger>>,
+}
+
+impl Store for WatchedStore {
+    fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
+        let mut ledger = self.ledger.lock().unwrap();
+        ledger.appends += 1;
+        if ledger.fails_at.is_some_and(|at| ledger.appends >= at) {
+            return Err(StoreError::Full { path: "team.db".into(), action: "write" });
+        }
+        ledger.records.extend_from_slice(records);
+        self.store.append(records, durability)
+    }
+
+    fn snapshot_due(&self) -> bool {
+        self.store.snapshot_due()
+    }
+
+    fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
+        self.store.save_snapshot(env)
+    }
+
+    fn load(&self, at: &At) -> Result<Saved, StoreError> {
+        self.store.load(at)
+    }
+
+    fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
+        self.store.checkpoints()
+    }
+
+    fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.store.records(from, limit)
+    }
+
+    fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
+        self.store.keep_checkpoints(keep)
+    }
+
+    fn definition(&self) -> Result<SavedDefinition, StoreError> {
+        self.store.definition()
+    }
+
+    fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
+        self.store.set_definition(definition)
+    }
+
+    fn write_team_json(&mut self, text: &str) -> Result<(), StoreError> {
+        self.store.write_team_json(text)
+    }
+}
+
+fn role(name: &str, watch: &str, actions: &[&str]) -> Role {
+    let retry = Retry { retries: 1, backoff_ms: 1 };
+    Role {
+        name: name.into(),
+        profile: String::new(),
+        goal: String::new(),
+        constraints: String::new(),
+        desc: String::new(),
+        watch: [watch.into()].into(),
+        addresses: Vec::new(),
+        react: React::ByOrder,
+        actions: actions.iter().map(|name| Action { name: (*name).into(), retry }).collect(),
+    }
+}
+
+fn team(roles: Vec<Role>) -> Arc<Team> {
+    Arc::new(Team {
+        name: "t".into(),
+        desc: String::new(),
+        roles,
+        groups: BTreeMap::new(),
+        routes: Vec::new(),
+        scopes: BTreeMap::new(),
+        policy: Policy { on_fault: OnFault::Stop, max_steps: None, max_parallel: 64, budget: None },
+    })
+}
+
+fn slots(team: &Team) -> Vec<Slot> {
+    let slots = |id: RoleId| {
+        let actions = 0..team.role(id).actions.len() as u16;
+        actions.map(move |action| Slot { role: id, part: Part::Action(ActionId(action)) })
+    };
+    team.role_ids().flat_map(slots).collect()
+}
+
+fn equipment(team: &Team, sandbox: &ScriptedSandbox) -> Equipment {
+    let plugin = Arc::new(Plugin {
+        component: "a.wasm".into(),
+        pin: None,
+        config: Json::null(),
+        output_schema: None,
+        limits: Limits::default(),
+        grants: Grants::default(),
+    });
+    Equipment {
+        sandbox: Arc::new(sandbox.clone()),
+        plugins: slots(team).into_iter().map(|slot| (slot, plugin.clone())).collect(),
+        descriptions: BTreeMap::new(),
+        models: None,
+    }
+}
+
+/// A run: what it came to, what was told, what is saved.
+struct Ran {
+    status: Result<Status, DriverError>,
+    told: Vec<u64>,
+    env: Environment,
+    ledger: Arc<Mutex<Ledger>>,
+}
+
+/// Runs a team from the records of an earlier run, or afresh where there are none.
+fn run(team: &Arc<Team>, sandbox: &ScriptedSandbox, before: &[Record], fails_at: Option<usize>) -> Ran {
+    let mut stepper = Stepper::new(team.clone(), Environment::new(team));
+    before.iter().for_each(|record| stepper.apply(&record.event).unwrap());
+    let definition =
+        SavedDefinition { name: String::new(), base: "/".into(), text: String::new(), components: Default::default() };
+    let ledger = Arc::new(Mutex::new(Ledger { records: before.to_vec(), appends: 0, fails_at }));
+    let store = MemoryStore::new(stepper.env().clone(), definition);
+    let store = WatchedStore { store, ledger: ledger.clone() };
+    let next_line = before.last().map_or(FIRST_LINE, |last| last.line + u64::from(last.lines));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (durable, heard) = (ledger.clone(), told.clone());
+    let mut journal =
+        Journal::new(stepper, Box::new(store), next_line, Durability::Full).on_line(Box::new(move |line| {
+            let saved = durable.lock().unwrap().records.last().map_or(0, |last| last.line + u64::from(last.lines));
+            assert!(line.n < saved, "line {} is told before it is saved", line.n);
+            heard.lock().unwrap().push(line.n);
+        }));
+    let event = if before.is_empty() {
+        let digests = slots(team).into_iter().map(|slot| (slot, Digest::from("d"))).collect();
+        journal.stepper().started(RunId("run".into()), "go".into(), digests)
+    } else {
+        journal.stepper().resumed(None, Default::default())
+    };
+    journal.stage(event).unwrap();
+    let mut driver = Driver::new(journal, equipment(team, sandbox));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (_keep, mut stop) = tokio::sync::watch::channel(false);
+    let status = runtime.block_on(driver.run(&mut stop));
+    let env = driver.journal().env().clone();
+    let told = told.lock().unwrap().clone();
+    Ran { status, told, env, ledger }
+}
+
+/// Two roles in a row beside a third; one action fails for good in its first attempt of each run, one only in passing.
+fn busy() -> (Arc<Team>, ScriptedSandbox) {
+    let team = team(vec![
+        role("A", "UserRequirement", &["One", "Two"]),
+        role("B", "UserRequirement", &["Three"]),
+        role("C", "Two", &["Four"]),
+    ]);
+    let say = |text: &str| Ok(returned(Value::Output(Draft { content: text.into(), ..Draft::default() })));
+    let mut passing = Fault::new(FaultKind::Host, "the line is busy");
+    passing.hope = strata_core::fault::Hope::Retryable;
+    let sandbox = ScriptedSandbox::new().attempts("B", "Three", vec![Err(passing), say("three")]);
+    (team, sandbox)
+}
+
+#[test]
+fn many_actions_of_one_step_are_saved_in_a_few_appends() {
+    let names: Vec<String> = (0..64).map(|n| format!("R{n}")).collect();
+    let team = team(names.iter().map(|name| role(name, "UserRequirement", &["Work"])).collect());
+    let mut sandbox = ScriptedSandbox::new();
+    let together = Arc::new(tokio::sync::Barrier::new(64));
+    for name in &names {
+        let together = together.clone();
+        sandbox = sandbox.with(name, "Work", move |_, _| {
+            let together = together.clone();
+            Box::pin(async move {
+                together.wait().await;
+                ended(Ok(returned(Value::Output(Draft { content: "done".into(), ..Draft::default() }))))
+            })
+        });
+    }
+    let ran = run(&team, &sandbox, &[], None);
+    assert_eq!(ran.status.unwrap(), Status::Done);
+    let ledger = ran.ledger.lock().unwrap();
+    let finished = ledger.records.iter().filter(|record| matches!(record.event, Event::CallFinished { .. })).count();
+    assert_eq!(finished, 64);
+    assert!(ledger.appends <= 8, "{} appends", ledger.appends);
+}
+
+#[test]
+fn when_nothing_can_be_saved_any_more_nothing_is_started_or_told_any_more() {
+    let (team, sandbox) = busy();
+    let whole = run(&team, &sandbox, &[], None);
+    assert_eq!(whole.status.unwrap(), Status::Done);
+    let appends = whole.ledger.lock().unwrap().appends;
+    assert!(appends > 5, "there is something to break");
+    for fails_at in 1..=appends {
+        let (team, sandbox) = busy();
+        let broken = run(&team, &sandbox, &[], Some(fails_at));
+        assert!(matches!(broken.status, Err(DriverError::Store(StoreError::Full { .. }))), "append {fails_at}");
+        let ledger = broken.ledger.lock().unwrap();
+        assert_eq!(ledger.appends, fails_at, "it tried to save again after a failure");
+        let started = |record: &&Record| matches!(record.event, Event::CallStarted { .. });
+        let calls: Vec<Call> = sandbox.calls();
+        assert_eq!(calls.len(), ledger.records.iter().filter(started).count(), "append {fails_at}");
+        let lines: u64 = ledger.records.iter().map(|record| u64::from(record.lines)).sum();
+        assert_eq!(broken.told, (FIRST_LINE..FIRST_LINE + lines).collect::<Vec<_>>(), "append {fails_at}");
+    }
+}
+
+#[test]
+fn a_run_goes_on_from_whatever_could_be_saved() {
+    let (team, sandbox) = busy();
+    let whole = run(&team, &sandbox, &[], None);
+    let appends = whole.ledger.lock().unwrap().appends;
+    let outputs = |env: &Environment| -> Vec<String> {
+        env.history.iter().map(|message| env.message(*message).content.clone()).collect()
+    };
+    // Where the first append fails there is no run to go on with.
+    for fails_at in 2..=appends {
+        let (team, sandbox) = busy();
+        let broken = run(&team, &sandbox, &[], Some(fails_at));
+        let saved = broken.ledger.lock().unwrap().records.clone();
+        let resumed = run(&team, &sandbox, &saved, None);
+        assert_eq!(resumed.status.unwrap(), Status::Done, "append {fails_at}");
+        assert_eq!(outputs(&resumed.env), outputs(&whole.env), "append {fails_at}");
+        let ledger = resumed.ledger.lock().unwrap();
+        let finished = ledger.records.iter().filter(|record| matches!(record.event, Event::CallFinished { .. }));
+        assert_eq!(finished.count(), 4, "an action that was finished ran again: append {fails_at}");
+    }
+}
