@@ -4,6 +4,7 @@ use std::path::Path;
 
 use strata_core::activation::Phase;
 use strata_core::event::{Status, Work};
+use strata_core::message::IDEA_LABEL;
 use strata_core::stepper::Stepper;
 use strata_core::team::Role;
 
@@ -48,6 +49,9 @@ impl Reporter {
             }
             "message-dropped" => {
                 note(format_args!("warning: message {} was dropped: {}", line.text("id"), line.text("reason")));
+            }
+            "message-routed" if is_idle_idea(line) => {
+                note(format_args!("warning: the idea reached nobody: no role watches `{IDEA_LABEL}`"));
             }
             _ if self.loudness == Loudness::Quiet => {}
             "action-finished" => {
@@ -106,6 +110,13 @@ impl Reporter {
             other => note(format_args!("{}; {saved}; go on with:\n  {resume}", other.name())),
         }
     }
+}
+
+/// Whether this is the idea, and nobody took it up.
+fn is_idle_idea(line: &Line) -> bool {
+    let reached = line.fields.get("to").and_then(serde_json::Value::as_array);
+    let nobody = reached.is_some_and(Vec::is_empty);
+    nobody && line.text("cause_by") == IDEA_LABEL && line.text("from").is_empty()
 }
 
 /// One line about one action, or about all of a role.
