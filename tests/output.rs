@@ -58,6 +58,14 @@ fn a_run_prints_nothing_to_stdout_but_what_is_asked_for() {
 }
 
 #[test]
+fn a_team_in_which_nobody_takes_the_idea_up_is_done_and_that_is_said() {
+    let place = Place::with(&TEAM.replace("UserRequirement", "UserRequirements"));
+    let ended = place.run().expect(0);
+    assert!(ended.stderr.contains("warning: the idea reached nobody"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`UserRequirement`"), "{}", ended.stderr);
+}
+
+#[test]
 fn events_are_the_same_on_stdout_in_a_file_and_from_the_records() {
     let place = Place::with(TEAM);
     let ended = place.host(&["run", "team.toml", "--storage", "store", "--events", "-"]).expect(3);
