@@ -9,6 +9,7 @@ pub(super) mod slot;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use strata_core::environment::scope::ROLE_SCOPE;
 use strata_core::money::Usd;
 use strata_core::team::{OnFault, Reducer};
 
@@ -141,6 +142,10 @@ fn read_env(root: &Table<'_>) -> Env {
         for scope in scopes.entries() {
             let name = scope.name();
             super::names::valid(&name, root.problems);
+            if name.value == ROLE_SCOPE {
+                let message = format!("a shared scope cannot be called `{ROLE_SCOPE}`");
+                scope.refuse(message, "that is the scope that each role has for itself; choose another name");
+            }
             let what = format!("`[env.scope.{}]`", name.value);
             let reducer = scope.table(what).and_then(|table| read_reducer(&table));
             env.scopes.insert(name.value, reducer);
