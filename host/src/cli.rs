@@ -19,7 +19,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use strata_core::event::{CallPolicy, Status};
 
 use crate::driver::DriverError;
-use crate::manifest::Diagnostics;
+use crate::manifest::{Diagnostics, Paint};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
 #[derive(Parser)]
@@ -74,10 +74,10 @@ struct RunArgs {
     /// What may be spent in all, in USD; 0 for no limit.
     #[arg(long, value_name = "USD")]
     investment: Option<f64>,
-    /// How many steps may be made in all; 0 for no limit.
+    /// How many steps may be made in all, resumes included; 0 for no limit. Holds for this call, not for later resumes.
     #[arg(long, value_name = "N")]
     max_steps: Option<u64>,
-    /// How many actions may run at once.
+    /// How many actions may run at once. Holds for this call.
     #[arg(long, value_name = "N")]
     max_parallel: Option<usize>,
     /// Write events there as they happen, one JSON object a line; `-` is stdout.
@@ -190,7 +190,7 @@ impl Failure {
 
 impl From<Diagnostics> for Failure {
     fn from(diagnostics: Diagnostics) -> Self {
-        Self::usage(diagnostics.to_string())
+        Self::usage(diagnostics.render(Paint::for_stderr()))
     }
 }
 
@@ -241,7 +241,10 @@ pub fn main() -> ExitCode {
     match done {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            let prefix = if failure.message.starts_with("error") { "" } else { "error: " };
+            // What is rendered with its place in a file says so itself, perhaps in colour.
+            let first = failure.message.lines().next().unwrap_or_default();
+            let rendered = first.contains("error:") || first.starts_with('\u{1b}');
+            let prefix = if rendered { "" } else { "error: " };
             note(format_args!("{prefix}{}", failure.message.trim_end()));
             ExitCode::from(failure.code)
         }

@@ -196,6 +196,7 @@ impl From<LaunchError> for Failure {
     fn from(error: LaunchError) -> Self {
         match error {
             LaunchError::Store(error) | LaunchError::Driver(crate::driver::DriverError::Store(error)) => error.into(),
+            LaunchError::Definition(diagnostics) => diagnostics.into(),
             LaunchError::Unfit(_) => Self::unfit(error.to_string()),
             LaunchError::Sandbox(_) | LaunchError::Driver(_) => Self::internal(error.to_string()),
             _ => Self::usage(error.to_string()),
