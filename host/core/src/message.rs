@@ -39,6 +39,23 @@ pub struct Message {
     pub route: Vec<Hop>,
 }
 
+impl Message {
+    /// What the person in front of the team says, to everyone who watches the label.
+    pub fn of_user(id: MessageId, content: String, cause_by: String) -> Self {
+        Self {
+            id,
+            content,
+            instruct: None,
+            role: "user".into(),
+            cause_by,
+            sent_from: String::new(),
+            send_to: alloc::vec![TO_ALL.into()],
+            meta: BTreeMap::new(),
+            route: Vec::new(),
+        }
+    }
+}
+
 /// Structured content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instruct {

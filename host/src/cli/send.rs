@@ -1,23 +1,17 @@
 //! `send`: puts a message into a saved team's environment.
 
-use strata_core::message::{Message, TO_ALL};
+use strata_core::message::Message;
 
 use super::{Failure, SendArgs, note};
 use crate::launch::send as put;
 use crate::narrator::Line;
 
 pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
-    let message = Message {
-        id: "".into(),
-        content: args.content,
-        instruct: None,
-        role: "user".into(),
-        cause_by: args.cause,
-        sent_from: String::new(),
-        send_to: if args.to.is_empty() { vec![TO_ALL.into()] } else { args.to },
-        meta: Default::default(),
-        route: Vec::new(),
-    };
+    // Its id is given where it is put.
+    let mut message = Message::of_user("".into(), args.content, args.cause);
+    if !args.to.is_empty() {
+        message.send_to = args.to;
+    }
     let tell = |line: &Line| match line.kind {
         "message-routed" => {
             let to = line.fields.get("to").and_then(|to| to.as_array()).into_iter().flatten();

@@ -93,7 +93,7 @@ impl Stepper {
         self.env.idea = idea.clone();
         self.env.budget = *budget;
         self.env.components = components.clone();
-        let message = self.env.add(idea_message(idea, routed));
+        let message = self.env.add(Message::of_user(routed.id.clone(), idea.clone(), IDEA_LABEL.into()));
         self.deliver(message, routed);
         self.mark(checkpoint.clone(), None);
         Ok(())
@@ -345,20 +345,5 @@ impl Stepper {
     fn attempted(&mut self, id: RoleId, work: Work, attempt: u32) -> Applied {
         let activation = self.running(id, work)?;
         ensure(activation.current.attempts == attempt, "the end of another attempt")
-    }
-}
-
-/// The message a run starts from.
-fn idea_message(idea: &str, routed: &Routed) -> Message {
-    Message {
-        id: routed.id.clone(),
-        content: idea.into(),
-        instruct: None,
-        role: "user".into(),
-        cause_by: IDEA_LABEL.into(),
-        sent_from: String::new(),
-        send_to: alloc::vec![TO_ALL.into()],
-        meta: Default::default(),
-        route: Vec::new(),
     }
 }

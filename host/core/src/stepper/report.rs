@@ -23,17 +23,7 @@ const MAX_BACKOFF_MS: u32 = 60_000;
 impl Stepper {
     /// The start of a run: its idea goes to everyone who watches for it.
     pub fn started(&self, run: RunId, idea: String, components: BTreeMap<Slot, Digest>) -> Event {
-        let message = Message {
-            id: "idea".into(),
-            content: idea.clone(),
-            instruct: None,
-            role: "user".into(),
-            cause_by: IDEA_LABEL.into(),
-            sent_from: String::new(),
-            send_to: alloc::vec![TO_ALL.into()],
-            meta: BTreeMap::new(),
-            route: Vec::new(),
-        };
+        let message = Message::of_user("idea".into(), idea.clone(), IDEA_LABEL.into());
         Event::RunStarted {
             run,
             idea,
