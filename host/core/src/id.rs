@@ -45,6 +45,11 @@ pub enum Part {
     Action(ActionId),
 }
 
+/// Bytes in lower-case hex, as digests are written.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| alloc::format!("{byte:02x}")).collect()
+}
+
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

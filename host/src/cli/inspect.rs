@@ -6,7 +6,7 @@ use strata_core::event::Work;
 use strata_core::id::{CheckpointId, RoleId};
 use strata_core::stepper::Stepper;
 
-use super::{Failure, InspectArgs, print};
+use super::{Failure, InspectArgs, preview, print};
 use crate::launch::saved;
 use crate::narrator;
 use crate::store::{At, team_json};
@@ -33,7 +33,7 @@ fn show(stepper: &Stepper) {
     let (team, env) = (stepper.team(), stepper.env());
     let checkpoint = env.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
     print(&format!("run         {} ({})", env.run, team.name));
-    print(&format!("idea        {}", preview(&env.idea)));
+    print(&format!("idea        {}", preview(&env.idea, PREVIEW)));
     print(&format!("status      {}", env.status.name()));
     let open = if env.open { "open" } else { "next" };
     print(&format!("step        {} ({open}), checkpoint {checkpoint}", env.step));
@@ -89,13 +89,13 @@ fn show_mail(stepper: &Stepper, env: &Environment) {
         env.buffer(id).map(move |message| {
             let message = env.message(message);
             let from = if message.sent_from.is_empty() { "outside" } else { &message.sent_from };
-            format!("  {name} <- {from} [{}] {}", message.cause_by, preview(&message.content))
+            format!("  {name} <- {from} [{}] {}", message.cause_by, preview(&message.content, PREVIEW))
         })
     });
     section("mailboxes", mail);
     let dead = env.dead_letters.iter().map(|letter| {
         let message = env.message(letter.message);
-        format!("  to `{}`: {}", letter.to, preview(&message.content))
+        format!("  to `{}`: {}", letter.to, preview(&message.content, PREVIEW))
     });
     section("dead letters", dead);
 }
@@ -106,13 +106,5 @@ fn section(title: &str, lines: impl Iterator<Item = String>) {
         print("");
         print(title);
         lines.for_each(|line| print(&line));
-    }
-}
-
-fn preview(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(PREVIEW) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
     }
 }

@@ -8,7 +8,7 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::stepper::Stepper;
 use strata_core::team::Role;
 
-use super::note;
+use super::{note, preview};
 use crate::narrator::{self, Line};
 
 /// How much is told.
@@ -56,11 +56,11 @@ impl Reporter {
             _ if self.loudness == Loudness::Quiet => {}
             "action-finished" => {
                 let output = line.fields.get("output").and_then(|o| o.get("content")).and_then(|c| c.as_str());
-                say(line, began_ms, &format!("ok    {}", preview(output.unwrap_or_default())));
+                say(line, began_ms, &format!("ok    {}", preview(output.unwrap_or_default(), PREVIEW)));
             }
             "action-failed" => {
                 let again = line.fields.get("retry_ms").map(|pause| format!(", tried again after {pause} ms"));
-                let message = preview(line.text("message"));
+                let message = preview(line.text("message"), PREVIEW);
                 say(line, began_ms, &format!("FAILED{}  {message}", again.unwrap_or_default()));
             }
             "component-changed" => {
@@ -156,13 +156,4 @@ fn shell_word(text: &str) -> String {
 /// A number of steps, in words.
 fn steps(count: u64) -> String {
     if count == 1 { "1 step".into() } else { format!("{count} steps") }
-}
-
-/// The beginning of a text on one line.
-fn preview(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(PREVIEW) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
 }

@@ -3,7 +3,7 @@
 
 use sha2::{Digest as _, Sha256};
 use strata_core::event::{Event, HostCall, HostCallKind, Source};
-use strata_core::id::RoleId;
+use strata_core::id::{RoleId, hex};
 use strata_core::json::Json;
 use strata_core::money::Usd;
 use tokio::sync::oneshot;
@@ -186,10 +186,6 @@ fn digest(request: &Request) -> String {
 fn stretch(seed: &str, length: usize) -> Vec<u8> {
     let block = |i: usize| Sha256::digest(format!("{seed}/{i}")).to_vec();
     (0..length.div_ceil(32)).flat_map(block).take(length).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unhex(text: &str) -> Vec<u8> {

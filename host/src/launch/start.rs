@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use strata_core::environment::Environment;
-use strata_core::id::RunId;
+use strata_core::id::{RunId, hex};
 use strata_core::stepper::Stepper;
 
 use super::{Components, LaunchError, Run, durability, saved_definition};
@@ -69,5 +69,5 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
 pub(super) fn run_id(storage: &Path) -> RunId {
     let seed = format!("{}/{}/{}", clock::now_ms(), std::process::id(), storage.display());
     let digest = Sha256::digest(seed);
-    RunId(digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect())
+    RunId(hex(&digest[..6]))
 }

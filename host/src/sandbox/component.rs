@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use strata_core::id::Digest;
+use strata_core::id::{Digest, hex};
 use tokio::sync::Semaphore;
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -171,8 +171,4 @@ impl Sandbox for WasmSandbox {
 fn shelve(ready: Ready, digest: &Digest, manifest: Manifest) -> Shelved {
     let loaded = Loaded { digest: digest.clone(), exports: ready.exports(), manifest: Arc::new(manifest) };
     Shelved { ready, loaded }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use strata_core::id::hex;
 
 use super::error::StoreError;
 
@@ -80,5 +81,5 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
 
 /// The SHA-256 of some bytes, in lower-case hex.
 pub(super) fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(bytes))
 }
