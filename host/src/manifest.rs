@@ -9,7 +9,7 @@ mod condition;
 pub mod diagnostic;
 mod http;
 mod json;
-pub mod llm;
+mod llm;
 mod names;
 pub mod overrides;
 mod place;
@@ -30,11 +30,11 @@ use toml::de::DeTable;
 
 use self::diagnostic::Problems;
 pub use self::diagnostic::{Diagnostic, Diagnostics, Paint, Source};
-pub use self::llm::LlmConfig;
 pub use self::overrides::{OverrideError, Overrides};
 use self::place::{Given, Place};
 use self::table::Table;
 use crate::plugin::Plugin;
+use crate::services::llm::config::Config;
 
 /// Team files are written by hand; a larger file is another file.
 const MAX_FILE_BYTES: usize = 4 << 20;
@@ -51,7 +51,7 @@ pub struct Definition {
     /// The plugins, by their place in the team. Each action has one, and each role that thinks with a component.
     pub plugins: BTreeMap<Slot, Plugin>,
     /// The team's language model.
-    pub llm: Option<LlmConfig>,
+    pub llm: Option<Config>,
     /// How what happens is kept.
     pub run: RunConfig,
     places: BTreeMap<Slot, Place>,

@@ -11,9 +11,9 @@ use std::time::Duration;
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::money::Usd;
 use strata_core::team::{OnFault, React, Reducer, Retry, Thinker};
-use strata_host::manifest::llm::{OpenAi, Price};
-use strata_host::manifest::{Definition, Diagnostics, Durability, LlmConfig, Paint, RunConfig};
+use strata_host::manifest::{Definition, Diagnostics, Durability, Paint, RunConfig};
 use strata_host::plugin::{Access, DirGrant, Limits};
+use strata_host::services::llm::config::{Config, Endpoint, Price, Provider};
 
 #[path = "manifest/operator.rs"]
 mod operator;
@@ -105,14 +105,14 @@ fn what_is_written_is_kept() {
     assert_eq!(whole.idea.as_deref(), Some("write a snake game"));
     let run = RunConfig { durability: Durability::Process, checkpoints_kept: Some(3) };
     assert_eq!(whole.run, run);
-    let llm = LlmConfig::OpenAi(OpenAi {
+    let endpoint = Endpoint {
         base_url: "http://127.0.0.1:8080/v1".into(),
-        model: "m".into(),
         api_key_env: Some("PROBE_KEY".into()),
         retries: 0,
         timeout: Duration::from_secs(30),
-        price: Price { input: Usd::from_dollars(0.15), output: Usd::from_dollars(1.0) },
-    });
+    };
+    let price = Price { input: Usd::from_dollars(0.15), output: Usd::from_dollars(1.0) };
+    let llm = Config { model: Some("m".into()), price, provider: Provider::OpenAi(endpoint) };
     assert_eq!(whole.llm, Some(llm));
     let team = &whole.team;
     assert_eq!(team.desc, "software company");

@@ -10,7 +10,7 @@ use strata_core::team::React;
 
 use crate::build;
 use crate::driver::Equipment;
-use crate::manifest::{Definition, Diagnostics, LlmConfig};
+use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::Plugin;
 use crate::sandbox::{Loaded, Metering, WasmSandbox};
 use crate::services::llm::{Models, config};
@@ -62,7 +62,7 @@ impl Components {
     pub fn equip(&self, definition: &Definition, sandbox: WasmSandbox) -> Result<Equipment, config::ConfigError> {
         let plugins = definition.plugins.iter().map(|(slot, plugin)| (*slot, Arc::new(plugin.clone()))).collect();
         let description = |(slot, component): (&Slot, &Loaded)| (*slot, component.manifest.description.clone());
-        let models = definition.llm.as_ref().map(|llm| Models::new(&model_config(llm))).transpose()?;
+        let models = definition.llm.as_ref().map(Models::new).transpose()?;
         Ok(Equipment {
             sandbox: Arc::new(sandbox),
             plugins,
@@ -133,25 +133,5 @@ pub fn part_name(definition: &Definition, slot: Slot) -> &str {
     match slot.part {
         Part::Think => "think",
         Part::Action(action) => &definition.team.role(slot.role).action(action).name,
-    }
-}
-
-fn model_config(llm: &LlmConfig) -> config::Config {
-    match llm {
-        LlmConfig::Scripted { replies } => config::Config {
-            model: None,
-            price: config::Price::default(),
-            provider: config::Provider::Scripted { replies: replies.clone() },
-        },
-        LlmConfig::OpenAi(endpoint) => config::Config {
-            model: Some(endpoint.model.clone()),
-            price: config::Price { input: endpoint.price.input, output: endpoint.price.output },
-            provider: config::Provider::OpenAi(config::Endpoint {
-                base_url: endpoint.base_url.clone(),
-                api_key_env: endpoint.api_key_env.clone(),
-                retries: endpoint.retries,
-                timeout: endpoint.timeout,
-            }),
-        },
     }
 }

@@ -16,9 +16,10 @@ use strata_core::team::{OnFault, Reducer};
 use self::edge::{Join, Route};
 use self::limits::Patch;
 use self::role::Role;
-use super::llm::{self, LlmConfig};
+use super::llm;
 use super::table::{At, Table};
 use super::{Durability, RunConfig};
+use crate::services::llm::config::Config;
 
 /// The version of the format that this program reads.
 pub(super) const SCHEMA: &str = "strata.team/1";
@@ -35,7 +36,7 @@ pub(super) struct Authored {
     pub(super) env: Env,
     pub(super) limits: Patch,
     pub(super) run: Run,
-    pub(super) llm: Option<LlmConfig>,
+    pub(super) llm: Option<Config>,
     pub(super) roles: Vec<Role>,
     pub(super) routes: Vec<Route>,
     pub(super) joins: Vec<Join>,

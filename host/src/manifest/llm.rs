@@ -1,13 +1,13 @@
 //! `[llm]`: which language model the team talks to. The providers themselves are in `services`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use strata_core::money::Usd;
 
 use super::authored::slot;
 use super::http;
 use super::table::{Item, Table};
+use crate::services::llm::config::{Config, Endpoint, Price, Provider};
 
 /// More tries than any upstream deserves.
 const MAX_RETRIES: u64 = 100;
@@ -15,63 +15,26 @@ const MAX_RETRIES: u64 = 100;
 const SCRIPTED_KEYS: [&str; 1] = ["replies"];
 const OPENAI_KEYS: [&str; 6] = ["base_url", "model", "api_key", "retries", "timeout", "price"];
 
-/// The team's language model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LlmConfig {
-    /// Replies from a file: for tests, demonstrations, and work without a network.
-    Scripted {
-        /// The file. Absolute; it was there when the team file was read.
-        replies: PathBuf,
-    },
-    /// An endpoint that speaks OpenAI's protocol.
-    OpenAi(OpenAi),
-}
-
-/// An endpoint that speaks OpenAI's protocol.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenAi {
-    /// Where it is, without a `/` at the end: `https://api.openai.com/v1`.
-    pub base_url: String,
-    /// The model for requests that name none.
-    pub model: String,
-    /// The environment variable that holds the key; none for an endpoint that asks for none.
-    pub api_key_env: Option<String>,
-    /// How many more tries a failing request gets.
-    pub retries: u32,
-    /// How long one try may take.
-    pub timeout: Duration,
-    /// What tokens cost.
-    pub price: Price,
-}
-
-/// What a million tokens cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Price {
-    /// Sent.
-    pub input: Usd,
-    /// Received.
-    pub output: Usd,
-}
-
 /// Reads `[llm]`.
-pub(super) fn read(table: &Table<'_>) -> Option<LlmConfig> {
+pub(super) fn read(table: &Table<'_>) -> Option<Config> {
     #[derive(Clone, Copy)]
-    enum Provider {
+    enum Word {
         Scripted,
         OpenAi,
     }
-    let words = [("scripted", Provider::Scripted), ("openai", Provider::OpenAi)];
+    let words = [("scripted", Word::Scripted), ("openai", Word::OpenAi)];
     let provider = table.required("provider");
     let provider = provider.and_then(|item| item.choice(&words));
     match provider {
-        Some(Provider::Scripted) => {
+        Some(Word::Scripted) => {
             refuse(table, &OPENAI_KEYS, "openai");
             let replies = table.required("replies").and_then(|i| read_replies(&i));
-            replies.map(|replies| LlmConfig::Scripted { replies })
+            let provider = Provider::Scripted { replies: replies? };
+            Some(Config { model: None, price: Price::default(), provider })
         }
-        Some(Provider::OpenAi) => {
+        Some(Word::OpenAi) => {
             refuse(table, &SCRIPTED_KEYS, "scripted");
-            read_openai(table).map(LlmConfig::OpenAi)
+            read_openai(table)
         }
         None => {
             // What is wrong is said already; which keys belong cannot be told.
@@ -104,23 +67,20 @@ fn read_replies(item: &Item<'_>) -> Option<PathBuf> {
     Some(replies)
 }
 
-fn read_openai(table: &Table<'_>) -> Option<OpenAi> {
-    const DEFAULT_RETRIES: u64 = 3;
-    const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+fn read_openai(table: &Table<'_>) -> Option<Config> {
     let base_url = table.required("base_url").and_then(|i| http::read_url(&i));
     let model = table.required("model").and_then(|item| item.text());
     let api_key = table.item("api_key").and_then(|item| read_api_key(&item));
     let retries = table.item("retries").and_then(|i| i.whole(0..=MAX_RETRIES));
     let timeout = table.item("timeout").and_then(|item| item.duration());
     let price = table.item("price").and_then(|item| read_price(&item));
-    Some(OpenAi {
+    let provider = Provider::OpenAi(Endpoint {
         base_url: base_url?.value.trim_end_matches('/').to_owned(),
-        model: model?.value,
         api_key_env: api_key,
-        retries: retries.unwrap_or(DEFAULT_RETRIES) as u32,
-        timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
-        price: price.unwrap_or_default(),
-    })
+        retries: retries.map_or(Endpoint::RETRIES, |retries| retries as u32),
+        timeout: timeout.unwrap_or(Endpoint::TIMEOUT),
+    });
+    Some(Config { model: Some(model?.value), price: price.unwrap_or_default(), provider })
 }
 
 fn read_api_key(item: &Item<'_>) -> Option<String> {
