@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -72,6 +72,8 @@ struct Inner {
     /// Never more than the teams of this process have components.
     shelf: RwLock<HashMap<(Digest, Metering), Arc<Shelved>>>,
     slots: Semaphore,
+    /// Held while a component describes itself: one at a time, so that it never takes the room of an attempt.
+    describing: Mutex<()>,
 }
 
 struct Shelved {
@@ -102,6 +104,7 @@ impl WasmSandbox {
             cache,
             shelf: RwLock::default(),
             slots: Semaphore::new(SLOTS as usize),
+            describing: Mutex::default(),
         })))
     }
 
@@ -136,7 +139,10 @@ impl WasmSandbox {
         }
         let component = Component::from_binary(engine, bytes).map_err(|e| problem::of_compiling(&e))?;
         let ready = Ready::new(&component, metering)?;
-        let manifest = describe::ask(&ready)?;
+        let manifest = {
+            let _alone = self.0.describing.lock().unwrap_or_else(PoisonError::into_inner);
+            describe::ask(&ready)?
+        };
         if let (Ok(code), Ok(manifest)) = (component.serialize(), serde_json::to_vec(&manifest)) {
             self.0.cache.put(&key, &manifest, &code);
         }

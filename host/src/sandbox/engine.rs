@@ -20,6 +20,8 @@ pub(super) mod cache;
 pub(super) const TICK: Duration = Duration::from_millis(5);
 /// How many attempts run at once; more wait for their turn. Bounds the address space that the pool reserves.
 pub(super) const SLOTS: u32 = 128;
+/// What the pool has room for: the attempts, and the one component that describes itself beside them.
+const ROOMS: u32 = SLOTS + 1;
 /// The stack of a guest. What recurses deeper is at fault.
 const STACK_BYTES: usize = 1 << 20;
 /// The guest's stack and, above it, that of the host functions it calls.
@@ -129,11 +131,11 @@ fn config(metering: Metering) -> Config {
 
 fn pool() -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(SLOTS)
-        .total_core_instances(SLOTS * INSTANCES)
-        .total_memories(SLOTS * MEMORIES)
-        .total_tables(SLOTS * TABLES)
-        .total_stacks(SLOTS)
+    pool.total_component_instances(ROOMS)
+        .total_core_instances(ROOMS * INSTANCES)
+        .total_memories(ROOMS * MEMORIES)
+        .total_tables(ROOMS * TABLES)
+        .total_stacks(ROOMS)
         .max_core_instances_per_component(INSTANCES)
         .max_memories_per_component(MEMORIES)
         .max_memories_per_module(MEMORIES)

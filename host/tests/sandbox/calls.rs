@@ -9,7 +9,7 @@ use strata_core::json::Json;
 use strata_core::team::Candidate;
 use strata_host::gateway::Gateway;
 use strata_host::plugin::Schema;
-use strata_host::sandbox::{Call, Entry, Returned, Sandbox, Value};
+use strata_host::sandbox::{Call, Entry, Metering, Returned, Sandbox, Value, WasmSandbox};
 
 use crate::driver::{SANDBOX, block_on, call, gateway, limits, plugin, run, run_within};
 use crate::guest::{self, Guest};
@@ -260,6 +260,25 @@ fn a_call_whose_driver_is_gone_is_interrupted() {
     let (questions, _) = tokio::sync::mpsc::channel(1);
     let calling = SANDBOX.call(call(&guest, plugin(limits())), Gateway::new(RoleId(0), questions));
     assert_eq!(block_on(calling).result.unwrap_err().kind, FaultKind::Interrupted);
+}
+
+#[test]
+fn a_component_loads_while_all_room_for_calls_is_taken() {
+    let sandbox = WasmSandbox::uncached().unwrap();
+    let asleep = guest::running("(call $sleep (i32.const 60000)) (call $ok (i32.const 640) (i32.const 5))");
+    let call = call(&asleep, plugin(limits()));
+    sandbox.load(&asleep, Metering::Plain).unwrap();
+    block_on(async {
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..200 {
+            calls.spawn(sandbox.call(call.clone(), gateway()));
+        }
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+        let other = guest::running("(call $ok (i32.const 640) (i32.const 7))");
+        assert!(sandbox.load(&other, Metering::Plain).is_ok());
+    });
 }
 
 #[test]
