@@ -6,6 +6,7 @@ mod build;
 mod check;
 mod checkpoints;
 mod events;
+mod graph;
 mod inspect;
 mod reporter;
 mod run;
@@ -49,6 +50,8 @@ enum Command {
     },
     /// Put a message into a saved team's environment.
     Send(SendArgs),
+    /// Draw a team: roles, what they hear of, routes, joins. Its components need not be there.
+    Graph(GraphArgs),
     /// Build the action in a directory to a component and print its path.
     Build {
         /// The directory of its source.
@@ -130,6 +133,27 @@ struct CheckArgs {
     /// Print the policy as JSON.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host graph team.toml --format svg > team.svg\n  \
+    strata-host graph team.toml --format dot | dot -Tpng > team.png")]
+struct GraphArgs {
+    /// The team file.
+    team: PathBuf,
+    /// How it is written.
+    #[arg(long, value_enum, default_value = "mermaid")]
+    format: GraphFormat,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum GraphFormat {
+    /// A flowchart, as Markdown pages show it.
+    Mermaid,
+    /// For Graphviz.
+    Dot,
+    /// A picture.
+    Svg,
 }
 
 #[derive(Args)]
@@ -236,6 +260,7 @@ pub fn main() -> ExitCode {
         Command::Checkpoints(args) => checkpoints::checkpoints(&args),
         Command::Events { path } => events::events(&path),
         Command::Send(args) => send::send(args),
+        Command::Graph(args) => graph::graph(&args),
         Command::Build { dir } => build::build(&dir),
     };
     match done {

@@ -4,6 +4,7 @@ pub mod build;
 pub mod cli;
 pub mod driver;
 pub mod gateway;
+pub mod graph;
 pub mod launch;
 pub mod manifest;
 pub mod narrator;
