@@ -8,6 +8,7 @@
 //! | `random_teams` | random teams with faults and kills, held against the same without |
 //! | `driver` | the driver alone, with a store that fails: how often it saves, what it does when it cannot |
 //! | `signals` | Ctrl-C, SIGTERM, the lock and who holds it |
+//! | `live` | teams that stay: the library, `run --keep-alive`, `send` to a team that runs |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
@@ -27,6 +28,7 @@ mod crash;
 mod driver;
 mod faults;
 mod house;
+mod live;
 mod output;
 mod place;
 mod probe;
