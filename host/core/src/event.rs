@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::scope::Write;
 use crate::fault::Fault;
-use crate::id::{ActionId, CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
+use crate::id::{ActionId, CheckpointId, Digest, JoinId, MessageId, RoleId, RunId, Slot};
 use crate::json::Json;
 use crate::message::{Draft, Hop, Message};
 use crate::money::Usd;
@@ -139,7 +139,7 @@ pub enum Event {
         /// The key.
         key: String,
         /// Who wrote it.
-        writers: Vec<RoleId>,
+        writers: Vec<Writer>,
     },
     /// The results of a step took effect, all at once.
     StepCommitted {
@@ -151,6 +151,8 @@ pub enum Event {
         parent: Option<CheckpointId>,
         /// Where its messages went, in the order in which they were published.
         routed: Vec<Routed>,
+        /// What its messages made joins let go, in order.
+        released: Vec<Released>,
     },
     /// The run stopped.
     RunEnded {
@@ -161,6 +163,24 @@ pub enum Event {
         /// The state before.
         parent: Option<CheckpointId>,
     },
+    /// Joins fired between steps: the team is quiet.
+    JoinReleased {
+        /// What they let go, in order.
+        released: Vec<Released>,
+    },
+}
+
+/// A role that goes back to before a call, since what that wrote conflicts with what others wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Writer {
+    /// The role.
+    pub role: RoleId,
+    /// The call.
+    pub work: Work,
+    /// The attempt that wrote; counts from 1.
+    pub attempt: u32,
+    /// The component; none when the host itself thinks.
+    pub digest: Option<Digest>,
 }
 
 /// What a role is doing: one call.
@@ -218,12 +238,27 @@ pub struct Routed {
     pub cause_by: String,
     /// The roles that received it, in order, each once.
     pub to: Vec<RoleId>,
-    /// Names that stand for nobody.
+    /// The joins it got into, in order, each once.
+    pub joins: Vec<JoinId>,
+    /// Names that stand for nobody, and joins that do not wait for the sender.
     pub dead: Vec<String>,
     /// Why nobody was even tried.
     pub dropped: Option<String>,
     /// The legs that travel on with it.
     pub rest: Vec<Hop>,
+}
+
+/// What a join let go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Released {
+    /// The join.
+    pub join: JoinId,
+    /// The messages, in the order of its sources, with who sent them.
+    pub messages: Vec<(RoleId, MessageId)>,
+    /// The roles that received them, in order, each once.
+    pub to: Vec<RoleId>,
+    /// The join they got into.
+    pub into: Option<JoinId>,
 }
 
 /// One call of the host with its answer.

@@ -24,7 +24,10 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
                 names => note(format_args!("message {} is in the mailbox of {}", line.text("id"), names.join(", "))),
             }
         }
-        "dead-letter" => note(format_args!("warning: `{}` is no role, alias or group of the team", line.text("to"))),
+        "dead-letter" => {
+            let (to, reason) = (line.text("to"), line.text("reason"));
+            note(format_args!("warning: the message for `{to}` reached nobody: {reason}"));
+        }
         _ => {}
     };
     put(&args.path, message, Box::new(tell))?;

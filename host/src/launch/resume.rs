@@ -139,7 +139,7 @@ impl Opened {
 pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Resumed, LaunchError> {
     let opened = Opened::open(resume.path, resume.team, resume.overrides)?;
     let env = opened.stepper.env();
-    if env.status == Status::Done && env.is_quiet() {
+    if env.status == Status::Done && env.is_drained() {
         return opened.finish();
     }
     let definition = &opened.definition;

@@ -281,8 +281,10 @@ pub(super) fn normal(env: &Environment) -> Environment {
 fn references(env: &mut Environment, visit: &mut dyn FnMut(&mut MessageRef)) {
     env.history.iter_mut().for_each(&mut *visit);
     env.dead_letters.iter_mut().for_each(|dead| visit(&mut dead.message));
+    env.joins.iter_mut().flat_map(|join| &mut join.queues).flatten().for_each(&mut *visit);
     for role in &mut env.roles {
-        role.mailbox.iter_mut().chain(&mut role.memory).chain(&mut role.latest).for_each(&mut *visit);
+        role.mailbox.iter_mut().for_each(|mail| visit(&mut mail.message));
+        role.memory.iter_mut().chain(&mut role.latest).for_each(&mut *visit);
         if let Some(activation) = &mut role.activation {
             activation.news.iter_mut().for_each(&mut *visit);
             for done in &mut activation.done {

@@ -20,7 +20,7 @@ use strata_core::team::Team;
 use super::export::{policy_name, slot_name};
 use super::messages::{Labels, Messages};
 use super::place::{Place, child};
-use super::{ImportError, SCHEMA, VERSION, metagpt, parse, roles};
+use super::{ImportError, SCHEMA, VERSION, joins, metagpt, parse, roles};
 use crate::store::file::hash;
 
 /// The fields that are understood; others are kept as they are.
@@ -41,6 +41,7 @@ const STRATA: &[&str] = &[
     "faults",
     "open",
     "buffers",
+    "each",
     "joins",
     "requests",
     "state",
@@ -175,6 +176,7 @@ fn contents(team: &Team, file: &File<'_>, places: &[&Place<'_>], env: &mut Envir
     };
     let read = |(id, place): (RoleId, &&Place<'_>)| roles::read(team.role(id), place, strata, &mut messages);
     let mut states: Vec<RoleState> = team.role_ids().zip(places).map(read).collect::<Result<_, _>>()?;
+    let joins = joins::read(team, strata, &mut messages)?;
     if strata.is_none_or(|strata| strata.get("open").is_none()) {
         let step = metagpt::free_step(messages.ids());
         for ((id, place), state) in team.role_ids().zip(places).zip(&mut states) {
@@ -182,7 +184,8 @@ fn contents(team: &Team, file: &File<'_>, places: &[&Place<'_>], env: &mut Envir
         }
         env.step = env.step.max(step);
     }
-    (env.roles, env.history, env.dead_letters) = (states, history, dead_letters);
+    (env.roles, env.joins) = (states, joins);
+    (env.history, env.dead_letters) = (history, dead_letters);
     let Some(state) = strata.map(|strata| strata.get_object("state")).transpose()?.flatten() else { return Ok(()) };
     if let Some(shared) = state.get_object("env")? {
         for (name, place) in shared.fields()? {
