@@ -66,8 +66,8 @@ proptest! {
         let script = Script { seed, address: Address::Never, trouble };
         let life = Life::tell(&team, script, Weather::default(), order);
         // Each step goes on to a later role, or to further mail of the last, which joins lead to.
-        let further = if team.joins.is_empty() { 0 } else { life.env().history.len() };
-        prop_assert!(life.log.len() <= most_events(&team, team.roles.len() + further) + team.joins.len() * further);
+        let further = team.joins.len() * life.env().history.len();
+        prop_assert!(life.log.len() <= most_events(&team, team.roles.len() + further) + further);
         prop_assert!(life.env().step <= (team.roles.len() + further) as u64);
         if trouble == 0 && life.env().failed().next().is_none() {
             let waits = life.env().joins.iter().any(|join| !join.is_empty());
