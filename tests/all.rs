@@ -10,6 +10,7 @@
 //! | `signals` | Ctrl-C, SIGTERM, the lock and who holds it |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
+//! | `joins` | joins as event lines, as `inspect` shows them, in a stalled team; several faults before one |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
@@ -27,6 +28,7 @@ mod crash;
 mod driver;
 mod faults;
 mod house;
+mod joins;
 mod output;
 mod place;
 mod probe;
