@@ -120,7 +120,7 @@ fn what_a_join_does_not_wait_for_is_a_dead_letter_and_said_to_be() {
     let place = Place::with(STALLING);
     place.run().expect(6);
     let ended = place.host(&["send", "store", "--to", "both", "--cause", "Hint", "B is ill"]).expect(0);
-    let told = "warning: the message for `both` reached nobody: the join does not wait for its sender";
+    let told = "warning: `both` takes no messages from outside";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
     let dead = &place.team_json()["strata"]["dead_letters"][0];
     assert_eq!(dead["to"], "both");

@@ -122,6 +122,10 @@ impl Narrator {
                 }
                 vec![("run-ended", fields)]
             }
+            Event::HandedOver { id } => vec![("message-handed-over", json!({ "id": id.0 }))],
+            Event::HandOverFailed { id, why } => {
+                vec![("message-not-handed-over", json!({ "id": id.0, "reason": why }))]
+            }
             Event::RetryDue { .. } => Vec::new(),
             Event::CallStarted { .. }
             | Event::HostCalled { .. }
@@ -197,8 +201,11 @@ impl Narrator {
         let mut told = Vec::new();
         let from = routed.from.map(|role| self.role(role)).unwrap_or_default();
         let to = self.receivers(&routed.to, &routed.joins);
-        if !to.is_empty() || routed.dead.is_empty() {
-            let fields = json!({ "id": id, "from": from, "to": to, "cause_by": routed.cause_by });
+        if !to.is_empty() || !routed.outside.is_empty() || routed.dead.is_empty() {
+            let mut fields = json!({ "id": id, "from": from, "to": to, "cause_by": routed.cause_by });
+            if !routed.outside.is_empty() {
+                fields["outside"] = json!(routed.outside);
+            }
             told.push(("message-routed", fields));
         }
         told.extend(routed.joins.iter().map(|join| self.buffered(*join, from, id)));

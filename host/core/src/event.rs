@@ -1,6 +1,9 @@
 //! Events: the facts a run consists of. What they do to the environment is in `stepper::apply`.
 //!
-//! The encoding is positional: variants and fields are only ever added at the end.
+//! The encoding is positional: variants and fields are only ever added at the end. What a commit says in detail is in
+//! `commit`.
+
+mod commit;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -10,12 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::scope::Write;
 use crate::fault::Fault;
-use crate::id::{ActionId, CheckpointId, Digest, JoinId, MessageId, RoleId, RunId, Slot};
+use crate::id::{ActionId, CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::json::Json;
-use crate::message::{Draft, Hop, Message};
+use crate::message::{Draft, Message};
 use crate::money::Usd;
 use crate::rules::Rules;
 use crate::team::Task;
+
+pub use commit::{Released, Routed, Writer};
 
 /// A fact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -163,24 +168,23 @@ pub enum Event {
         /// The state before.
         parent: Option<CheckpointId>,
     },
+    /// The oldest message on its way out was handed over.
+    HandedOver {
+        /// The message.
+        id: MessageId,
+    },
+    /// The oldest message on its way out could not be handed over. A resume tries again.
+    HandOverFailed {
+        /// The message.
+        id: MessageId,
+        /// Why.
+        why: String,
+    },
     /// Joins fired between steps: the team is quiet.
     JoinReleased {
         /// What they let go, in order.
         released: Vec<Released>,
     },
-}
-
-/// A role that goes back to before a call, since what that wrote conflicts with what others wrote.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Writer {
-    /// The role.
-    pub role: RoleId,
-    /// The call.
-    pub work: Work,
-    /// The attempt that wrote; counts from 1.
-    pub attempt: u32,
-    /// The component; none when the host itself thinks.
-    pub digest: Option<Digest>,
 }
 
 /// What a role is doing: one call.
@@ -225,40 +229,6 @@ pub enum Finished {
         /// What was written.
         writes: Vec<Write>,
     },
-}
-
-/// Where a message went.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Routed {
-    /// The message.
-    pub id: MessageId,
-    /// Who sent it; none for what came from outside.
-    pub from: Option<RoleId>,
-    /// Its label.
-    pub cause_by: String,
-    /// The roles that received it, in order, each once.
-    pub to: Vec<RoleId>,
-    /// The joins it got into, in order, each once.
-    pub joins: Vec<JoinId>,
-    /// Names that stand for nobody, and joins that do not wait for the sender.
-    pub dead: Vec<String>,
-    /// Why nobody was even tried.
-    pub dropped: Option<String>,
-    /// The legs that travel on with it.
-    pub rest: Vec<Hop>,
-}
-
-/// What a join let go.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Released {
-    /// The join.
-    pub join: JoinId,
-    /// The messages, in the order of its sources, with who sent them.
-    pub messages: Vec<(RoleId, MessageId)>,
-    /// The roles that received them, in order, each once.
-    pub to: Vec<RoleId>,
-    /// The join they got into.
-    pub into: Option<JoinId>,
 }
 
 /// One call of the host with its answer.

@@ -65,10 +65,15 @@ impl Stepper {
         }
         let roles = self.due();
         if roles.is_empty() {
-            let status = match (self.env.failed().next(), self.env.is_drained()) {
-                (Some(_), _) => Status::Failed,
-                (None, true) => Status::Done,
-                (None, false) => Status::Stalled,
+            let leaving = self.env.outbox.first();
+            if leaving.is_some_and(|outbound| outbound.failed.is_none()) {
+                return Effect::Wait;
+            }
+            let failed = self.env.failed().next().is_some() || leaving.is_some();
+            let status = match (failed, self.env.is_drained()) {
+                (true, _) => Status::Failed,
+                (false, true) => Status::Done,
+                (false, false) => Status::Stalled,
             };
             return Effect::Record(self.ended(status));
         }

@@ -15,7 +15,7 @@ use strata_core::message::{Draft, Hop, Message};
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use strata_core::team::{
-    Action, Deliver, Join, Mode, OnFault, Policy, React, Reducer, Retry, Role, Task, Team, Thinker,
+    Action, Deliver, Join, Mode, OnFault, Outside, Policy, React, Reducer, Retry, Role, Task, Team, Thinker,
 };
 
 use super::{Record, SavedDefinition};
@@ -60,6 +60,7 @@ pub(super) fn team() -> Arc<Team> {
             join("quiet", &[0, 2], "pair", (Mode::Active, Deliver::Batch)),
         ],
         scopes: scopes.into_iter().map(|(name, reducer)| (name.into(), reducer)).collect(),
+        outside: Outside::Nobody,
         policy: Policy {
             on_fault: OnFault::Stop,
             max_steps: Some(12),
@@ -293,6 +294,7 @@ fn references(env: &mut Environment, visit: &mut dyn FnMut(&mut MessageRef)) {
     env.history.iter_mut().for_each(&mut *visit);
     env.dead_letters.iter_mut().for_each(|dead| visit(&mut dead.message));
     env.joins.iter_mut().flat_map(|join| &mut join.queues).flatten().for_each(&mut *visit);
+    env.outbox.iter_mut().for_each(|outbound| visit(&mut outbound.message));
     for role in &mut env.roles {
         role.mailbox.iter_mut().for_each(|mail| visit(&mut mail.message));
         role.memory.iter_mut().chain(&mut role.latest).for_each(&mut *visit);

@@ -8,7 +8,7 @@ use crate::activation::Addressed;
 use crate::event::Routed;
 use crate::id::{JoinId, RoleId};
 use crate::message::{Hop, Message, TO_ALL, TO_SELF};
-use crate::team::{Route, Team};
+use crate::team::{Outside, Route, Team};
 
 /// A message about to be published.
 pub struct Parcel<'a> {
@@ -55,6 +55,7 @@ pub fn route(team: &Team, parcel: Parcel<'_>) -> Routed {
         dead: Vec::new(),
         dropped: None,
         rest,
+        outside: Vec::new(),
     };
     let routes: Vec<&Route> = team.routes.iter().filter(|route| Some(route.from) == from).collect();
     if addressed == Addressed::Named {
@@ -110,7 +111,8 @@ fn follow(team: &Team, routed: &mut Routed, routes: &[&Route], message: &Message
     }
 }
 
-/// Adds the roles and joins that names stand for; others are dead letters, as is what a join does not wait for.
+/// Adds the roles and joins that names stand for. Others stand for somebody outside, where there is anybody, else they
+/// are dead letters, as is what a join does not wait for.
 fn address(team: &Team, routed: &mut Routed, names: &[String]) {
     for name in names {
         match name.as_str() {
@@ -124,8 +126,14 @@ fn address(team: &Team, routed: &mut Routed, names: &[String]) {
                 Some(Named::Role(role)) => routed.to.push(role),
                 Some(Named::Group(members)) => routed.to.extend(members),
                 Some(Named::Join(join)) if takes(team, join, routed.from) => routed.joins.push(join),
-                Some(Named::Join(_)) | None if routed.dead.iter().any(|dead| dead == name) => {}
-                Some(Named::Join(_)) | None => routed.dead.push(name.into()),
+                other => {
+                    // What comes from outside is not sent back there, or it would go round for ever.
+                    let leaves = other.is_none() && team.outside == Outside::Somebody && routed.from.is_some();
+                    let names = if leaves { &mut routed.outside } else { &mut routed.dead };
+                    if !names.iter().any(|known| known == name) {
+                        names.push(name.into());
+                    }
+                }
             },
         }
     }

@@ -36,6 +36,7 @@ fn changes(event: &Event) -> &'static [Change] {
         Event::StepConflicted { .. } => &[other_step, other_key, one_less, other_writer],
         Event::ComponentChanged { .. } => &[other_component],
         Event::RunEnded { .. } => &[no_end],
+        Event::HandedOver { .. } | Event::HandOverFailed { .. } => &[other_outbound],
     }
 }
 
@@ -104,6 +105,12 @@ fn other_writer(event: &mut Event) {
 
 fn other_id(event: &mut Event) {
     routed(event).id = "another".into();
+}
+
+fn other_outbound(event: &mut Event) {
+    if let Event::HandedOver { id } | Event::HandOverFailed { id, .. } = event {
+        *id = "another".into();
+    }
 }
 
 fn other_sender(event: &mut Event) {

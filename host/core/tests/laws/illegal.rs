@@ -55,6 +55,7 @@ fn warped(event: &Event, dice: &mut Dice) -> Event {
             _ => *step += 1,
         },
         Event::JoinReleased { released } => warp_released(released, dice),
+        Event::HandedOver { id } | Event::HandOverFailed { id, .. } => *id = "another".into(),
         Event::RunEnded { status, .. } => *status = *dice.pick(&strata_core::event::Status::ALL),
     }
     event

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use strata_core::activation::Phase;
+use strata_core::environment::outbox::Outbound;
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::event::{Event, Status};
 use strata_core::id::RoleId;
 use strata_core::message::{Draft, Hop, Message};
-use strata_core::team::{Deliver, Mode, Team};
+use strata_core::team::{Deliver, Mode, Outside, Team};
 
 use crate::life::{Change, Life, Weather};
 use crate::script::{Address, Script, drafts};
@@ -27,6 +28,8 @@ struct Post<'a> {
     taken: Vec<Vec<String>>,
     /// The legs that travel with a message.
     legs: BTreeMap<String, Vec<Hop>>,
+    /// Ids and names of what is on its way out.
+    leaving: Vec<(String, Vec<String>)>,
     /// Ids and names of nobody.
     dead: Vec<(String, String)>,
     /// What actions returned, by its text.
@@ -62,6 +65,13 @@ impl Post<'_> {
             } else if !unknown.contains(&name) {
                 unknown.push(name);
             }
+        }
+        if from.is_some() && self.team.outside == Outside::Somebody {
+            let is_join = |name: &&String| self.team.joins.iter().any(|join| join.id == **name);
+            let (joins, names): (Vec<&String>, Vec<&String>) = unknown.into_iter().partition(is_join);
+            let names: Vec<String> = names.into_iter().cloned().collect();
+            unknown = joins;
+            self.leaving.extend((!names.is_empty()).then(|| (message.id.0.clone(), names)));
         }
         self.dead.extend(unknown.into_iter().map(|name| (message.id.0.clone(), name.clone())));
         for receiver in receivers {
@@ -125,9 +135,9 @@ impl Post<'_> {
         }
     }
 
-    /// Whether nobody has anything to read or to finish.
+    /// Whether nobody has anything to read or to finish, and nothing is on its way out.
     fn is_quiet(&self) -> bool {
-        self.boxes.iter().all(Vec::is_empty) && self.taken.iter().all(Vec::is_empty)
+        self.boxes.iter().all(Vec::is_empty) && self.taken.iter().all(Vec::is_empty) && self.leaving.is_empty()
     }
 
     /// Takes the mail of one activation out of a mailbox.
@@ -174,6 +184,7 @@ impl Post<'_> {
                 self.legs.insert(message.id.0.clone(), message.route.clone());
                 self.deliver(message, None, &message.send_to);
             }
+            Event::HandedOver { id } => assert_eq!(self.leaving.remove(0).0, id.0),
             Event::StepStarted { roles, .. } => {
                 for id in roles.iter().filter(|id| before.role(**id).activation.is_none()) {
                     self.take(id.index());
@@ -221,6 +232,7 @@ proptest! {
             waiting: vec![Vec::new(); team.joins.len()],
             taken: vec![Vec::new(); team.roles.len()],
             legs: BTreeMap::new(),
+            leaving: Vec::new(),
             dead: Vec::new(),
             drafts: BTreeMap::new(),
         };
@@ -250,6 +262,8 @@ proptest! {
             prop_assert!(!more.fire(&[Mode::All, Mode::Any]), "after {:?}", event);
             let ended = matches!(event, Event::RunEnded { status: Status::Done | Status::Stalled, .. });
             prop_assert!(!(ended && more.fire(&[Mode::Active])), "after {:?}", event);
+            let leaving = |outbound: &Outbound| (id(&outbound.message), outbound.to.clone());
+            prop_assert_eq!(&pair[1].outbox.iter().map(leaving).collect::<Vec<_>>(), &post.leaving);
         }
         let dead = |letter: &strata_core::environment::DeadLetter| {
             (life.env().message(letter.message).id.0.clone(), letter.to.clone())

@@ -9,7 +9,8 @@ use strata_core::id::RoleId;
 use strata_core::message::{IDEA_LABEL, Message, TO_ALL, TO_SELF};
 use strata_core::money::Usd;
 use strata_core::team::{
-    Action, Arm, Condition, Deliver, Join, Mode, OnFault, Policy, React, Reducer, Retry, Role, Route, Team, Thinker,
+    Action, Arm, Condition, Deliver, Join, Mode, OnFault, Outside, Policy, React, Reducer, Retry, Role, Route, Team,
+    Thinker,
 };
 
 /// The names that actions are drawn from; roles share them.
@@ -51,6 +52,7 @@ pub fn team(roles: Vec<Role>) -> Team {
         routes: Vec::new(),
         joins: Vec::new(),
         scopes: BTreeMap::new(),
+        outside: Outside::Nobody,
         policy: Policy { on_fault: OnFault::Stop, max_steps: None, max_parallel: 8, budget: None },
     }
 }
@@ -73,8 +75,9 @@ pub fn any_team() -> impl Strategy<Value = Team> {
     let groups = prop::collection::vec(prop::collection::btree_set(0..5_u16, 0..=3), 0..=2);
     let routes = prop::collection::vec(any_route(), 0..=3);
     let scopes = prop::collection::vec(any_reducer(), 0..=3);
-    let parts = (roles, groups, routes, any_joins(), scopes, any_policy());
-    parts.prop_map(|(roles, groups, routes, joins, scopes, policy)| {
+    let world = (any_policy(), prop::bool::weighted(0.3));
+    let parts = (roles, groups, routes, any_joins(), scopes, world);
+    parts.prop_map(|(roles, groups, routes, joins, scopes, (policy, outside))| {
         let count = roles.len() as u16;
         let mut team = team(roles.into_iter().enumerate().map(|(i, role)| named(role, i)).collect());
         let member = |members: BTreeSet<u16>| members.into_iter().filter(|id| *id < count).map(RoleId).collect();
@@ -83,6 +86,7 @@ pub fn any_team() -> impl Strategy<Value = Team> {
         team.scopes = SCOPES.iter().map(|name| (*name).into()).zip(scopes).collect();
         team.policy = policy;
         add_joins(&mut team, joins);
+        team.outside = if outside { Outside::Somebody } else { Outside::Nobody };
         // Somebody listens to the idea.
         team.roles[0].watch.insert(IDEA_LABEL.into());
         team
