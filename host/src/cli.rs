@@ -8,6 +8,7 @@ mod checkpoints;
 mod events;
 mod graph;
 mod inspect;
+mod joins;
 mod reporter;
 mod run;
 mod send;
@@ -39,7 +40,7 @@ enum Command {
     Run(RunArgs),
     /// Validate a team and print what each of its actions may do. Nothing is run.
     Check(CheckArgs),
-    /// Show what is saved: status, step, faults, mailboxes, budget.
+    /// Show what is saved: status, step, faults, mailboxes, joins, budget.
     Inspect(InspectArgs),
     /// List the checkpoints of a saved team, oldest first.
     Checkpoints(SavedArgs),
