@@ -17,7 +17,10 @@ pub fn write(graph: &Graph) -> String {
         let _ = writeln!(out, "{text}");
     };
     line(format!("digraph {title} {{"));
-    line(format!("  graph [label={title}, labelloc=t, fontname=\"Helvetica,Arial,sans-serif\"];"));
+    line(format!(
+        "  graph [label={}, labelloc=t, fontname=\"Helvetica,Arial,sans-serif\"];",
+        label(std::slice::from_ref(&graph.title))
+    ));
     line("  node [shape=box, style=rounded, fontname=\"Helvetica,Arial,sans-serif\"];".into());
     line("  edge [fontname=\"Helvetica,Arial,sans-serif\", fontsize=11];".into());
     for node in &graph.nodes {
@@ -37,7 +40,8 @@ fn id(node: &Node) -> String {
     match node.kind {
         NodeKind::Start => quote(" idea"),
         NodeKind::Label => quote(&format!(" label {}", node.name)),
-        NodeKind::Role | NodeKind::Human | NodeKind::Join | NodeKind::Group | NodeKind::Outside => quote(&node.name),
+        NodeKind::Outside => quote(&format!(" outside {}", node.name)),
+        NodeKind::Role | NodeKind::Human | NodeKind::Join | NodeKind::Group => quote(&node.name),
     }
 }
 
@@ -75,11 +79,12 @@ fn label(lines: &[String]) -> String {
     format!("\"{}\"", lines.join("\\n"))
 }
 
+/// A name in quotes.
 fn quote(text: &str) -> String {
-    format!("\"{}\"", escape(text))
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Within quotes: quotes and backslashes; what looks like an entity of HTML would be taken for one.
+/// A line of a label: what looks like an entity of HTML would be taken for one.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('&', "&amp;")
 }

@@ -7,13 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use strata_core::id::RoleId;
 use strata_core::message::{IDEA_LABEL, TO_ALL, TO_SELF};
-use strata_core::team::{React, Role, Route, Team};
+use strata_core::team::{Outside, React, Role, Route, Team};
 
 use super::text::clean;
 use super::{Edge, EdgeKind, Graph, GraphError, MAX_EDGES, Node, NodeId, NodeKind};
 
 /// What the node of the idea is called.
 const IDEA: &str = "idea";
+/// What the outside is called where no route names anybody in it.
+const OUTSIDE: &str = "outside";
 /// What is written at an arm that is taken when no other is.
 const DEFAULT: &str = "default";
 
@@ -25,8 +27,10 @@ pub fn graph(team: &Team) -> Result<Graph, GraphError> {
     for route in &team.routes {
         drawing.route(route)?;
     }
+    drawing.joins()?;
     drawing.groups()?;
     drawing.unheard()?;
+    drawing.outside();
     Ok(drawing.graph)
 }
 
@@ -82,7 +86,7 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    /// What is declared: the idea, the roles, the groups.
+    /// What is declared: the idea, the roles, the joins, the groups.
     fn nodes(&mut self) {
         let team = self.team;
         self.node(NodeKind::Start, IDEA, "");
@@ -90,6 +94,11 @@ impl<'a> Drawing<'a> {
             let id = self.node(kind(role), &role.name, &note(role));
             self.graph.nodes[id.0].actions = role.actions.iter().map(|action| clean(&action.name)).collect();
             self.roles.push(id);
+        }
+        for join in &team.joins {
+            let note = format!("{}, {}", join.mode.name(), join.deliver.name());
+            let id = self.node(NodeKind::Join, &join.id, &note);
+            self.named.insert(&join.id, id);
         }
         for name in team.groups.keys() {
             let id = self.node(NodeKind::Group, name, "group");
@@ -166,6 +175,23 @@ impl<'a> Drawing<'a> {
         id
     }
 
+    /// What joins release, and the sources that no route leads into them: an action may yet address a join by name.
+    fn joins(&mut self) -> Result<(), GraphError> {
+        let team = self.team;
+        for join in &team.joins {
+            let id = self.named[join.id.as_str()];
+            for source in &join.from {
+                let source = self.roles[source.index()];
+                if !self.graph.edges.iter().any(|edge| edge.from == source && edge.to == id) {
+                    self.edge(source, id, EdgeKind::Tie, &[])?;
+                }
+            }
+            let to = self.target(&join.to);
+            self.edge(id, to, EdgeKind::Always, &[])?;
+        }
+        Ok(())
+    }
+
     fn groups(&mut self) -> Result<(), GraphError> {
         for (name, members) in &self.team.groups {
             for member in members {
@@ -187,6 +213,14 @@ impl<'a> Drawing<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The outside is drawn also where no route leads there: actions may address it by name.
+    fn outside(&mut self) {
+        let drawn = self.graph.nodes.iter().any(|node| node.kind == NodeKind::Outside);
+        if self.team.outside == Outside::Somebody && !drawn {
+            self.node(NodeKind::Outside, OUTSIDE, "");
+        }
     }
 }
 
