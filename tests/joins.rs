@@ -127,6 +127,19 @@ fn what_a_join_does_not_wait_for_is_a_dead_letter_and_said_to_be() {
 }
 
 #[test]
+fn a_source_without_a_way_into_its_join_is_doubted() {
+    let place = Place::with(&STALLING.replace("[[route]]\nfrom = \"B\"\nto = [\"both\"]\n", ""));
+    let doubt = "warning: the join `both` waits for `B`, and no route of `B` leads there";
+    for args in [&["check", "team.toml"][..], &["run", "team.toml", "--storage", "store"]] {
+        let ended = place.host(args);
+        assert!(ended.stderr.contains(doubt), "{}", ended.stderr);
+        assert_eq!(ended.stderr.matches("warning: ").count(), 1, "{}", ended.stderr);
+    }
+    let ended = Place::with(STALLING).host(&["check", "team.toml"]).expect(0);
+    assert_eq!(ended.stderr, "");
+}
+
+#[test]
 fn several_faults_before_a_join_are_all_told_and_a_resume_runs_exactly_those() {
     let role = |name: &str, step: &str| {
         format!(

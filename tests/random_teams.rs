@@ -16,7 +16,7 @@ use crate::saved::essence_without_checkpoints;
 use crate::stream;
 
 /// The teams that stop at faults.
-const TEAMS: [u64; 14] = [1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610];
+const TEAMS: [u64; 12] = [1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 377];
 /// The teams that park faults.
 const NETWORKS: [u64; 5] = [1, 2, 3, 5, 8];
 /// How many times a team may have to be resumed. Each resume gets past a fault at least.

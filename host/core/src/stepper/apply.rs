@@ -105,7 +105,7 @@ impl Stepper {
         };
         ensure(self.env.run.0.is_empty() && self.env.messages.is_empty(), "a start of a run that has started")?;
         ensure(!run.0.is_empty(), "a run without a name")?;
-        self.from_outside(routed)?;
+        self.incoming(routed)?;
         self.rule(rules)?;
         self.env.run = run.clone();
         self.env.idea = idea.clone();
@@ -172,7 +172,7 @@ impl Stepper {
         self.started_run()?;
         ensure(message.id == self.env.next_sent(), "a message from outside out of turn")?;
         ensure(message.id == routed.id, "a message that was routed under another id")?;
-        self.from_outside(routed)?;
+        self.incoming(routed)?;
         self.env.sent += 1;
         let message = self.env.add(message.clone());
         self.deliver(message, routed);
@@ -363,7 +363,7 @@ impl Stepper {
         ensure(routed.joins.iter().all(waits), "a join that does not wait for the sender")
     }
 
-    fn from_outside(&self, routed: &Routed) -> Applied {
+    fn incoming(&self, routed: &Routed) -> Applied {
         ensure(routed.from.is_none(), "a message from outside that a role sent")?;
         self.routed(routed)
     }
