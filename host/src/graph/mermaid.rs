@@ -69,6 +69,11 @@ fn escape(text: &str) -> String {
             ' ' | '-' | ',' | ':' | '(' | ')' | '/' | '=' | '!' | '?' | '\'' => escaped.push(c),
             c if c.is_ascii_punctuation() => {
                 let _ = write!(escaped, "#{};", u32::from(c));
+                // Mermaid looks for `\n` and `$$` again when it has put the characters back: something that takes no
+                // room keeps them apart from what follows.
+                if matches!(c, '\\' | '$') {
+                    escaped.push('\u{200b}');
+                }
             }
             c => escaped.push(c),
         }

@@ -74,8 +74,8 @@ impl<'a> Drawing<'a> {
     }
 
     fn edge(&mut self, from: NodeId, to: NodeId, kind: EdgeKind, label: &[&str]) -> Result<(), GraphError> {
-        let lines = label.iter().flat_map(|text| text.lines()).map(clean);
-        let label: Vec<String> = lines.filter(|line| !line.trim().is_empty()).collect();
+        let lines = label.iter().flat_map(|text| text.lines()).map(|line| clean(line.trim()));
+        let label: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
         if !self.seen.insert((from, to, label.clone())) {
             return Ok(());
         }
@@ -207,7 +207,7 @@ impl<'a> Drawing<'a> {
             if self.heard.contains(label) {
                 continue;
             }
-            let id = self.node(NodeKind::Label, label, "");
+            let id = self.node(NodeKind::Label, label, "label");
             for watcher in watchers {
                 self.edge(id, self.roles[watcher.index()], EdgeKind::Always, &[])?;
             }

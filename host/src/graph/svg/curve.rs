@@ -1,23 +1,23 @@
 //! The line of an edge: a smooth curve along the points of its way, from the outline of one card to that of another.
 
 use super::card::{Card, outline};
-use super::layout::Point;
+use super::layout::{Point, Way};
 
-/// The path of a line that is drawn along `points`.
-pub fn path(points: &[Point], from: (&Card, Point), to: (&Card, Point)) -> String {
-    let mut points = points.to_vec();
-    if points.len() < 2 {
-        return String::new();
-    }
-    let last = points.len() - 1;
-    if last > 1 {
-        points[0] = cut(points[1], from);
-        points[last] = cut(points[last - 1], to);
-    } else {
+/// The path of a line along the points of a way.
+pub fn path(way: &Way, from: (&Card, Point), to: (&Card, Point)) -> String {
+    let mut points = way.points.clone();
+    let last = points.len().saturating_sub(1);
+    if last < 2 {
         points = vec![cut(to.1, from), cut(from.1, to)];
-    }
-    if points.len() == 2 {
         return format!("M{} L{}", show(points[0]), show(points[1]));
+    }
+    points[0] = cut(points[1], from);
+    points[last] = cut(points[last - 1], to);
+    if let Some(label) = way.label {
+        // A curve goes close by a point that is given twice: so what is written at the line lies on it.
+        let far = |point: &Point| (point.x - label.x).powi(2) + (point.y - label.y).powi(2);
+        let nearest = (1..last).min_by(|a, b| far(&points[*a]).total_cmp(&far(&points[*b])));
+        nearest.into_iter().for_each(|at| points.insert(at, points[at]));
     }
     smooth(&points)
 }

@@ -15,7 +15,7 @@ const NODE_GAP: f64 = 44.0;
 /// Between lines.
 const EDGE_GAP: f64 = 18.0;
 /// Between layers. A label lies in the middle of it.
-const LAYER_GAP: f64 = 52.0;
+const LAYER_GAP: f64 = 60.0;
 
 /// A place in the picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,7 +86,8 @@ fn collect(graph: &Graph, layout: &Layout) -> Option<Placed> {
     for (i, edge) in graph.edges.iter().enumerate() {
         let way = layout.edge(&edge.from.to_string(), &edge.to.to_string(), Some(&i.to_string()))?;
         let points = way.points.iter().map(|point| Point { x: point.x, y: point.y }).collect();
-        edges.push(Way { points, label: way.x.zip(way.y).map(|(x, y)| Point { x, y }) });
+        let label = way.x.zip(way.y).filter(|_| !edge.label.is_empty());
+        edges.push(Way { points, label: label.map(|(x, y)| Point { x, y }) });
     }
     let label = layout.graph();
     Some(Placed { width: label.width, height: label.height, nodes, edges })
