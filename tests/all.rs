@@ -19,6 +19,7 @@
 //! | `graph` | teams drawn on stdout |
 //! | `house` | the sources keep the rules of the house: who may touch what |
 //! | `snake` | the team that ships with the product, from source to a playable game |
+//! | `werewolf` | the game that ships with the product: its secrets, its counts, its resumes |
 //!
 //! What they are made of: `place` (a folder with a team in which the host is run), `process` (a running host),
 //! `stream` (event lines), `saved` (`team.json`), `probe` (the component that does as it is told). Teams that are
@@ -46,3 +47,4 @@ mod signals;
 mod snake;
 mod storage;
 mod stream;
+mod werewolf;

@@ -1,0 +1,190 @@
+//! `werewolf-moderator`: runs a game of werewolf. It asks the players, counts what they choose, tells each of them what
+//! they may know, and writes the story.
+//!
+//! The game lies in the role's own state, so nobody else sees it. The rules are in `game`, the words in `story`; what
+//! a player makes of a question is `werewolf-player`'s.
+
+mod ask;
+mod game;
+mod story;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use strata_action::environment::{Emission, emit};
+use strata_action::{Action, Context, Failure, Message, Output, action, files, state};
+
+use ask::{Ask, Ballot, Step};
+pub use game::{Card, End, Game, Time, Verdict};
+
+/// Where the game lies in the role's state.
+const KEY: &str = "game";
+
+/// What the team file says of the game.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Who plays, and what.
+    pub cards: BTreeMap<String, Card>,
+    /// The group of those who hunt at night.
+    pub pack: String,
+    /// Where the story is written, by its guest path.
+    pub story: String,
+    /// After how many days nobody has won.
+    #[serde(default = "default_days")]
+    pub most_days: u32,
+}
+
+/// Models that never agree would play for ever.
+fn default_days() -> u32 {
+    12
+}
+
+/// The game and what was told of it.
+#[derive(Serialize, Deserialize)]
+struct Table {
+    game: Game,
+    /// The story so far, a paragraph each.
+    story: Vec<String>,
+    /// Whether it is over.
+    over: bool,
+}
+
+/// The action.
+pub struct Moderate;
+
+impl Action for Moderate {
+    type Config = Config;
+    type Data = ();
+
+    const CONFIG_SCHEMA: Option<&'static str> = Some(include_str!("../config.schema.json"));
+    const NEEDS: &'static [&'static str] = &["files"];
+
+    fn run(cx: &Context<Config>) -> Result<Output, Failure> {
+        let (mut table, said) = match state::role().get(KEY)? {
+            None => begin(cx)?,
+            Some(table) => go_on(cx, table)?,
+        };
+        if let (Some(end), false) = (table.game.end(cx.config.most_days), table.over) {
+            table.over = true;
+            table.story.push(story::end(&table.game, end));
+        }
+        files::write(&cx.config.story, table.story.join("\n\n") + "\n")?;
+        state::role().set(KEY, &table)?;
+        let last = if table.over { table.story.last().cloned() } else { None };
+        Ok(Output::new(last.unwrap_or(said)))
+    }
+}
+
+action!(Moderate);
+
+/// Opens the first night.
+fn begin(cx: &Context<Config>) -> Result<(Table, String), Failure> {
+    let game = Game::new(cx.config.cards.clone());
+    if game.end(cx.config.most_days).is_some() {
+        return Err(Failure::error("dealing the cards: there must be werewolves, and more others than werewolves"));
+    }
+    let story = vec![story::title(&cx.text(), &game), story::night(&game)];
+    night(cx, &game)?;
+    let said = story::headline(&game);
+    Ok((Table { game, story, over: false }, said))
+}
+
+/// Hears what the players said and chose, and goes on when all have chosen.
+fn go_on(cx: &Context<Config>, mut table: Table) -> Result<(Table, String), Failure> {
+    for message in &cx.news {
+        hear(&mut table, message);
+    }
+    if table.over || !table.game.is_decided() {
+        return Ok((table, "listens".into()));
+    }
+    let seer = table.game.living_with(Card::Seer).into_iter().next();
+    let closed = table.game.time;
+    let verdict = table.game.close();
+    table.story.push(story::verdict(&table.game, closed, &verdict));
+    let mut said = story::public(closed, &verdict);
+    if table.game.end(cx.config.most_days).is_none() {
+        match table.game.time {
+            Time::Night => {
+                table.story.push(story::night(&table.game));
+                said = format!("{said} {}", story::headline(&table.game));
+                // What happened by day is told at the next dawn, when those who hear of it have something to say.
+                state::role().set("dusk", &story::public(closed, &verdict))?;
+                night(cx, &table.game)?;
+            }
+            Time::Day => {
+                table.story.push(story::day(&table.game));
+                let vision = verdict.vision.as_ref().zip(seer.filter(|seer| table.game.living.contains(seer)));
+                if let Some(((name, wolf), seer)) = vision {
+                    emit(&Emission::new(story::vision(name, *wolf)).to(seer))?;
+                }
+                day(cx, &table.game, &said)?;
+            }
+        }
+    }
+    Ok((table, said))
+}
+
+/// Notes a speech, or counts a ballot. Other mail is none of the game's.
+fn hear(table: &mut Table, message: &Message) {
+    let name = &message.sent_from;
+    if let Ok(Ballot { choice }) = message.parse() {
+        table.game.vote(name, choice);
+    } else if message.parse::<Ask>().is_ok() && table.game.living.contains(name) {
+        table.story.push(story::speech(table.game.time, name, &message.content));
+    }
+}
+
+/// Has the pack talk and choose, and the seer look.
+fn night(cx: &Context<Config>, game: &Game) -> Result<(), Failure> {
+    let Config { pack, .. } = &cx.config;
+    let wolves = game.living_with(Card::Werewolf);
+    let prey: Vec<String> = game.living.iter().filter(|name| !wolves.contains(name)).cloned().collect();
+    let when = format!("Night {}", game.round);
+    let ask = Ask {
+        step: Step::Speak,
+        when: when.clone(),
+        about: "whom to kill tonight".into(),
+        who: wolves,
+        choices: prey,
+        hearers: vec![pack.clone(), cx.role.name.clone()],
+        counter: cx.role.name.clone(),
+    };
+    emit(&Emission::new(story::to_pack(game, &ask.choices)).to(pack).data(ask)?)?;
+    for seer in game.living_with(Card::Seer) {
+        let others: Vec<String> = game.living.iter().filter(|name| **name != seer).cloned().collect();
+        let ask = Ask {
+            step: Step::Choose,
+            when: when.clone(),
+            about: "whose heart to look into tonight".into(),
+            who: vec![seer.clone()],
+            choices: others,
+            hearers: Vec::new(),
+            counter: cx.role.name.clone(),
+        };
+        emit(&Emission::new(story::to_seer(game)).to(seer).data(ask)?)?;
+    }
+    Ok(())
+}
+
+/// Tells the living what the night brought, and has them talk and vote.
+fn day(cx: &Context<Config>, game: &Game, dawn: &str) -> Result<(), Failure> {
+    let living: Vec<String> = game.living.iter().cloned().collect();
+    let mut hearers = living.clone();
+    hearers.push(cx.role.name.clone());
+    let dusk: Option<String> = state::role().get("dusk")?;
+    let ask = Ask {
+        step: Step::Speak,
+        when: format!("Day {}", game.round),
+        about: "who of you shall hang".into(),
+        who: living.clone(),
+        choices: living.clone(),
+        hearers,
+        counter: cx.role.name.clone(),
+    };
+    let text = story::to_village(game, dusk.as_deref(), dawn);
+    let mut emission = Emission::new(text).data(ask)?;
+    emission.to = living;
+    emit(&emission)?;
+    Ok(())
+}

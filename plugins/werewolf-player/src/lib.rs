@@ -1,0 +1,95 @@
+//! `werewolf-player`: plays a game of werewolf. Asked to speak, it speaks; having heard the others, it chooses.
+//!
+//! It knows no rules: who is asked what, who hears it and who can be chosen comes with the question. What a player
+//! is, and wants, is said in the team file.
+
+mod ask;
+mod choice;
+
+use serde::{Deserialize, Serialize};
+use strata_action::{Action, Context, Failure, Message, Output, action, llm, memory};
+
+use ask::{Ask, Ballot, Step};
+
+/// How many messages a player remembers: some days of a game of eight.
+const REMEMBERED: u32 = 60;
+
+/// What the team file says of the player.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The model to ask; the team's, if none is named.
+    pub model: Option<String>,
+}
+
+/// What a player answers.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// A speech. Who hears it chooses next.
+    Speech(Ask),
+    /// A choice.
+    Ballot(Ballot),
+}
+
+/// The action.
+pub struct Play;
+
+impl Action for Play {
+    type Config = Config;
+    type Data = Answer;
+
+    const CONFIG_SCHEMA: Option<&'static str> = Some(include_str!("../config.schema.json"));
+    const NEEDS: &'static [&'static str] = &["llm"];
+
+    fn run(cx: &Context<Config>) -> Result<Output<Answer>, Failure> {
+        let asked = cx.news.iter().rev().find_map(|message| message.parse::<Ask>().ok());
+        let Some(ask) = asked.filter(|ask| ask.who.contains(&cx.role.name)) else {
+            return Ok(Output::new("listens"));
+        };
+        let mut request = llm::Request::new(prompt(cx, &ask)).system(cx.persona());
+        request.model.clone_from(&cx.config.model);
+        let text = request.send()?.text.trim().to_owned();
+        let mut output = Output::new(&text);
+        match ask.step {
+            Step::Speak => {
+                output.to.clone_from(&ask.hearers);
+                Ok(output.data(Answer::Speech(Ask { step: Step::Choose, ..ask })))
+            }
+            Step::Choose => {
+                let choice = choice::read(&text, &ask.choices);
+                Ok(output.to(&ask.counter).data(Answer::Ballot(Ballot { choice })))
+            }
+        }
+    }
+}
+
+action!(Play);
+
+fn prompt(cx: &Context<Config>, ask: &Ask) -> String {
+    let name = &cx.role.name;
+    let (verb, task) = match ask.step {
+        Step::Speak => {
+            ("speaks", format!("Say to the others, in two sentences at most, what you think: {}?", ask.about))
+        }
+        Step::Choose => (
+            "chooses",
+            format!(
+                "Choose {}: {}. Give your reason in one sentence, then end with the line `{} NAME`, or `{} nobody`.",
+                ask.about,
+                ask.choices.join(", "),
+                choice::MARK,
+                choice::MARK
+            ),
+        ),
+    };
+    let mut prompt = format!("{}: {name} {verb}.\n\n", ask.when);
+    let remembered: Vec<Message> = memory::recent(REMEMBERED);
+    for (title, messages) in [("What you remember", &remembered), ("What you have just heard", &cx.news)] {
+        if !messages.is_empty() {
+            let lines = messages.iter().map(|message| format!("- {}: {}", message.sent_from, message.content));
+            prompt.push_str(&format!("{title}:\n{}\n\n", lines.collect::<Vec<_>>().join("\n")));
+        }
+    }
+    prompt + &task
+}

@@ -1,0 +1,71 @@
+//! What a player says, to whom, and when it keeps silent.
+
+use serde_json::{Value, json};
+use strata_action::testing::{Call, Host};
+use strata_action::{Action, Message, Output, Profile};
+use werewolf_player::{Answer, Play};
+
+fn ask(step: &str) -> Value {
+    json!({ "step": step, "when": "Day 2", "about": "who of you shall hang", "who": ["Anna", "Bruno"],
+        "choices": ["Anna", "Bruno"], "hearers": ["Anna", "Bruno", "Moderator"], "counter": "Moderator" })
+}
+
+fn told(from: &str, text: &str, data: Option<Value>) -> Message {
+    let data = data.map(|data| data.to_string());
+    Message { sent_from: from.into(), data, ..Message::new("Play", text) }
+}
+
+fn play(host: &mut Host, name: &str, news: Vec<Message>) -> Output<Answer> {
+    let role = Profile {
+        name: name.into(),
+        profile: "baker".into(),
+        goal: String::new(),
+        constraints: String::new(),
+        desc: String::new(),
+    };
+    let call = news.into_iter().fold(Call::new().role(role), Call::message);
+    host.run::<Play>(call).expect("it plays")
+}
+
+#[test]
+fn who_is_asked_to_speak_speaks_to_all_who_shall_hear_it() {
+    let mut host = Host::new().reply(" It was Bruno. ").remember(told("Bruno", "I am hungry", None));
+    let output = play(&mut host, "Anna", vec![told("Moderator", "Edda is dead.", Some(ask("speak")))]);
+    assert_eq!((output.content.as_str(), output.to.join(" ")), ("It was Bruno.", "Anna Bruno Moderator".into()));
+    assert_eq!(serde_json::to_value(output.data).expect("json"), ask("choose"));
+    let prompt = host.prompts()[0];
+    assert!(prompt.starts_with("Day 2: Anna speaks.\n"), "{prompt}");
+    for part in ["remember:\n- Bruno: I am hungry\n", "heard:\n- Moderator: Edda is dead.\n", "who of you shall hang?"]
+    {
+        assert!(prompt.contains(part), "`{part}` in {prompt}");
+    }
+}
+
+#[test]
+fn who_has_heard_the_others_chooses_and_tells_the_counter_only() {
+    let speeches = vec![told("Bruno", "Anna!", Some(ask("choose"))), told("Anna", "No!", Some(ask("choose")))];
+    for (reply, choice) in [("He lies.\nCHOICE: bruno", json!("Bruno")), ("Who knows.", json!(null))] {
+        let mut host = Host::new().reply(reply);
+        let output = play(&mut host, "Anna", speeches.clone());
+        assert_eq!(output.to, ["Moderator"]);
+        assert_eq!(serde_json::to_value(output.data).expect("json"), json!({ "choice": choice }));
+        assert!(host.prompts()[0].starts_with("Day 2: Anna chooses."));
+    }
+}
+
+#[test]
+fn who_is_not_asked_listens_and_asks_no_model() {
+    let cases = [vec![told("Moderator", "x", Some(ask("speak")))], vec![told("Moderator", "x", None)], vec![]];
+    for news in cases {
+        let mut host = Host::new();
+        let output = play(&mut host, "Edda", news);
+        assert_eq!((output.content.as_str(), output.to.len(), output.data), ("listens", 0, None));
+        assert!(host.prompts().is_empty());
+    }
+}
+
+#[test]
+fn the_schema_is_json() {
+    let schema: Value = serde_json::from_str(Play::CONFIG_SCHEMA.expect("a schema")).expect("json");
+    assert_eq!(schema["type"], "object");
+}
