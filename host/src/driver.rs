@@ -7,6 +7,7 @@
 mod answer;
 mod attempt;
 pub(crate) mod clock;
+mod human;
 mod journal;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ use crate::store::StoreError;
 
 use answer::Served;
 use attempt::{Attempt, Ending};
+use human::Over;
 pub use journal::Journal;
 
 /// Why a run cannot go on. What a guest does wrong is never among these.
@@ -66,6 +68,8 @@ enum Arrived {
     Due(RoleId),
     /// A service answered.
     Served(Served),
+    /// The time of a request is over.
+    Over(Over),
 }
 
 /// Runs a team.
@@ -88,6 +92,7 @@ impl Driver {
 
     /// Runs until the team halts or is stopped. Everything that happened is recorded when this returns.
     pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
+        self.await_ends();
         loop {
             let (calls, halted) = self.decide()?;
             if let Some(status) = halted {
@@ -137,9 +142,8 @@ impl Driver {
         let alone = calls.len() == 1 && self.attempts.is_empty();
         for call in calls {
             let (attempt, ending) = self.attempt(call);
-            let role = attempt.role();
-            self.attempts.insert(role, attempt);
-            let ending = if alone { ending } else { attempt::elsewhere(role, ending) };
+            let ending = if alone { ending } else { attempt::elsewhere(&attempt, ending) };
+            self.attempts.insert(attempt.role(), attempt);
             self.arrivals.push(Box::pin(async move { Arrived::Ended(ending.await) }));
         }
     }
@@ -152,6 +156,7 @@ impl Driver {
                 Arrived::Ended(ending) => self.ended(ending)?,
                 Arrived::Due(role) => self.journal.stage(Event::RetryDue { role })?,
                 Arrived::Served(served) => self.served(served)?,
+                Arrived::Over(over) => self.over(over)?,
             }
             next = futures_util::FutureExt::now_or_never(self.arrivals.next()).flatten();
         }
@@ -159,6 +164,10 @@ impl Driver {
     }
 
     fn ended(&mut self, ending: Ending) -> Result<(), DriverError> {
+        // One that asked a person is no longer among them, and another may already be under way.
+        if self.attempts.get(&ending.role).is_none_or(|attempt| attempt.number() != ending.attempt) {
+            return Ok(());
+        }
         self.attempts.remove(&ending.role);
         let Some(event) = self.journal.stepper().call_ended(ending.role, ending.result) else { return Ok(()) };
         if let Event::CallFailed { role, retry_ms: Some(pause), .. } = &event {

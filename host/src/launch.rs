@@ -1,5 +1,6 @@
 //! Launching: from a team file, or from what is saved, to a run that is ready to go.
 
+mod answer;
 mod components;
 mod resume;
 mod saved;
@@ -18,6 +19,7 @@ use crate::services::llm::config::ConfigError;
 use crate::store::team_json::{self, ImportError};
 use crate::store::{Durability, SavedDefinition, StoreError};
 
+pub use answer::{AnswerError, Given, answer};
 pub use components::Components;
 pub use resume::{Notes, Resume, Resumed, resume};
 pub use saved::{SavedTeam, reader, saved};
@@ -43,6 +45,9 @@ pub enum LaunchError {
     /// Something needed was not given.
     #[error("{0}")]
     Missing(String),
+    /// An answer is not taken.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
     /// A language model cannot be set up.
     #[error(transparent)]
     Model(#[from] ConfigError),
@@ -78,6 +83,24 @@ impl Run {
         let status = self.driver.run(stop).await?;
         self.save()?;
         Ok(status)
+    }
+
+    /// Records an answer for a team that waits, durably.
+    pub fn answer(&mut self, given: &Given) -> Result<(), LaunchError> {
+        let reactions = answer::judge(self.stepper().env(), std::slice::from_ref(given))?;
+        let journal = self.driver.journal_mut();
+        answer::record(journal, reactions)?;
+        journal.flush()?;
+        Ok(self.save()?)
+    }
+
+    /// Lets a team that has halted go on, like a resume with nothing changed. `run` then runs it.
+    pub fn go_on(&mut self) -> Result<(), DriverError> {
+        let journal = self.driver.journal_mut();
+        answer::record(journal, answer::lapsed(journal.env()))?;
+        let (budget, calls) = (journal.env().budget, journal.env().calls);
+        journal.stage(journal.stepper().resumed(budget, calls))?;
+        journal.flush()
     }
 
     /// The team and its state.

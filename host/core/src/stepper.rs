@@ -5,6 +5,7 @@
 
 mod apply;
 mod commit;
+mod people;
 mod report;
 
 use alloc::sync::Arc;
@@ -61,13 +62,23 @@ impl Stepper {
     fn between_steps(&self) -> Effect {
         let roles = self.due();
         if roles.is_empty() {
-            let failed = self.env.failed().next().is_some();
-            return Effect::Record(self.ended(if failed { Status::Failed } else { Status::Done }));
+            return Effect::Record(self.ended(self.rest()));
         }
         if self.team.policy.max_steps.is_some_and(|max| self.env.step >= max) {
             return Effect::Record(self.ended(Status::StepLimit));
         }
         Effect::Record(Event::StepStarted { step: self.env.step, roles })
+    }
+
+    /// How the run stands when nobody can go on. A fault outweighs a question: it needs mending, whatever the answer.
+    fn rest(&self) -> Status {
+        if self.env.failed().next().is_some() {
+            Status::Failed
+        } else if self.env.requests().next().is_some() {
+            Status::Waiting
+        } else {
+            Status::Done
+        }
     }
 
     /// Who takes part in the next step: who has mail and no open work, and who can go on with open work.
@@ -84,6 +95,9 @@ impl Stepper {
     }
 
     fn within_step(&self) -> Effect {
+        if let Some(question) = self.person_asked() {
+            return Effect::Record(question);
+        }
         let Standing { running, resting, ready, failed } = self.standing();
         if let Some((id, activation)) = ready {
             // Who rests before another try holds nobody up.
@@ -103,6 +117,9 @@ impl Stepper {
         if failed && self.team.policy.on_fault == OnFault::Stop {
             return Effect::Record(self.ended(Status::Failed));
         }
+        if self.waits_for_people() {
+            return Effect::Record(self.ended(Status::Waiting));
+        }
         Effect::Record(self.conflict().unwrap_or_else(|| self.commit()))
     }
 
@@ -115,7 +132,7 @@ impl Stepper {
                 Phase::Resting => standing.resting += 1,
                 Phase::Ready => standing.ready = standing.ready.or(Some((id, activation))),
                 Phase::Failed(_) => standing.failed = true,
-                Phase::Complete => {}
+                Phase::Complete | Phase::Waiting(_) => {}
             }
         }
         standing
@@ -126,6 +143,7 @@ impl Stepper {
         // A ready activation always has work: `Activation::proceed` made it ready because of it.
         let work = activation.work(role).unwrap_or(Work::Plan);
         let journal = match self.env.calls {
+            _ if activation.current.answered => Journal::Keep,
             CallPolicy::Reuse => Journal::Keep,
             CallPolicy::Fresh => Journal::Fresh,
             CallPolicy::Auto if activation.current.keep => Journal::Keep,
@@ -167,10 +185,11 @@ struct Standing<'a> {
     failed: bool,
 }
 
-/// Where the component of some work stands; none when the host itself thinks.
+/// Where the component of some work stands; none when the host itself thinks, or a person does.
 pub fn slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
     let part = match work {
         Work::Think { .. } if matches!(role.react, React::Choose { thinker: Thinker::Model, .. }) => return None,
+        Work::Answer => return None,
         Work::Think { .. } => Part::Think,
         Work::Plan => Part::Action(crate::id::ActionId(0)),
         Work::Act { action, .. } => Part::Action(action),

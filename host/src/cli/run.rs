@@ -8,7 +8,9 @@ use strata_core::activation::Phase;
 use strata_core::event::Status;
 use strata_core::stepper::Stepper;
 
+use super::prompt::{Asked, Prompt};
 use super::reporter::{Loudness, Reporter};
+use super::requests::answer_of;
 use super::signals::Signals;
 use super::{Failure, RunArgs, exit_code, note, print};
 use crate::driver::OnLine;
@@ -46,7 +48,16 @@ async fn launch_and_run(args: RunArgs) -> Result<u8, Failure> {
         }
     };
     let mut stop = signals.stop.clone();
-    let status = run.run(&mut stop).await?;
+    let mut status = run.run(&mut stop).await?;
+    let mut prompt = Prompt::at_terminal().filter(|_| loudness == Loudness::Normal);
+    while let (Status::Waiting, Some(prompt)) = (status, &mut prompt) {
+        match prompt.ask(&mut run, &mut stop).await? {
+            Asked::Settled => run.go_on()?,
+            Asked::Nothing => break,
+            Asked::Stopped => return Ok(signals.code()),
+        }
+        status = run.run(&mut stop).await?;
+    }
     reporter.end(status, run.stepper(), run.path());
     summarise(&args, status, run.stepper(), run.path());
     Ok(if status == Status::Interrupted { signals.code() } else { exit_code(status) })
@@ -74,8 +85,9 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         if idea.is_some() {
             note(format_args!("warning: the idea is ignored: a resume goes on with the saved one"));
         }
-        let calls = args.calls.into();
-        let what = Resume { path, team: team.as_deref(), overrides: &overrides, calls, strict: args.strict };
+        let answers = args.answer.iter().map(|text| answer_of(text)).collect::<Result<Vec<_>, _>>()?;
+        let (calls, team) = (args.calls.into(), team.as_deref());
+        let what = Resume { path, team, overrides: &overrides, answers: &answers, calls, strict: args.strict };
         return match resume(what, report, on_line)? {
             Resumed::Goes(run, notes) => {
                 warn(&notes, run.path());
@@ -188,6 +200,7 @@ fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
         "checkpoint": env.checkpoint.as_ref().map(|id| &id.0),
         "spent": env.spent.dollars(), "budget": env.budget.map(|budget| budget.dollars()),
         "faults": env.failed().filter_map(fault).collect::<Vec<_>>(),
+        "requests": env.requests().map(|(_, request)| &request.id.0).collect::<Vec<_>>(),
     });
     print(&summary.to_string());
 }

@@ -115,6 +115,8 @@ fn must_last(event: &Event) -> bool {
         | Event::MessageSent { .. }
         | Event::CallFinished { .. }
         | Event::CallFailed { .. }
+        | Event::RequestOpened { .. }
+        | Event::RequestAnswered { .. }
         | Event::RunEnded { .. } => true,
         Event::HostCalled { call, source, .. } => *source == Source::Live && call.kind == HostCallKind::Llm,
         Event::StepStarted { .. }

@@ -11,13 +11,16 @@ use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
+use super::answer::{lapsed, record};
 use super::saved::{definition as saved_definition_of, import};
 use super::start::run_id;
-use super::{Components, LaunchError, Run, durability, saved_definition};
+use super::{Components, Given, LaunchError, Run, durability, saved_definition};
 use crate::driver::{Driver, DriverError, Journal, OnLine};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
-use crate::store::{At, Content, Directory, FIRST_LINE, SavedDefinition, SqliteStore, Store, team_json};
+use crate::store::{
+    At, Content, Directory, FIRST_LINE, Record, SavedDefinition, SqliteStore, Store, StoreError, team_json,
+};
 
 /// What a resume is made of.
 pub struct Resume<'a> {
@@ -27,6 +30,8 @@ pub struct Resume<'a> {
     pub team: Option<&'a Path>,
     /// What the command line changes.
     pub overrides: &'a Overrides,
+    /// Answers for what is open.
+    pub answers: &'a [Given],
     /// Which recorded host calls are served again.
     pub calls: CallPolicy,
     /// Whether other components than the saved ones are refused.
@@ -115,6 +120,23 @@ impl Opened {
         !self.stepper.env().run.0.is_empty()
     }
 
+    /// Whether a request with this id was answered, as far as the records go back.
+    pub(super) fn was_answered(&self, id: &str) -> Result<bool, StoreError> {
+        /// How many records are in memory at once.
+        const CHUNK: usize = 1024;
+        let Origin::Database { store, .. } = &self.origin else { return Ok(false) };
+        let answered =
+            |record: &Record| matches!(&record.event, Event::RequestAnswered { request, .. } if request.0 == id);
+        let mut from = 0;
+        loop {
+            let records = store.records(from, CHUNK)?;
+            if records.iter().any(answered) || records.len() < CHUNK {
+                return Ok(records.iter().any(answered));
+            }
+            from += CHUNK as u64;
+        }
+    }
+
     /// Ends the resume of a finished team, whose state is not changed. Where the run was killed before it could save
     /// `team.json`, that is made up for.
     fn finish(self) -> Result<Resumed, LaunchError> {
@@ -138,7 +160,9 @@ impl Opened {
 /// Goes on from what is saved. `report` is told what takes long; `on_line` every public line.
 pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Resumed, LaunchError> {
     let opened = Opened::open(resume.path, resume.team, resume.overrides)?;
+    let mut reactions = opened.judge(resume.answers)?;
     let env = opened.stepper.env();
+    reactions.extend(lapsed(env));
     if env.status == Status::Done && env.is_quiet() {
         return opened.finish();
     }
@@ -161,6 +185,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     if resume.team.is_some() || !resume.overrides.components.is_empty() {
         journal.store().set_definition(&saved)?;
     }
+    record(&mut journal, reactions)?;
     let event = if begun {
         journal.stepper().resumed(budget, resume.calls)
     } else {

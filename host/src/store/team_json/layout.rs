@@ -94,7 +94,7 @@ pub(super) struct Strata<'a> {
     pub open: Ordered<'a, Open<'a>>,
     pub buffers: Ordered<'a, Vec<&'a str>>,
     pub joins: BTreeMap<&'a str, ()>,
-    pub requests: Vec<()>,
+    pub requests: Vec<Request<'a>>,
     pub state: State<'a>,
     pub components: BTreeMap<String, &'a str>,
     pub budget: Budget,
@@ -121,6 +121,22 @@ pub(super) struct Fault<'a> {
     pub retryable: bool,
 }
 
+/// What a person is asked.
+#[derive(serde::Serialize)]
+pub(super) struct Request<'a> {
+    pub id: &'a str,
+    pub role: &'a str,
+    pub index: i64,
+    pub action: &'a str,
+    pub step: u64,
+    pub question: &'a str,
+    pub schema: Option<Document<'a>>,
+    pub choices: &'a [String],
+    pub default: Option<Document<'a>>,
+    pub expires: Option<String>,
+    pub call: &'a str,
+}
+
 /// Open work.
 #[derive(serde::Serialize)]
 pub(super) struct Open<'a> {
@@ -143,6 +159,7 @@ pub(super) struct Tried<'a> {
     pub failures: u32,
     pub journal: Vec<HostCall<'a>>,
     pub keep: bool,
+    pub answered: bool,
 }
 
 /// A call that was taken back.
