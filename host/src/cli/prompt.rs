@@ -9,9 +9,9 @@ use tokio::task::JoinHandle;
 
 use super::requests::{asker, plain, terms};
 use super::{Failure, note};
-use crate::driver::Stop;
 use crate::driver::clock::now_ms;
-use crate::launch::{Given, LaunchError, Run};
+use crate::driver::{Given, ReplyError, Stop};
+use crate::launch::Run;
 
 /// Asks at the terminal. It outlives a question, because reading a line cannot be taken back.
 pub(super) struct Prompt {
@@ -91,10 +91,10 @@ impl Prompt {
                 return Ok(One::Left);
             }
             let given = Given { request: request.id.0.clone(), text: chosen(request, line.trim()) };
-            match run.answer(&given) {
-                Ok(()) => return Ok(One::Settled),
-                Err(LaunchError::Answer(error)) => note(error),
-                Err(error) => return Err(error.into()),
+            match run.answer(&[given]) {
+                Ok(_) => return Ok(One::Settled),
+                Err(ReplyError::Refused(why)) => note(why),
+                Err(ReplyError::Driver(error)) => return Err(error.into()),
             }
         }
     }

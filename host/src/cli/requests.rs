@@ -8,7 +8,7 @@ use strata_core::stepper::Stepper;
 
 use super::reporter::place;
 use super::{Failure, preview, shell_word};
-use crate::launch::Given;
+use crate::driver::Given;
 use crate::narrator::rfc3339;
 
 /// How much of a schema or a default is shown.

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use strata_core::activation::Phase;
 use strata_core::event::Status;
 use strata_core::stepper::Stepper;
+use tokio::sync::watch;
 
 use super::prompt::{Asked, Prompt};
 use super::reporter::{Loudness, Reporter};
 use super::requests::answer_of;
 use super::signals::Signals;
 use super::{Failure, RunArgs, exit_code, note, print};
-use crate::driver::OnLine;
+use crate::driver::{Motion, OnLine};
 use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
 use crate::narrator::{self, Line};
@@ -47,6 +48,10 @@ async fn launch_and_run(args: RunArgs) -> Result<u8, Failure> {
             return Ok(0);
         }
     };
+    run.prepare(args.when_idle());
+    if args.keep_alive && !args.quiet {
+        tokio::spawn(tell_when_idle(run.motion(), run.path().to_owned()));
+    }
     let mut stop = signals.stop.clone();
     let mut status = run.run(&mut stop).await?;
     let mut prompt = Prompt::at_terminal().filter(|_| loudness == Loudness::Normal);
@@ -61,6 +66,17 @@ async fn launch_and_run(args: RunArgs) -> Result<u8, Failure> {
     reporter.end(status, run.stepper(), run.path());
     summarise(&args, status, run.stepper(), run.path());
     Ok(if status == Status::Interrupted { signals.code() } else { exit_code(status) })
+}
+
+/// Says each time that nothing is left to do, and how to change that.
+async fn tell_when_idle(mut motion: watch::Receiver<Motion>, path: PathBuf) {
+    while motion.wait_for(|motion| *motion == Motion::Idle).await.is_ok() {
+        let path = path.display();
+        note(format_args!("nothing is left to do; waiting: `send {path} --cause LABEL TEXT`, or Ctrl-C to end"));
+        if motion.wait_for(|motion| *motion != Motion::Idle).await.is_err() {
+            return;
+        }
+    }
 }
 
 enum Launched {
@@ -86,8 +102,15 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
             note(format_args!("warning: the idea is ignored: a resume goes on with the saved one"));
         }
         let answers = args.answer.iter().map(|text| answer_of(text)).collect::<Result<Vec<_>, _>>()?;
-        let (calls, team) = (args.calls.into(), team.as_deref());
-        let what = Resume { path, team, overrides: &overrides, answers: &answers, calls, strict: args.strict };
+        let what = Resume {
+            path,
+            team: team.as_deref(),
+            overrides: &overrides,
+            answers: &answers,
+            calls: args.calls.into(),
+            strict: args.strict,
+            when_idle: args.when_idle(),
+        };
         return match resume(what, report, on_line)? {
             Resumed::Goes(run, notes) => {
                 warn(&notes, run.path());

@@ -10,7 +10,7 @@ use strata_core::stepper::Stepper;
 use super::clock::now_ms;
 use super::{DriverError, OnLine};
 use crate::narrator::{Line, Narrator};
-use crate::store::{Durability, Record, Store};
+use crate::store::{Durability, Record, Store, team_json};
 
 /// The stepper and the store, moved together.
 pub struct Journal {
@@ -70,6 +70,17 @@ impl Journal {
     /// The store.
     pub fn store(&mut self) -> &mut dyn Store {
         self.store.as_mut()
+    }
+
+    /// The store, to look things up.
+    pub(super) fn records(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+
+    /// Writes `team.json`, as everything stands that was flushed.
+    pub fn save(&mut self) -> Result<(), DriverError> {
+        let text = team_json::export(self.stepper.team(), self.stepper.env(), &self.store.definition()?);
+        Ok(self.store.write_team_json(&text)?)
     }
 
     /// Lets an event happen, to be made durable by the next `flush`.

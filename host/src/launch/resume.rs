@@ -11,16 +11,13 @@ use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
-use super::answer::{lapsed, record};
 use super::saved::{definition as saved_definition_of, import};
 use super::start::run_id;
-use super::{Components, Given, LaunchError, Run, durability, saved_definition};
-use crate::driver::{Driver, DriverError, Journal, OnLine};
+use super::{Components, LaunchError, Run, durability, saved_definition};
+use crate::driver::{Driver, DriverError, Given, Journal, OnLine, ReplyError, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
-use crate::store::{
-    At, Content, Directory, FIRST_LINE, Record, SavedDefinition, SqliteStore, Store, StoreError, team_json,
-};
+use crate::store::{At, Content, Directory, FIRST_LINE, SavedDefinition, SqliteStore, Store, team_json};
 
 /// What a resume is made of.
 pub struct Resume<'a> {
@@ -36,13 +33,15 @@ pub struct Resume<'a> {
     pub calls: CallPolicy,
     /// Whether other components than the saved ones are refused.
     pub strict: bool,
+    /// What will happen once nothing is left to do. A finished team is woken only to stay.
+    pub when_idle: WhenIdle,
 }
 
 /// What became of a resume.
 pub enum Resumed {
     /// The run goes on.
     Goes(Box<Run>, Notes),
-    /// The team was finished; nothing is run.
+    /// The team was finished, and was not to stay; nothing is run.
     Finished(Box<Stepper>, Notes),
 }
 
@@ -103,16 +102,17 @@ impl Opened {
     }
 
     /// A journal that goes on where the records end; a `team.json` alone gets a database now.
-    pub(super) fn journal(self) -> Result<(Journal, Directory, SavedDefinition), LaunchError> {
-        let saved = saved_definition(&self.definition);
+    pub(super) fn journal(self) -> Result<(Journal, Directory), LaunchError> {
         let store = match self.origin {
             Origin::Database { store, .. } => *store,
-            Origin::TeamJson(bytes) => self.directory.adopt(&bytes, self.stepper.env(), &saved)?,
+            Origin::TeamJson(bytes) => {
+                self.directory.adopt(&bytes, self.stepper.env(), &saved_definition(&self.definition))?
+            }
         };
         let durability = durability(&self.definition);
         let journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability);
         let journal = journal.keep_checkpoints(self.definition.run.checkpoints_kept);
-        Ok((journal, self.directory, saved))
+        Ok((journal, self.directory))
     }
 
     /// Whether anything was recorded. A run that was killed just after its database was made has not begun.
@@ -120,21 +120,13 @@ impl Opened {
         !self.stepper.env().run.0.is_empty()
     }
 
-    /// Whether a request with this id was answered, as far as the records go back.
-    pub(super) fn was_answered(&self, id: &str) -> Result<bool, StoreError> {
-        /// How many records are in memory at once.
-        const CHUNK: usize = 1024;
-        let Origin::Database { store, .. } = &self.origin else { return Ok(false) };
-        let answered =
-            |record: &Record| matches!(&record.event, Event::RequestAnswered { request, .. } if request.0 == id);
-        let mut from = 0;
-        loop {
-            let records = store.records(from, CHUNK)?;
-            if records.iter().any(answered) || records.len() < CHUNK {
-                return Ok(records.iter().any(answered));
-            }
-            from += CHUNK as u64;
-        }
+    /// Holds answers against what is open.
+    pub(super) fn judge(&self, given: &[Given]) -> Result<Vec<Verdict>, ReplyError> {
+        let store: Option<&dyn Store> = match &self.origin {
+            Origin::Database { store, .. } => Some(store.as_ref()),
+            Origin::TeamJson(_) => None,
+        };
+        judge(self.stepper.env(), store, given)
     }
 
     /// Ends the resume of a finished team, whose state is not changed. Where the run was killed before it could save
@@ -160,10 +152,10 @@ impl Opened {
 /// Goes on from what is saved. `report` is told what takes long; `on_line` every public line.
 pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Resumed, LaunchError> {
     let opened = Opened::open(resume.path, resume.team, resume.overrides)?;
-    let mut reactions = opened.judge(resume.answers)?;
+    let mut verdicts = opened.judge(resume.answers)?;
     let env = opened.stepper.env();
-    reactions.extend(lapsed(env));
-    if env.status == Status::Done && env.is_quiet() {
+    verdicts.extend(lapsed(env));
+    if env.status == Status::Done && env.is_quiet() && resume.when_idle == WhenIdle::End {
         return opened.finish();
     }
     let definition = &opened.definition;
@@ -180,12 +172,13 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
         _ => env.budget,
     };
     let notes = opened.notes();
-    let (journal, directory, saved) = opened.journal()?;
+    let saved = saved_definition(definition);
+    let (journal, directory) = opened.journal()?;
     let mut journal = journal.on_line(on_line);
     if resume.team.is_some() || !resume.overrides.components.is_empty() {
         journal.store().set_definition(&saved)?;
     }
-    record(&mut journal, reactions)?;
+    journal.settle(verdicts)?;
     let event = if begun {
         journal.stepper().resumed(budget, resume.calls)
     } else {
@@ -196,7 +189,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     changes.into_iter().try_for_each(|event| journal.stage(event))?;
     journal.flush()?;
     let driver = Driver::new(journal, equipment);
-    let run = Run { driver, definition: saved, path: directory.path().into() };
+    let run = Run { driver, path: directory.path().into() };
     Ok(Resumed::Goes(Box::new(run), notes))
 }
 

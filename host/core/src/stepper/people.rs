@@ -99,6 +99,7 @@ impl Stepper {
             self.running(id, work)?;
         }
         let activation = self.activation(id)?;
+        ensure(is_of(&request.id, id, activation), "a request under the name of another")?;
         activation.current.keep = true;
         activation.phase = Phase::Waiting(request.clone());
         Ok(())
@@ -137,6 +138,12 @@ impl Stepper {
 
 fn asks(event: &Event, who: RoleId, what: &Request) -> bool {
     matches!(event, Event::RequestOpened { role, request, .. } if *role == who && request == what)
+}
+
+/// Whether an id is one of those that the call a role is at can give.
+fn is_of(request: &RequestId, id: RoleId, activation: &Activation) -> bool {
+    let before = request.0.rsplit_once('-').and_then(|(_, before)| before.parse().ok());
+    before.is_some_and(|before| request_id(id, activation, before) == *request)
 }
 
 /// Of the step, the role, the call in its activation, and the question in the call.

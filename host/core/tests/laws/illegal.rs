@@ -53,6 +53,14 @@ fn warped(event: &Event, dice: &mut Dice) -> Event {
             Some(routed) if dice.chance(70) => warp_routed(routed, dice),
             _ => *step += 1,
         },
+        Event::RequestOpened { role, work, request } => match dice.below(2) {
+            0 => request.id = "another".into(),
+            _ => warp_call(role, work, &mut 0, dice),
+        },
+        Event::RequestAnswered { role, request, .. } => match dice.below(2) {
+            0 => *request = "another".into(),
+            _ => *role = any_role(dice),
+        },
         Event::RunEnded { status, .. } => *status = *dice.pick(&strata_core::event::Status::ALL),
     }
     event

@@ -46,7 +46,7 @@ fn outcome(stepper: &Stepper, team: &Team) -> Event {
             let output = Draft { content, ..Draft::default() };
             Ok(Finished::Returned { output, emissions: vec![], writes: vec![] })
         }
-        Work::Plan => unreachable!("nobody plans here"),
+        Work::Plan | Work::Answer => unreachable!("nobody plans or is asked here"),
     };
     stepper.call_ended(id, result).unwrap()
 }

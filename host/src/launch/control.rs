@@ -1,0 +1,128 @@
+//! How another process speaks to the one that runs a team: one line of JSON there, one back, over the socket in the
+//! storage directory.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use strata_core::message::Message;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+
+use super::LaunchError;
+use crate::driver::{Answered, Given, Orders, Sent};
+use crate::store::{Directory, Socket};
+
+/// The longest line that is read: larger than any message that makes sense.
+const MAX_LINE: u64 = 64 << 20;
+/// How many are listened to at once; more wait to be accepted.
+const MAX_CALLERS: usize = 16;
+/// How long one may take to say what it wants.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is asked.
+#[derive(Serialize, Deserialize)]
+enum Request {
+    Send(Box<Message>),
+    Answer(Vec<Given>),
+}
+
+/// What is answered.
+#[derive(Serialize, Deserialize)]
+enum Response {
+    Sent(Sent),
+    Answered(Vec<Answered>),
+    Refused(String),
+}
+
+/// Answers other processes until it is dropped.
+pub(super) struct Control {
+    _answering: JoinSet<()>,
+    /// Kept here, since a task that is ended lets go of what it holds only later.
+    _socket: Socket,
+}
+
+impl Control {
+    /// Listens from now on. Needs a runtime.
+    pub(super) fn listen(directory: &Path, orders: Orders) -> std::io::Result<Self> {
+        let socket = Socket::open(directory).map_err(std::io::Error::other)?;
+        let listener = UnixListener::from_std(socket.listener()?)?;
+        let mut answering = JoinSet::new();
+        answering.spawn(serve(listener, orders));
+        Ok(Self { _answering: answering, _socket: socket })
+    }
+}
+
+async fn serve(listener: UnixListener, orders: Orders) {
+    let mut callers = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if callers.len() < MAX_CALLERS => match accepted {
+                Ok((stream, _)) => drop(callers.spawn(attend(stream, orders.clone()))),
+                // Out of descriptors, most likely: those in use will be free again.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            },
+            Some(_) = callers.join_next() => {}
+        }
+    }
+}
+
+async fn attend(mut stream: UnixStream, orders: Orders) {
+    let (read, mut write) = stream.split();
+    let mut line = String::new();
+    let mut lines = tokio::io::BufReader::new(read.take(MAX_LINE));
+    let Ok(Ok(_)) = tokio::time::timeout(PATIENCE, lines.read_line(&mut line)).await else { return };
+    let response = match serde_json::from_str(&line) {
+        Ok(Request::Send(message)) => match orders.send(*message).await {
+            Ok(sent) => Response::Sent(sent),
+            Err(ended) => Response::Refused(ended.to_string()),
+        },
+        Ok(Request::Answer(given)) => match orders.answer(given).await {
+            Ok(Ok(answered)) => Response::Answered(answered),
+            Ok(Err(why)) => Response::Refused(why.to_string()),
+            Err(ended) => Response::Refused(ended.to_string()),
+        },
+        Err(error) => Response::Refused(format!("the request is not understood: {error}")),
+    };
+    let text = serde_json::to_string(&response).unwrap_or_default() + "\n";
+    // Who has gone away is not told.
+    let _ = write.write_all(text.as_bytes()).await;
+}
+
+/// Hands a message to the process that runs the team saved at a path. None where none listens.
+pub(super) fn hand_over(path: &Path, message: &Message) -> Option<Result<Sent, LaunchError>> {
+    Some(match call(path, &Request::Send(Box::new(message.clone())))? {
+        Ok(Response::Sent(sent)) => Ok(sent),
+        other => Err(not_taken(other)),
+    })
+}
+
+/// Hands answers to the process that runs the team saved at a path. None where none listens.
+pub(super) fn answer(path: &Path, given: &[Given]) -> Option<Result<Vec<Answered>, LaunchError>> {
+    Some(match call(path, &Request::Answer(given.to_vec()))? {
+        Ok(Response::Answered(answered)) => Ok(answered),
+        other => Err(not_taken(other)),
+    })
+}
+
+/// Asks the process that runs the team saved at a path. None where none listens.
+fn call(path: &Path, request: &Request) -> Option<std::io::Result<Response>> {
+    let mut stream = Directory::locate(path).ok()?.connect()?;
+    let request = serde_json::to_string(request).ok()? + "\n";
+    let mut line = String::new();
+    let answered =
+        stream.write_all(request.as_bytes()).and_then(|()| BufReader::new(stream.take(MAX_LINE)).read_line(&mut line));
+    let lost = |_| std::io::Error::other("it ended before it answered");
+    Some(answered.and_then(|_| serde_json::from_str(&line).map_err(lost)))
+}
+
+fn not_taken(response: std::io::Result<Response>) -> LaunchError {
+    let why = match response {
+        Ok(Response::Refused(why)) => why,
+        Ok(_) => "it answered something else".into(),
+        Err(error) => error.to_string(),
+    };
+    LaunchError::Missing(format!("the process that runs the team did not take it: {why}"))
+}
