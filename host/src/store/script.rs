@@ -218,7 +218,8 @@ impl<'a> Run<'a> {
 
     /// Lets a running call ask a person.
     fn consult(&mut self, role: RoleId) {
-        let id = self.stepper.request_id(role, u32::from(self.turn(3))).unwrap();
+        let before = u32::from(self.turn(3));
+        let id = self.stepper.request_id(role, before).unwrap();
         let some = self.turn(2) == 1;
         let request = Request {
             id,

@@ -116,7 +116,6 @@ fn failures_have_the_kind_that_is_asked_for() {
         (json!([{ "read": "/in/a" }]), FailureKind::Denied),
         (json!([{ "write": "/out/../evil", "text": "x" }]), FailureKind::Denied),
         (json!([{ "http": "http://localhost", "method": "GET" }]), FailureKind::Denied),
-        (json!([{ "ask": "?", "schema": { "type": "integer" } }]), FailureKind::Denied),
         (json!([{ "getenv": "LANG" }]), FailureKind::Denied),
         (json!([{ "secret": "TOKEN" }]), FailureKind::Denied),
         (json!([{ "get": "k", "scope": "nowhere" }]), FailureKind::Error),

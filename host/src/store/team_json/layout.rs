@@ -132,6 +132,7 @@ pub(super) struct Request<'a> {
     pub question: &'a str,
     pub schema: Option<Document<'a>>,
     pub choices: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Document<'a>>,
     pub expires: Option<String>,
     pub call: &'a str,

@@ -3,6 +3,7 @@
 use strata_core::activation::Activation;
 use strata_core::environment::Environment;
 use strata_core::id::{RequestId, RoleId};
+use strata_core::json::Json;
 use strata_core::request::Request;
 use strata_core::team::{Role, Team};
 
@@ -66,7 +67,8 @@ fn request(place: &Place<'_>) -> Result<Request, ImportError> {
         question: place.get_text("question")?,
         schema: json("schema")?,
         choices: place.texts("choices")?.unwrap_or_default(),
-        default: json("default")?,
+        // It may be `null`, which elsewhere is as good as missing.
+        default: json("default")?.or_else(|| place.value().get("default").map(|_| Json::null())),
         expires_ms: place.get("expires").map(expires).transpose()?,
         call: place.get_text("call")?,
     })
