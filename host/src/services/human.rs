@@ -65,11 +65,8 @@ impl Question {
             call: self.digest(),
         };
         compile(&request)?;
-        match &request.default {
-            Some(default) => {
-                check(&request, default).map_err(|why| Refusal(format!("the default is no answer: {why}")))?
-            }
-            None => {}
+        if let Some(default) = &request.default {
+            check(&request, default).map_err(|why| Refusal(format!("the default is no answer: {why}")))?;
         }
         Ok(request)
     }
