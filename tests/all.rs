@@ -11,6 +11,7 @@
 //! | `live` | teams that stay: the library, `run --keep-alive`, `send` to a team that runs |
 //! | `people` | questions and answers: kills around them, expiry, moves, a person at the terminal |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
+//! | `external` | messages that leave the team, and what comes back |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
@@ -27,6 +28,7 @@
 mod components;
 mod crash;
 mod driver;
+mod external;
 mod faults;
 mod house;
 mod live;

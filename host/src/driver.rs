@@ -10,6 +10,7 @@ pub(crate) mod clock;
 mod human;
 mod journal;
 mod order;
+mod outside;
 mod reply;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use crate::gateway::{QUEUE, Question};
 use crate::narrator::Line;
 use crate::plugin::Plugin;
 use crate::sandbox::Sandbox;
+use crate::services::external::External;
 use crate::services::llm::Models;
 use crate::store::StoreError;
 
@@ -37,6 +39,7 @@ use human::Over;
 pub use journal::Journal;
 use order::Order;
 pub use order::{Ended, Orders, Sent};
+use outside::{Handed, Outside};
 pub use reply::{AnswerError, Answered, Given, ReplyError};
 pub(crate) use reply::{Verdict, judge, lapsed};
 
@@ -94,6 +97,8 @@ pub struct Equipment {
     pub descriptions: BTreeMap<Slot, String>,
     /// The language models; none where the team file names no provider.
     pub models: Option<Arc<Models>>,
+    /// Where messages for names outside of the team go.
+    pub external: Option<External>,
 }
 
 /// Something that happened and concerns the driver.
@@ -106,6 +111,8 @@ enum Arrived {
     Served(Served),
     /// The time of a request is over.
     Over(Over),
+    /// A message was handed over, or could not be.
+    Handed(Handed),
 }
 
 /// Runs a team.
@@ -113,6 +120,7 @@ pub struct Driver {
     journal: Journal,
     equipment: Equipment,
     attempts: BTreeMap<RoleId, Attempt>,
+    outside: Outside,
     arrivals: FuturesUnordered<BoxFuture<'static, Arrived>>,
     questions: mpsc::Receiver<Question>,
     ask: mpsc::Sender<Question>,
@@ -124,11 +132,12 @@ pub struct Driver {
 
 impl Driver {
     /// A driver that goes on from what is in the journal.
-    pub fn new(journal: Journal, equipment: Equipment) -> Self {
+    pub fn new(journal: Journal, mut equipment: Equipment) -> Self {
         let (ask, questions) = mpsc::channel(QUEUE);
         let (give, orders) = Orders::channel();
         Self {
             journal,
+            outside: Outside::new(equipment.external.take()),
             equipment,
             attempts: BTreeMap::new(),
             arrivals: FuturesUnordered::new(),
@@ -176,11 +185,13 @@ impl Driver {
             };
             self.motion.send_if_modified(|before| std::mem::replace(before, motion) != motion);
             self.start(calls);
+            self.hand_over();
             tokio::select! {
                 biased;
                 Ok(_) = stop.wait_for(|stop| *stop) => return self.stop(&turn),
                 Some(first) = self.arrivals.next(), if !self.arrivals.is_empty() => self.arrived(first)?,
                 Some(question) = self.questions.recv() => self.answer(question)?,
+                incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
                 Some(order) = self.orders.recv() => self.obey(order)?,
             }
         }
@@ -202,6 +213,7 @@ impl Driver {
         let turn = loop {
             match self.journal.stepper().next() {
                 Effect::Record(Event::RunEnded { status, .. }) if self.stays(status) => break Turn::Idle(status),
+                Effect::Record(Event::RunEnded { status, .. }) if self.outlasts(status) => break Turn::Busy,
                 Effect::Record(event) => self.journal.stage(event)?,
                 Effect::Call(call) => {
                     self.journal.stage(self.journal.stepper().call_started(&call))?;
@@ -217,6 +229,15 @@ impl Driver {
 
     fn stays(&self, status: Status) -> bool {
         self.when_idle == WhenIdle::Stay && order::can_be_woken(status)
+    }
+
+    /// Whether the outside may still say something that keeps the run from ending. It is told that it hears no more.
+    fn outlasts(&mut self, status: Status) -> bool {
+        let outlasts = self.outside.is_listening() && order::can_be_woken(status);
+        if outlasts {
+            self.outside.close();
+        }
+        outlasts
     }
 
     /// Ends the run because it was told to: an idle one as it would have ended by itself.
@@ -252,6 +273,7 @@ impl Driver {
                 Arrived::Due(role) => self.journal.stage(Event::RetryDue { role })?,
                 Arrived::Served(served) => self.served(served)?,
                 Arrived::Over(over) => self.over(over)?,
+                Arrived::Handed(handed) => self.handed(handed)?,
             }
             next = futures_util::FutureExt::now_or_never(self.arrivals.next()).flatten();
         }

@@ -184,6 +184,18 @@ pub enum Event {
         /// The state before.
         parent: Option<CheckpointId>,
     },
+    /// The oldest message on its way out was handed over.
+    HandedOver {
+        /// The message.
+        id: MessageId,
+    },
+    /// The oldest message on its way out could not be handed over. A resume tries again.
+    HandOverFailed {
+        /// The message.
+        id: MessageId,
+        /// Why.
+        why: String,
+    },
 }
 
 /// What a role is doing: one call.
@@ -249,6 +261,8 @@ pub struct Routed {
     pub dropped: Option<String>,
     /// The legs that travel on with it.
     pub rest: Vec<Hop>,
+    /// Names that stand for somebody outside.
+    pub outside: Vec<String>,
 }
 
 /// One call of the host with its answer.

@@ -62,7 +62,7 @@ impl Stepper {
     fn between_steps(&self) -> Effect {
         let roles = self.due();
         if roles.is_empty() {
-            return Effect::Record(self.ended(self.rest()));
+            return self.at_rest();
         }
         if self.team.policy.max_steps.is_some_and(|max| self.env.step >= max) {
             return Effect::Record(self.ended(Status::StepLimit));
@@ -70,15 +70,21 @@ impl Stepper {
         Effect::Record(Event::StepStarted { step: self.env.step, roles })
     }
 
-    /// How the run stands when nobody can go on. A fault outweighs a question: it needs mending, whatever the answer.
-    fn rest(&self) -> Status {
-        if self.env.failed().next().is_some() {
+    /// What happens when nobody can go on: what is on its way out is waited for, then the run ends. A fault outweighs a
+    /// question: it needs mending, whatever the answer.
+    fn at_rest(&self) -> Effect {
+        let leaving = self.env.outbox.first();
+        if leaving.is_some_and(|outbound| outbound.failed.is_none()) {
+            return Effect::Wait;
+        }
+        let status = if self.env.failed().next().is_some() || leaving.is_some() {
             Status::Failed
         } else if self.env.requests().next().is_some() {
             Status::Waiting
         } else {
             Status::Done
-        }
+        };
+        Effect::Record(self.ended(status))
     }
 
     /// Who takes part in the next step: who has mail and no open work, and who can go on with open work.
@@ -118,7 +124,7 @@ impl Stepper {
             return Effect::Record(self.ended(Status::Failed));
         }
         if self.waits_for_people() {
-            return Effect::Record(self.ended(Status::Waiting));
+            return self.at_rest();
         }
         Effect::Record(self.conflict().unwrap_or_else(|| self.commit()))
     }

@@ -124,6 +124,8 @@ fn must_last(event: &Event) -> bool {
         | Event::RunResumed { .. }
         | Event::ComponentChanged { .. }
         | Event::MessageSent { .. }
+        | Event::HandedOver { .. }
+        | Event::HandOverFailed { .. }
         | Event::CallFinished { .. }
         | Event::CallFailed { .. }
         | Event::RequestOpened { .. }

@@ -14,9 +14,6 @@ pub(super) fn check(authored: &Authored, problems: &Problems) {
     for join in &authored.joins {
         refuse(&join.span, "joins are");
     }
-    if let Some(span) = &authored.env.external {
-        refuse(span, "`[env.external]` is");
-    }
     for role in &authored.roles {
         let actions = role.actions.iter().map(|action| &action.slot);
         for slot in actions.chain(role.think.iter().map(|think| &think.value)) {

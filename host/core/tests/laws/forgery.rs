@@ -38,6 +38,7 @@ fn changes(event: &Event) -> &'static [Change] {
         Event::RequestOpened { .. } => &[other_work, other_role, other_request],
         Event::RequestAnswered { .. } => &[other_role, other_request, other_answer],
         Event::RunEnded { .. } => &[no_end],
+        Event::HandedOver { .. } | Event::HandOverFailed { .. } => &[other_outbound],
     }
 }
 
@@ -60,6 +61,12 @@ fn to_one_twice(event: &mut Event) {
 
 fn other_id(event: &mut Event) {
     routed(event).id = "another".into();
+}
+
+fn other_outbound(event: &mut Event) {
+    if let Event::HandedOver { id } | Event::HandOverFailed { id, .. } = event {
+        *id = "another".into();
+    }
 }
 
 fn other_sender(event: &mut Event) {

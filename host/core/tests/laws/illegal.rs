@@ -61,6 +61,7 @@ fn warped(event: &Event, dice: &mut Dice) -> Event {
             0 => *request = "another".into(),
             _ => *role = any_role(dice),
         },
+        Event::HandedOver { id } | Event::HandOverFailed { id, .. } => *id = "another".into(),
         Event::RunEnded { status, .. } => *status = *dice.pick(&strata_core::event::Status::ALL),
     }
     event
