@@ -2,13 +2,16 @@
 //!
 //! Data goes to stdout, everything else to stderr.
 
+mod answer;
 mod build;
 mod check;
 mod checkpoints;
 mod events;
 mod inspect;
 mod joins;
+mod prompt;
 mod reporter;
+mod requests;
 mod run;
 mod send;
 mod signals;
@@ -50,6 +53,8 @@ enum Command {
     },
     /// Put a message into a saved team's environment.
     Send(SendArgs),
+    /// Record answers for what a saved team asks people. `run --recover_path` then goes on.
+    Answer(AnswerArgs),
     /// Build the action in a directory to a component and print its path.
     Build {
         /// The directory of its source.
@@ -93,6 +98,9 @@ struct RunArgs {
     /// Use another component for an action (or for `ROLE.think`).
     #[arg(long, value_name = "ROLE.ACTION=FILE")]
     component: Vec<String>,
+    /// Answer what the saved team asks a person, then go on; as `answer` does.
+    #[arg(long, value_name = "REQUEST=JSON", requires = "recover_path")]
+    answer: Vec<String>,
     /// Refuse to resume with changed components.
     #[arg(long)]
     strict: bool,
@@ -177,6 +185,18 @@ struct SendArgs {
     content: String,
 }
 
+#[derive(Args)]
+#[command(after_help = "An answer is a JSON document. Where a text answers the question it may be given as it is:\n  \
+    strata-host answer store ask-1-1-0-0=42 'ask-1-2-0-0=looks good'\n\
+    All answers are taken, or none.")]
+struct AnswerArgs {
+    /// The storage directory or its team.json.
+    path: PathBuf,
+    /// What is answered, and how. `inspect` shows what is asked.
+    #[arg(value_name = "REQUEST=JSON", required = true)]
+    answers: Vec<String>,
+}
+
 /// Why a command failed, with its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -249,6 +269,7 @@ pub fn main() -> ExitCode {
         Command::Checkpoints(args) => checkpoints::checkpoints(&args),
         Command::Events { path } => events::events(&path),
         Command::Send(args) => send::send(args),
+        Command::Answer(args) => answer::answer(&args),
         Command::Build { dir } => build::build(&dir),
     };
     match done {
@@ -292,4 +313,13 @@ fn preview(text: &str, most: usize) -> String {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
+}
+
+/// A text as one word of a shell's.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.into();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }

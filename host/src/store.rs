@@ -125,6 +125,8 @@ pub enum Origin {
     Step,
     /// A run stopped within a step, with this status.
     Stop(Status),
+    /// A request was answered.
+    Answer,
 }
 
 impl Origin {
@@ -134,6 +136,7 @@ impl Origin {
             Self::Entry => "entry",
             Self::Import => "import",
             Self::Step => "step",
+            Self::Answer => "answer",
             Self::Stop(Status::Failed) => "fault",
             Self::Stop(Status::Interrupted) => "interrupt",
             Self::Stop(Status::OutOfBudget) => "budget",
@@ -185,13 +188,15 @@ fn next_line(last: Option<&Record>) -> u64 {
 
 /// Whether an event makes a checkpoint, or says how the run stood at the newest one.
 fn marks(event: &Event) -> bool {
-    matches!(event, Event::RunStarted { .. } | Event::StepCommitted { .. } | Event::RunEnded { .. })
+    matches!(event, Event::RunEnded { .. }) || checkpoint_of(event).is_some()
 }
 
 /// The checkpoint that an event makes.
 fn checkpoint_of(event: &Event) -> Option<&CheckpointId> {
     match event {
-        Event::RunStarted { checkpoint, .. } | Event::StepCommitted { checkpoint, .. } => Some(checkpoint),
+        Event::RunStarted { checkpoint, .. }
+        | Event::StepCommitted { checkpoint, .. }
+        | Event::RequestAnswered { checkpoint, .. } => Some(checkpoint),
         Event::RunEnded { checkpoint, .. } => checkpoint.as_ref(),
         _ => None,
     }
@@ -216,6 +221,8 @@ fn list_checkpoints(base: &Environment, marking: &[Record]) -> Vec<CheckpointRow
                 next_step = step + 1;
                 (*step, parent.as_ref(), Origin::Step, Status::Running)
             }
+            // The run goes on standing as it stood; most are answered while it waits.
+            Event::RequestAnswered { parent, .. } => (next_step, parent.as_ref(), Origin::Answer, Status::Waiting),
             Event::RunEnded { status, parent, .. } => (next_step, parent.as_ref(), Origin::Stop(*status), *status),
             _ => continue,
         };

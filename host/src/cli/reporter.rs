@@ -8,7 +8,8 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::stepper::Stepper;
 use strata_core::team::Role;
 
-use super::{joins, note, preview};
+use super::requests::{command, listing, plain};
+use super::{joins, note, preview, shell_word};
 use crate::narrator::{self, Line};
 
 /// How much is told.
@@ -64,6 +65,10 @@ impl Reporter {
                 let message = preview(line.text("message"), PREVIEW);
                 say(line, began_ms, &format!("FAILED{}  {message}", again.unwrap_or_default()));
             }
+            "request-opened" => {
+                let question = preview(&plain(line.text("question")), PREVIEW);
+                say(line, began_ms, &format!("asks  {question}"));
+            }
             "component-changed" => {
                 note(format_args!("component of {}.{} was replaced", line.text("role"), line.text("action")));
             }
@@ -88,6 +93,10 @@ impl Reporter {
                 section("stack of the guest, innermost first", fault.backtrace.iter().take(FRAMES));
                 section("what it logged last", fault.log.iter());
             }
+        }
+        if env.requests().next().is_some() {
+            note("open requests:");
+            listing(stepper).iter().for_each(note);
         }
         for outbound in env.outbox.iter().filter(|outbound| outbound.failed.is_some()) {
             let (id, to) = (&env.message(outbound.message).id, outbound.to.join(", "));
@@ -114,6 +123,10 @@ impl Reporter {
                 note(format_args!("  {resume} --investment USD"));
             }
             Status::Stalled => stalled(stepper, &saved, &resume, &shell_word(&storage.to_string_lossy())),
+            Status::Waiting => {
+                note(format_args!("waiting for a person at step {}; {saved}; answer with:", env.step));
+                note(format_args!("  {}\nthen go on with:\n  {resume}", command(stepper, storage)));
+            }
             other => note(format_args!("{}; {saved}; go on with:\n  {resume}", other.name())),
         }
     }
@@ -149,10 +162,12 @@ fn say(line: &Line, began_ms: i64, what: &str) {
     note(format_args!("{seconds:7.1}s  step {step:<3} {name:<28} {what}"));
 }
 
-fn place(role: &Role, work: Option<Work>) -> (i32, &str) {
+/// The index of an action, and its name; -1 for what is no action.
+pub(super) fn place(role: &Role, work: Option<Work>) -> (i32, &str) {
     match work {
         Some(Work::Act { action, .. }) => (i32::from(action.0), &role.action(action).name),
         Some(Work::Plan) => (0, &role.actions[0].name),
+        Some(Work::Answer) => (-1, "answer"),
         Some(Work::Think { .. }) | None => (-1, "think"),
     }
 }
@@ -163,15 +178,6 @@ fn section<'a>(title: &str, lines: impl Iterator<Item = &'a String>) {
         note(format_args!("  {title}:"));
         lines.for_each(|line| note(format_args!("    {line}")));
     }
-}
-
-/// A text as one word of a shell's.
-fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.into();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// A number of steps, in words.

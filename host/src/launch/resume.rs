@@ -14,7 +14,7 @@ use strata_core::team::Team;
 use super::saved::{definition as saved_definition_of, import};
 use super::start::run_id;
 use super::{Components, LaunchError, Run, durability, saved_definition};
-use crate::driver::{Driver, DriverError, Journal, OnLine, WhenIdle};
+use crate::driver::{Driver, DriverError, Given, Journal, OnLine, ReplyError, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
 use crate::store::{At, Content, Directory, FIRST_LINE, SavedDefinition, SqliteStore, Store, team_json};
@@ -27,6 +27,8 @@ pub struct Resume<'a> {
     pub team: Option<&'a Path>,
     /// What the command line changes.
     pub overrides: &'a Overrides,
+    /// Answers for what is open.
+    pub answers: &'a [Given],
     /// Which recorded host calls are served again.
     pub calls: CallPolicy,
     /// Whether other components than the saved ones are refused.
@@ -118,6 +120,15 @@ impl Opened {
         !self.stepper.env().run.0.is_empty()
     }
 
+    /// Holds answers against what is open.
+    pub(super) fn judge(&self, given: &[Given]) -> Result<Vec<Verdict>, ReplyError> {
+        let store: Option<&dyn Store> = match &self.origin {
+            Origin::Database { store, .. } => Some(store.as_ref()),
+            Origin::TeamJson(_) => None,
+        };
+        judge(self.stepper.env(), store, given)
+    }
+
     /// Ends the resume of a finished team, whose state is not changed. Where the run was killed before it could save
     /// `team.json`, that is made up for.
     fn finish(self) -> Result<Resumed, LaunchError> {
@@ -141,7 +152,9 @@ impl Opened {
 /// Goes on from what is saved. `report` is told what takes long; `on_line` every public line.
 pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Resumed, LaunchError> {
     let opened = Opened::open(resume.path, resume.team, resume.overrides)?;
+    let mut verdicts = opened.judge(resume.answers)?;
     let env = opened.stepper.env();
+    verdicts.extend(lapsed(env));
     if env.status == Status::Done && env.is_drained() && resume.when_idle == WhenIdle::End {
         return opened.finish();
     }
@@ -165,6 +178,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     if resume.team.is_some() || !resume.overrides.components.is_empty() {
         journal.store().set_definition(&saved)?;
     }
+    journal.settle(verdicts)?;
     let event = if begun {
         journal.stepper().resumed(budget, resume.calls)
     } else {

@@ -18,11 +18,11 @@ use crate::rules::Rules;
 /// An event that cannot have happened in this state: a damaged journal, or a bug.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event does not fit the state it is applied to: {0}")]
-pub struct Illegal(String);
+pub struct Illegal(pub(super) String);
 
-type Applied = Result<(), Illegal>;
+pub(super) type Applied = Result<(), Illegal>;
 
-fn ensure(holds: bool, why: &str) -> Applied {
+pub(super) fn ensure(holds: bool, why: &str) -> Applied {
     if holds { Ok(()) } else { Err(Illegal(why.into())) }
 }
 
@@ -76,6 +76,8 @@ impl Stepper {
                 self.join(&[], &self.fired_between_steps());
                 Ok(())
             }
+            Event::RequestOpened { role, work, request } => self.open_request(*role, *work, request),
+            Event::RequestAnswered { .. } => self.answer_request(event),
             Event::HandedOver { id } => {
                 self.leaving(id)?;
                 self.env.outbox.remove(0);
@@ -133,6 +135,8 @@ impl Stepper {
                 // It was killed: it ends like one that was interrupted.
                 Phase::Running => activation.current.keep = true,
                 Phase::Resting | Phase::Failed(_) | Phase::Ready => {}
+                Phase::Waiting(_) if activation.work(role).is_some() => continue,
+                Phase::Waiting(_) => {}
                 Phase::Complete => continue,
             }
             // A lower limit may leave it with nothing more to do.
@@ -149,7 +153,8 @@ impl Stepper {
         Ok(())
     }
 
-    /// With another component, recorded calls are worth serving, whatever the failure was.
+    /// With another component, recorded calls are worth serving, whatever the failure was. What the old one asked is
+    /// withdrawn: the new one may ask something else.
     fn component_changed(&mut self, slot: Slot, old: Option<&Digest>, new: &Digest) -> Applied {
         self.started_run()?;
         self.known(slot.role)?;
@@ -163,7 +168,12 @@ impl Stepper {
         self.env.components.insert(slot, new.clone());
         if let Some(activation) = &mut self.env.roles[slot.role.index()].activation {
             let at = activation.work(role).and_then(|work| super::slot(role, slot.role, work));
-            activation.current.keep |= at == Some(slot);
+            if at == Some(slot) {
+                activation.current.keep = true;
+                if matches!(activation.phase, Phase::Waiting(_)) {
+                    activation.phase = Phase::Ready;
+                }
+            }
         }
         Ok(())
     }
@@ -205,6 +215,7 @@ impl Stepper {
         ensure(activation.work(role) == Some(work), "a call that is not the next one")?;
         ensure(activation.current.attempts + 1 == attempt, "an attempt out of turn")?;
         activation.current.attempts = attempt;
+        activation.current.answered = false;
         if journal == Journal::Fresh {
             activation.current.journal.clear();
         }
@@ -242,7 +253,7 @@ impl Stepper {
     }
 
     /// Keeps what a call returned until the commit.
-    fn keep(
+    pub(super) fn keep(
         &mut self,
         id: RoleId,
         work: Work,
@@ -268,6 +279,7 @@ impl Stepper {
         let action = match work {
             Work::Act { action, .. } => &role.action(action).name,
             Work::Plan | Work::Think { .. } => &role.actions[0].name,
+            Work::Answer => &role.name,
         };
         let addressed = if draft.to.is_empty() { Addressed::Open } else { Addressed::Named };
         let message = Message {
@@ -321,7 +333,7 @@ impl Stepper {
         Ok(())
     }
 
-    fn mark(&mut self, id: CheckpointId, parent: Option<CheckpointId>) {
+    pub(super) fn mark(&mut self, id: CheckpointId, parent: Option<CheckpointId>) {
         self.env.checkpoint = Some(id);
         self.env.parent = parent;
         self.env.checkpoints += 1;
@@ -335,17 +347,17 @@ impl Stepper {
         ensure(is_next, "the handing over of a message that is not the next on its way out")
     }
 
-    fn started_run(&self) -> Applied {
+    pub(super) fn started_run(&self) -> Applied {
         ensure(!self.env.run.0.is_empty(), "something of a run that never started")
     }
 
-    fn going(&self) -> Applied {
+    pub(super) fn going(&self) -> Applied {
         ensure(self.env.status == Status::Running, "something of a run that has ended")
     }
 
     /// Whether the open step has nothing running or to be run.
     fn settled(&self) -> bool {
-        let ended = |a: &Activation| matches!(a.phase, Phase::Complete | Phase::Failed(_));
+        let ended = |a: &Activation| matches!(a.phase, Phase::Complete | Phase::Failed(_) | Phase::Waiting(_));
         self.going().is_ok() && self.env.open && self.env.activations().all(|(_, activation)| ended(activation))
     }
 
@@ -368,12 +380,12 @@ impl Stepper {
         self.routed(routed)
     }
 
-    fn activation(&mut self, id: RoleId) -> Result<&mut Activation, Illegal> {
+    pub(super) fn activation(&mut self, id: RoleId) -> Result<&mut Activation, Illegal> {
         self.known(id)?;
         self.env.roles[id.index()].activation.as_mut().ok_or_else(|| Illegal("a role that is idle".into()))
     }
 
-    fn running(&mut self, id: RoleId, work: Work) -> Result<&mut Activation, Illegal> {
+    pub(super) fn running(&mut self, id: RoleId, work: Work) -> Result<&mut Activation, Illegal> {
         self.going()?;
         let team = self.team.clone();
         let activation = self.activation(id)?;
