@@ -5,8 +5,11 @@
 mod build;
 mod check;
 mod checkpoints;
+mod diff;
 mod events;
+mod fork;
 mod inspect;
+mod prune;
 mod reporter;
 mod run;
 mod send;
@@ -40,13 +43,22 @@ enum Command {
     Check(CheckArgs),
     /// Show what is saved: status, step, faults, mailboxes, budget.
     Inspect(InspectArgs),
-    /// List the checkpoints of a saved team, oldest first.
+    /// List the checkpoints of a saved team, of all its lineages, oldest first.
     Checkpoints(SavedArgs),
     /// Print the recorded events of a saved team, one JSON object a line, oldest first.
     Events {
         /// The storage directory or its team.json.
         path: PathBuf,
+        /// Those that lead to the newest state of this lineage instead of the current one.
+        #[arg(long, value_name = "NAME")]
+        lineage: Option<String>,
     },
+    /// Begin another lineage at a checkpoint. What there is stays as it is.
+    Fork(ForkArgs),
+    /// Show where two lineages part, and how their states differ.
+    Diff(DiffArgs),
+    /// Forget old checkpoints and free the room that only they need.
+    Prune(PruneArgs),
     /// Put a message into a saved team's environment.
     Send(SendArgs),
     /// Build the action in a directory to a component and print its path.
@@ -92,6 +104,9 @@ struct RunArgs {
     /// Refuse to resume with changed components.
     #[arg(long)]
     strict: bool,
+    /// Go on from this checkpoint instead of the newest state. What came after it stays saved, in a lineage of its own.
+    #[arg(long, value_name = "ID", requires = "recover_path")]
+    checkpoint: Option<String>,
     /// Start anew although the storage holds an unfinished team. That one is set aside, not deleted.
     #[arg(long, conflicts_with = "recover_path")]
     force: bool,
@@ -148,6 +163,55 @@ struct InspectArgs {
     /// Show this checkpoint instead of the newest state.
     #[arg(long, value_name = "ID")]
     checkpoint: Option<String>,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host fork store --at main-1 --set tracking/k=9 --to branch\n  \
+    strata-host fork store --at main-1 --set 'role/Engineer/plan=\"shorter\"'")]
+struct ForkArgs {
+    /// The storage directory or its team.json.
+    path: PathBuf,
+    /// The checkpoint it begins at.
+    #[arg(long, value_name = "ID")]
+    at: String,
+    /// Put a value into a scope of the new lineage. A scope is that of the team file, or `role/NAME` for a role's own.
+    #[arg(long, value_name = "SCOPE/KEY=JSON")]
+    set: Vec<String>,
+    /// Write it as a team of its own into this directory, instead of beside the others.
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Print what was made as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = "Each side is PATH for its newest state, or PATH@ID for a checkpoint or a lineage of it.\n\n\
+    Examples:\n  strata-host diff store@main store@main.1\n  strata-host diff store branch\n\n\
+    The exit code is 0 whether or not they differ.")]
+struct DiffArgs {
+    /// One side: a storage directory or its team.json, perhaps with @CHECKPOINT or @LINEAGE.
+    #[arg(value_name = "PATH[@ID]")]
+    one: String,
+    /// The other.
+    #[arg(value_name = "PATH[@ID]")]
+    other: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct PruneArgs {
+    /// The storage directory or its team.json.
+    path: PathBuf,
+    /// How many checkpoints to keep of each lineage, beside its first, where others leave it, and where somebody is
+    /// waited for. Without it, what the team file says; where that keeps all, 10.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+    /// Print what was freed as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -234,7 +298,10 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::check(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Checkpoints(args) => checkpoints::checkpoints(&args),
-        Command::Events { path } => events::events(&path),
+        Command::Events { path, lineage } => events::events(&path, lineage.as_deref()),
+        Command::Fork(args) => fork::fork(&args),
+        Command::Diff(args) => diff::diff(&args),
+        Command::Prune(args) => prune::prune(&args),
         Command::Send(args) => send::send(args),
         Command::Build { dir } => build::build(&dir),
     };
@@ -270,6 +337,15 @@ fn print(line: &str) {
 fn note(text: impl std::fmt::Display) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// A text as one word of a shell's.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.into();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// The beginning of a text, on one line, at most so many characters.

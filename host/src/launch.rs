@@ -1,6 +1,11 @@
 //! Launching: from a team file, or from what is saved, to a run that is ready to go.
 
+mod back;
+mod compare;
 mod components;
+mod edit;
+mod fork;
+mod prune;
 mod resume;
 mod saved;
 mod send;
@@ -18,9 +23,12 @@ use crate::services::llm::config::ConfigError;
 use crate::store::team_json::{self, ImportError};
 use crate::store::{Durability, SavedDefinition, StoreError};
 
+pub use compare::{Comparison, Side, compare};
 pub use components::Components;
+pub use fork::{Fork, Forked, fork};
+pub use prune::{KEPT, Kept, prune};
 pub use resume::{Notes, Resume, Resumed, resume};
-pub use saved::{SavedTeam, reader, saved};
+pub use saved::{SavedTeam, checkpoints, reader, saved};
 pub use send::send;
 pub use start::{Start, Started, start};
 

@@ -123,6 +123,11 @@ impl Narrator {
                 }
                 vec![("run-ended", fields)]
             }
+            Event::Forked { lineage, from, checkpoint, step, .. } => {
+                self.step = *step;
+                let fields = json!({ "lineage": lineage, "checkpoint": checkpoint.0, "parent": from.0 });
+                vec![("forked", fields)]
+            }
             Event::RetryDue { .. } => Vec::new(),
             Event::CallStarted { .. }
             | Event::HostCalled { .. }

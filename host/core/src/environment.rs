@@ -1,5 +1,6 @@
 //! The environment: everything about a team that changes. Plain data; `stepper::apply` alone changes it.
 
+pub mod lineage;
 pub mod routing;
 pub mod scope;
 
@@ -20,6 +21,7 @@ use crate::rules::Rules;
 use crate::shape::Shape;
 use crate::team::Team;
 
+use lineage::Lineage;
 use scope::{ROLE_SCOPE, Scope, Write, reduce};
 
 /// A message of this environment, by its place in `Environment::messages`.
@@ -71,6 +73,8 @@ pub struct Environment {
     pub foreign: BTreeMap<String, Json>,
     /// The rules the run is under.
     pub rules: Rules,
+    /// The line of checkpoints it belongs to.
+    pub lineage: Lineage,
 }
 
 /// Everything about a role that changes. Nobody else sees it.
@@ -122,6 +126,7 @@ impl Environment {
             calls: CallPolicy::Auto,
             foreign: BTreeMap::new(),
             rules: Rules::of(team),
+            lineage: Lineage::default(),
         }
     }
 
@@ -157,9 +162,9 @@ impl Environment {
         self.budget.is_some_and(|max| self.spent >= max)
     }
 
-    /// The name of the next checkpoint. `main` is the only lineage there is yet.
+    /// The name of the next checkpoint.
     pub fn next_checkpoint(&self) -> CheckpointId {
-        CheckpointId(alloc::format!("main-{}", self.checkpoints))
+        self.lineage.checkpoint(self.checkpoints)
     }
 
     /// The id of the next message from outside.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Failure, print};
+use super::{Failure, note, print};
 use crate::launch::reader;
 use crate::narrator::Narrator;
 use crate::store::{At, StoreError};
@@ -10,8 +10,19 @@ use crate::store::{At, StoreError};
 /// How many records are in memory at once.
 const CHUNK: usize = 1024;
 
-pub(super) fn events(path: &Path) -> Result<u8, Failure> {
-    let reader = reader(path)?;
+pub(super) fn events(path: &Path, lineage: Option<&str>) -> Result<u8, Failure> {
+    let mut reader = reader(path)?;
+    let lineages = reader.lineages()?;
+    let told = match lineage {
+        Some(name) => {
+            reader.turn_to(name)?;
+            lineages.iter().find(|row| row.name == name)
+        }
+        None => lineages.iter().find(|row| row.current),
+    };
+    if let Some(row) = told.filter(|row| row.dropped > 0) {
+        note(format_args!("{} of {} events were pruned and are not told", row.dropped, row.events));
+    }
     let shape = reader.load(&At::Head)?.base.shape;
     let mut narrator = Narrator::new(shape);
     let mut from = 0;

@@ -8,7 +8,7 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::stepper::Stepper;
 use strata_core::team::Role;
 
-use super::{note, preview};
+use super::{note, preview, shell_word};
 use crate::narrator::{self, Line};
 
 /// How much is told.
@@ -142,15 +142,6 @@ fn section<'a>(title: &str, lines: impl Iterator<Item = &'a String>) {
         note(format_args!("  {title}:"));
         lines.for_each(|line| note(format_args!("    {line}")));
     }
-}
-
-/// A text as one word of a shell's.
-fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.into();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// A number of steps, in words.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use strata_core::activation::Phase;
 use strata_core::event::Status;
+use strata_core::id::CheckpointId;
 use strata_core::stepper::Stepper;
 
 use super::reporter::{Loudness, Reporter};
@@ -75,7 +76,15 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
             note(format_args!("warning: the idea is ignored: a resume goes on with the saved one"));
         }
         let calls = args.calls.into();
-        let what = Resume { path, team: team.as_deref(), overrides: &overrides, calls, strict: args.strict };
+        let checkpoint = args.checkpoint.clone().map(CheckpointId);
+        let what = Resume {
+            path,
+            team: team.as_deref(),
+            overrides: &overrides,
+            calls,
+            strict: args.strict,
+            checkpoint: checkpoint.as_ref(),
+        };
         return match resume(what, report, on_line)? {
             Resumed::Goes(run, notes) => {
                 warn(&notes, run.path());

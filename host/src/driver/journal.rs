@@ -115,7 +115,8 @@ fn must_last(event: &Event) -> bool {
         | Event::MessageSent { .. }
         | Event::CallFinished { .. }
         | Event::CallFailed { .. }
-        | Event::RunEnded { .. } => true,
+        | Event::RunEnded { .. }
+        | Event::Forked { .. } => true,
         Event::HostCalled { call, source, .. } => *source == Source::Live && call.kind == HostCallKind::Llm,
         Event::StepStarted { .. }
         | Event::CallStarted { .. }

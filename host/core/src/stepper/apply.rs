@@ -18,11 +18,11 @@ use crate::rules::Rules;
 /// An event that cannot have happened in this state: a damaged journal, or a bug.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event does not fit the state it is applied to: {0}")]
-pub struct Illegal(String);
+pub struct Illegal(pub(super) String);
 
-type Applied = Result<(), Illegal>;
+pub(super) type Applied = Result<(), Illegal>;
 
-fn ensure(holds: bool, why: &str) -> Applied {
+pub(super) fn ensure(holds: bool, why: &str) -> Applied {
     if holds { Ok(()) } else { Err(Illegal(why.into())) }
 }
 
@@ -78,6 +78,7 @@ impl Stepper {
                 }
                 Ok(())
             }
+            Event::Forked { .. } => self.fork(event),
         }
     }
 
@@ -100,12 +101,13 @@ impl Stepper {
     }
 
     fn run_resumed(&mut self, event: &Event) -> Applied {
-        let Event::RunResumed { checkpoint, step, budget, calls, rules, .. } = event else { return Ok(()) };
+        let Event::RunResumed { checkpoint, step, budget, calls, rules, spent, .. } = event else { return Ok(()) };
         self.started_run()?;
         ensure(*checkpoint == self.env.checkpoint && *step == self.env.step, "a resume from another place")?;
+        ensure(*spent >= self.env.spent, "a resume that gives money back")?;
         self.rule(rules)?;
         self.env.status = Status::Running;
-        self.env.budget = *budget;
+        (self.env.spent, self.env.budget) = (*spent, *budget);
         self.env.calls = *calls;
         for (role, state) in self.team.roles.iter().zip(&mut self.env.roles) {
             let Some(activation) = &mut state.activation else { continue };
@@ -298,13 +300,13 @@ impl Stepper {
         Ok(())
     }
 
-    fn mark(&mut self, id: CheckpointId, parent: Option<CheckpointId>) {
+    pub(super) fn mark(&mut self, id: CheckpointId, parent: Option<CheckpointId>) {
         self.env.checkpoint = Some(id);
         self.env.parent = parent;
         self.env.checkpoints += 1;
     }
 
-    fn started_run(&self) -> Applied {
+    pub(super) fn started_run(&self) -> Applied {
         ensure(!self.env.run.0.is_empty(), "something of a run that never started")
     }
 
@@ -318,7 +320,7 @@ impl Stepper {
         self.going().is_ok() && self.env.open && self.env.activations().all(|(_, activation)| ended(activation))
     }
 
-    fn known(&self, id: RoleId) -> Applied {
+    pub(super) fn known(&self, id: RoleId) -> Applied {
         ensure(id.index() < self.env.roles.len(), "a role that the team does not have")
     }
 
