@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use strata_core::event::{CallPolicy, Status};
 
-use crate::driver::DriverError;
+use crate::driver::{DriverError, WhenIdle};
 use crate::manifest::{Diagnostics, Paint};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
@@ -95,6 +95,9 @@ struct RunArgs {
     /// Write events there as they happen, one JSON object a line; `-` is stdout.
     #[arg(long, value_name = "FILE|-")]
     events: Option<PathBuf>,
+    /// Record exchanges with language models, to be served again by `[llm] provider = "recorded"`.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Which recorded host calls a new attempt is served.
     #[arg(long, value_enum, default_value = "auto")]
     calls: Calls,
@@ -107,6 +110,9 @@ struct RunArgs {
     /// Go on from this checkpoint instead of the newest state. What came after it stays saved, in a lineage of its own.
     #[arg(long, value_name = "ID", requires = "recover_path")]
     checkpoint: Option<String>,
+    /// When nothing is left to do, wait for messages (see `send`) until stopped.
+    #[arg(long)]
+    keep_alive: bool,
     /// Start anew although the storage holds an unfinished team. That one is set aside, not deleted.
     #[arg(long, conflicts_with = "recover_path")]
     force: bool,
@@ -126,6 +132,12 @@ enum Calls {
     Reuse,
     /// None.
     Fresh,
+}
+
+impl RunArgs {
+    fn when_idle(&self) -> WhenIdle {
+        if self.keep_alive { WhenIdle::Stay } else { WhenIdle::End }
+    }
 }
 
 impl From<Calls> for CallPolicy {

@@ -8,6 +8,8 @@ mod answer;
 mod attempt;
 pub(crate) mod clock;
 mod journal;
+mod order;
+mod outside;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,12 +27,16 @@ use crate::gateway::{QUEUE, Question};
 use crate::narrator::Line;
 use crate::plugin::Plugin;
 use crate::sandbox::Sandbox;
+use crate::services::external::External;
 use crate::services::llm::Models;
 use crate::store::StoreError;
 
 use answer::Served;
 use attempt::{Attempt, Ending};
 pub use journal::Journal;
+use order::Order;
+pub use order::{Ended, Orders, Sent};
+use outside::{Handed, Outside};
 
 /// Why a run cannot go on. What a guest does wrong is never among these.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +52,36 @@ pub enum DriverError {
 /// Told to a driver that shall stop.
 pub type Stop = watch::Receiver<bool>;
 
+/// What a run does once nothing is left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenIdle {
+    /// It ends.
+    End,
+    /// It waits for messages from outside, until it is stopped.
+    Stay,
+}
+
+/// Whether a run moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Motion {
+    /// It does not run.
+    Still,
+    /// Somebody is at work, or will be.
+    Busy,
+    /// Nothing is left to do; it waits for messages from outside.
+    Idle,
+}
+
+/// How things stand once everything has happened that needs nobody.
+enum Turn {
+    /// Something is under way.
+    Busy,
+    /// Nothing is left to do. With this status the run would end.
+    Idle(Status),
+    /// The run has ended.
+    Halted(Status),
+}
+
 /// What a team needs to run beside its own state.
 pub struct Equipment {
     /// Runs the attempts.
@@ -56,6 +92,8 @@ pub struct Equipment {
     pub descriptions: BTreeMap<Slot, String>,
     /// The language models; none where the team file names no provider.
     pub models: Option<Arc<Models>>,
+    /// Where messages for names outside of the team go.
+    pub external: Option<External>,
 }
 
 /// Something that happened and concerns the driver.
@@ -66,6 +104,8 @@ enum Arrived {
     Due(RoleId),
     /// A service answered.
     Served(Served),
+    /// A message was handed over, or could not be.
+    Handed(Handed),
 }
 
 /// Runs a team.
@@ -73,32 +113,78 @@ pub struct Driver {
     journal: Journal,
     equipment: Equipment,
     attempts: BTreeMap<RoleId, Attempt>,
+    outside: Outside,
     arrivals: FuturesUnordered<BoxFuture<'static, Arrived>>,
     questions: mpsc::Receiver<Question>,
     ask: mpsc::Sender<Question>,
+    orders: mpsc::Receiver<Order>,
+    give: Orders,
+    when_idle: WhenIdle,
+    motion: watch::Sender<Motion>,
 }
 
 impl Driver {
     /// A driver that goes on from what is in the journal.
-    pub fn new(journal: Journal, equipment: Equipment) -> Self {
+    pub fn new(journal: Journal, mut equipment: Equipment) -> Self {
         let (ask, questions) = mpsc::channel(QUEUE);
-        let arrivals = FuturesUnordered::new();
-        Self { journal, equipment, attempts: BTreeMap::new(), arrivals, questions, ask }
+        let (give, orders) = Orders::channel();
+        Self {
+            journal,
+            outside: Outside::new(equipment.external.take()),
+            equipment,
+            attempts: BTreeMap::new(),
+            arrivals: FuturesUnordered::new(),
+            questions,
+            ask,
+            orders,
+            give,
+            when_idle: WhenIdle::End,
+            motion: watch::Sender::new(Motion::Still),
+        }
+    }
+
+    /// Sets what happens once nothing is left to do, which at first is to end. From now on it counts as busy: it is
+    /// about to run.
+    pub fn prepare(&mut self, when_idle: WhenIdle) {
+        self.when_idle = when_idle;
+        self.motion.send_replace(Motion::Busy);
+    }
+
+    /// Carries orders to this driver while it runs.
+    pub fn orders(&self) -> Orders {
+        self.give.clone()
+    }
+
+    /// Whether it moves, as that changes.
+    pub fn motion(&self) -> watch::Receiver<Motion> {
+        self.motion.subscribe()
     }
 
     /// Runs until the team halts or is stopped. Everything that happened is recorded when this returns.
     pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
+        let ended = self.go_on(stop).await;
+        self.motion.send_replace(Motion::Still);
+        ended
+    }
+
+    async fn go_on(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
         loop {
-            let (calls, halted) = self.decide()?;
-            if let Some(status) = halted {
-                return Ok(status);
-            }
+            let (calls, turn) = self.decide()?;
+            let motion = match turn {
+                Turn::Busy => Motion::Busy,
+                Turn::Idle(_) => Motion::Idle,
+                Turn::Halted(status) => return Ok(status),
+            };
+            self.motion.send_if_modified(|before| std::mem::replace(before, motion) != motion);
             self.start(calls);
+            self.hand_over();
             tokio::select! {
                 biased;
-                Ok(_) = stop.wait_for(|stop| *stop) => return self.interrupt(),
+                Ok(_) = stop.wait_for(|stop| *stop) => return self.stop(&turn),
                 Some(first) = self.arrivals.next(), if !self.arrivals.is_empty() => self.arrived(first)?,
                 Some(question) = self.questions.recv() => self.answer(question)?,
+                incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
+                Some(order) = self.orders.recv() => self.obey(order)?,
             }
         }
     }
@@ -113,22 +199,49 @@ impl Driver {
         &mut self.journal
     }
 
-    /// Lets everything that needs nobody happen, durably. Returns the attempts to start, or the status at a halt.
-    fn decide(&mut self) -> Result<(Vec<Invocation>, Option<Status>), DriverError> {
+    /// Lets everything that needs nobody happen, durably. Returns the attempts to start, and how things stand then.
+    fn decide(&mut self) -> Result<(Vec<Invocation>, Turn), DriverError> {
         let mut calls = Vec::new();
-        let halted = loop {
+        let turn = loop {
             match self.journal.stepper().next() {
+                Effect::Record(Event::RunEnded { status, .. }) if self.stays(status) => break Turn::Idle(status),
+                Effect::Record(Event::RunEnded { status, .. }) if self.outlasts(status) => break Turn::Busy,
                 Effect::Record(event) => self.journal.stage(event)?,
                 Effect::Call(call) => {
                     self.journal.stage(self.journal.stepper().call_started(&call))?;
                     calls.push(call);
                 }
-                Effect::Wait => break None,
-                Effect::Halt(status) => break Some(status),
+                Effect::Wait => break Turn::Busy,
+                Effect::Halt(status) => break Turn::Halted(status),
             }
         };
         self.journal.flush()?;
-        Ok((calls, halted))
+        Ok((calls, turn))
+    }
+
+    fn stays(&self, status: Status) -> bool {
+        self.when_idle == WhenIdle::Stay && order::can_be_woken(status)
+    }
+
+    /// Whether the outside may still say something that keeps the run from ending. It is told that it hears no more.
+    fn outlasts(&mut self, status: Status) -> bool {
+        let outlasts = self.outside.is_listening() && order::can_be_woken(status);
+        if outlasts {
+            self.outside.close();
+        }
+        outlasts
+    }
+
+    /// Ends the run because it was told to: an idle one as it would have ended by itself.
+    fn stop(&mut self, turn: &Turn) -> Result<Status, DriverError> {
+        match turn {
+            Turn::Idle(status) => {
+                self.journal.stage(self.journal.stepper().ended(*status))?;
+                self.journal.flush()?;
+                Ok(*status)
+            }
+            Turn::Busy | Turn::Halted(_) => self.interrupt(),
+        }
     }
 
     /// Starts attempts. One that is alone runs on this thread, where nothing has to be handed over; several run in
@@ -152,6 +265,7 @@ impl Driver {
                 Arrived::Ended(ending) => self.ended(ending)?,
                 Arrived::Due(role) => self.journal.stage(Event::RetryDue { role })?,
                 Arrived::Served(served) => self.served(served)?,
+                Arrived::Handed(handed) => self.handed(handed)?,
             }
             next = futures_util::FutureExt::now_or_never(self.arrivals.next()).flatten();
         }

@@ -14,6 +14,7 @@ mod lock;
 mod memory;
 mod reader;
 mod schema;
+mod socket;
 mod sqlite;
 pub mod team_json;
 
@@ -38,6 +39,7 @@ pub use error::StoreError;
 pub use lock::Lock;
 pub use memory::MemoryStore;
 pub use reader::Reader;
+pub use socket::Socket;
 pub use sqlite::SqliteStore;
 
 /// The number of the first public event line of a run.
@@ -158,8 +160,6 @@ pub struct LineageRow {
     pub name: String,
     /// How many events lead to its newest state, from the beginning of the run.
     pub events: u64,
-    /// How many of these were dropped.
-    pub dropped: u64,
     /// Whether a run goes on with it by itself.
     pub current: bool,
 }

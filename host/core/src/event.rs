@@ -179,6 +179,18 @@ pub enum Event {
         /// The money, as it stands now: going back gives nothing back.
         account: Account,
     },
+    /// The oldest message on its way out was handed over.
+    HandedOver {
+        /// The message.
+        id: MessageId,
+    },
+    /// The oldest message on its way out could not be handed over. A resume tries again.
+    HandOverFailed {
+        /// The message.
+        id: MessageId,
+        /// Why.
+        why: String,
+    },
 }
 
 /// What a role is doing: one call.
@@ -242,6 +254,8 @@ pub struct Routed {
     pub dropped: Option<String>,
     /// The legs that travel on with it.
     pub rest: Vec<Hop>,
+    /// Names that stand for somebody outside.
+    pub outside: Vec<String>,
 }
 
 /// One call of the host with its answer.

@@ -3,7 +3,7 @@
 //! `teams` draws a team, `script` decides what its actions return, `life` drives it through kills, stops, mail and
 //! changes by the throw of `dice`; `view` is what is compared; `hand` moves a life by hand. Then a file for each
 //! family of laws: what is recorded (`replay`, `illegal`), order and privacy (`order`), who receives what (`routing`),
-//! shared state (`scopes`), the end (`halting`), what survives (`recovery`), all at once (`simulation`); and single
+//! shared state (`scopes`), the end (`halting`), what survives (`recovery`), going back (`lineages`), all at once (`simulation`); and single
 //! lives worth telling by themselves: `stories` of each mode, `cases` that once went wrong, `shapes` and keys.
 
 #[path = "laws/dice.rs"]
@@ -27,6 +27,8 @@ mod cases;
 mod halting;
 #[path = "laws/illegal.rs"]
 mod illegal;
+#[path = "laws/lineages.rs"]
+mod lineages;
 #[path = "laws/order.rs"]
 mod order;
 #[path = "laws/recovery.rs"]

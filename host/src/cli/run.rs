@@ -8,11 +8,12 @@ use strata_core::activation::Phase;
 use strata_core::event::Status;
 use strata_core::id::CheckpointId;
 use strata_core::stepper::Stepper;
+use tokio::sync::watch;
 
 use super::reporter::{Loudness, Reporter};
 use super::signals::Signals;
 use super::{Failure, RunArgs, exit_code, note, print};
-use crate::driver::OnLine;
+use crate::driver::{Motion, OnLine};
 use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
 use crate::narrator::{self, Line};
@@ -46,11 +47,26 @@ async fn launch_and_run(args: RunArgs) -> Result<u8, Failure> {
             return Ok(0);
         }
     };
+    run.prepare(args.when_idle());
+    if args.keep_alive && !args.quiet {
+        tokio::spawn(tell_when_idle(run.motion(), run.path().to_owned()));
+    }
     let mut stop = signals.stop.clone();
     let status = run.run(&mut stop).await?;
     reporter.end(status, run.stepper(), run.path());
     summarise(&args, status, run.stepper(), run.path());
     Ok(if status == Status::Interrupted { signals.code() } else { exit_code(status) })
+}
+
+/// Says each time that nothing is left to do, and how to change that.
+async fn tell_when_idle(mut motion: watch::Receiver<Motion>, path: PathBuf) {
+    while motion.wait_for(|motion| *motion == Motion::Idle).await.is_ok() {
+        let path = path.display();
+        note(format_args!("nothing is left to do; waiting: `send {path} --cause LABEL TEXT`, or Ctrl-C to end"));
+        if motion.wait_for(|motion| *motion != Motion::Idle).await.is_err() {
+            return;
+        }
+    }
 }
 
 enum Launched {
@@ -64,6 +80,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         max_steps: args.max_steps,
         max_parallel: args.max_parallel,
         investment: args.investment,
+        record: args.record.clone(),
         components: args.component.clone(),
     };
     let report = &mut |line: &str| {
@@ -84,6 +101,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
             calls,
             strict: args.strict,
             checkpoint: checkpoint.as_ref(),
+            when_idle: args.when_idle(),
         };
         return match resume(what, report, on_line)? {
             Resumed::Goes(run, notes) => {

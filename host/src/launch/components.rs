@@ -68,6 +68,7 @@ impl Components {
             plugins,
             descriptions: self.loaded.iter().map(description).collect(),
             models: models.map(Arc::new),
+            external: definition.external.clone(),
         })
     }
 }

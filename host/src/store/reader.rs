@@ -147,12 +147,19 @@ impl Reader {
     fn lineages_now(&self) -> Result<Vec<LineageRow>, StoreError> {
         let _same = self.stand_still()?;
         let current = self.current()?.lineage;
-        let row = |row: Row| {
-            let gaps = self.gaps_on(&self.path(&row, row.events)?)?;
-            let dropped = gaps.iter().map(|gap| (gap.last - gap.first + 1) as u64).sum();
-            Ok(LineageRow { current: row.id == current, name: row.name, events: row.events as u64, dropped })
-        };
-        self.rows()?.into_iter().map(row).collect()
+        let row = |row: Row| LineageRow { current: row.id == current, name: row.name, events: row.events as u64 };
+        Ok(self.rows()?.into_iter().map(row).collect())
+    }
+
+    /// How many of the events that lead to the newest state of the lineage that is read were dropped, and how many
+    /// there were.
+    pub fn dropped(&self) -> Result<(u64, u64), StoreError> {
+        self.steadily(|reader| {
+            let _same = reader.stand_still()?;
+            let (line, end) = reader.head()?;
+            let gaps = reader.gaps_on(&reader.path(&line, end)?)?;
+            Ok((gaps.iter().map(|gap| (gap.last - gap.first + 1) as u64).sum(), end as u64))
+        })
     }
 
     /// What was spent by all lineages together.

@@ -34,6 +34,8 @@ fn changes(event: &Event) -> &'static [Change] {
         Event::StepConflicted { .. } => &[other_step, other_key, one_less],
         Event::ComponentChanged { .. } => &[other_component],
         Event::RunEnded { .. } => &[no_end],
+        Event::Forked { .. } => &[other_step, other_checkpoint],
+        Event::HandedOver { .. } | Event::HandOverFailed { .. } => &[other_outbound],
     }
 }
 
@@ -56,6 +58,12 @@ fn to_one_twice(event: &mut Event) {
 
 fn other_id(event: &mut Event) {
     routed(event).id = "another".into();
+}
+
+fn other_outbound(event: &mut Event) {
+    if let Event::HandedOver { id } | Event::HandOverFailed { id, .. } = event {
+        *id = "another".into();
+    }
 }
 
 fn other_sender(event: &mut Event) {
@@ -83,14 +91,17 @@ fn other_step(event: &mut Event) {
         Event::RunResumed { step, .. }
         | Event::StepStarted { step, .. }
         | Event::StepConflicted { step, .. }
-        | Event::StepCommitted { step, .. } => *step += 1,
+        | Event::StepCommitted { step, .. }
+        | Event::Forked { step, .. } => *step += 1,
         other => panic!("{other:?} belongs to no step"),
     }
 }
 
 fn other_checkpoint(event: &mut Event) {
-    if let Event::RunResumed { checkpoint, .. } = event {
-        *checkpoint = None;
+    match event {
+        Event::RunResumed { checkpoint, .. } => *checkpoint = None,
+        Event::Forked { from, .. } => *from = "another".into(),
+        other => panic!("{other:?} names no checkpoint"),
     }
 }
 

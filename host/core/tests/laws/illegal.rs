@@ -53,6 +53,12 @@ fn warped(event: &Event, dice: &mut Dice) -> Event {
             Some(routed) if dice.chance(70) => warp_routed(routed, dice),
             _ => *step += 1,
         },
+        Event::HandedOver { id } | Event::HandOverFailed { id, .. } => *id = "another".into(),
+        Event::Forked { lineage, from, step, .. } => match dice.below(3) {
+            0 => lineage.clear(),
+            1 => *from = "another".into(),
+            _ => *step += 1,
+        },
         Event::RunEnded { status, .. } => *status = *dice.pick(&strata_core::event::Status::ALL),
     }
     event

@@ -11,7 +11,7 @@ use strata_core::event::{CallPolicy, Event, Source, Status};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, Digest, MessageId, Part, RoleId, RunId, Slot};
 use strata_core::message::Message;
-use strata_core::money::Usd;
+use strata_core::money::{Account, Usd};
 use strata_core::stepper::Stepper;
 use strata_core::team::{React, Reducer, Team};
 
@@ -115,6 +115,23 @@ impl Life {
         }
     }
 
+    /// Another life that leaves this one after an event that made a checkpoint, and goes on to its end.
+    pub fn fork(&self, at: usize, name: &str, order: u64) -> Self {
+        let mut fork = self.clone();
+        fork.log.truncate(at + 1);
+        fork.states.truncate(at + 1);
+        fork.calls.retain(|(start, _)| *start <= at);
+        fork.flying.clear();
+        fork.dice = Dice::new(order, "fork");
+        fork.stepper = self.stepper.at(self.states[at].clone());
+        let account = Account { spent: self.env().spent, budget: self.env().budget };
+        let event = fork.stepper.forked(name.into(), Vec::new(), account).expect("a checkpoint");
+        fork.record(event);
+        fork.resume();
+        fork.run();
+        fork
+    }
+
     /// Goes on with a mended team.
     pub fn resume_as(&mut self, team: Team) {
         self.team = Arc::new(team);
@@ -143,7 +160,7 @@ impl Life {
         } else if self.weather.mail > 0 && self.dice.chance(5) {
             self.weather.mail -= 1;
             self.mail();
-        } else if !self.flying.is_empty() && self.dice.chance(30) {
+        } else if (!self.flying.is_empty() || self.leaving().is_some()) && self.dice.chance(30) {
             self.land();
         } else {
             return self.decide();
@@ -179,11 +196,18 @@ impl Life {
         }
     }
 
-    /// Lets an attempt or a pause end, any one.
+    /// Lets an attempt, a pause or the handing over of a message end, any one.
     fn land(&mut self) {
         let resting: Vec<RoleId> =
             self.env().activations().filter(|(_, a)| a.phase == Phase::Resting).map(|(id, _)| id).collect();
-        let at = self.dice.below(self.flying.len() + resting.len());
+        let leaving = self.leaving();
+        let ways = self.flying.len() + resting.len();
+        let at = self.dice.below(ways + usize::from(leaving.is_some()));
+        if let Some(id) = leaving.filter(|_| at == ways) {
+            let fails = self.weather.resumes > 2 && self.dice.chance(10);
+            let failed = Event::HandOverFailed { id: id.clone(), why: "nobody answers".into() };
+            return self.record(if fails { failed } else { Event::HandedOver { id } });
+        }
         match resting.get(at.wrapping_sub(self.flying.len())) {
             Some(role) if at >= self.flying.len() => self.record(Event::RetryDue { role: *role }),
             _ => {
@@ -193,6 +217,13 @@ impl Life {
                 self.record(event);
             }
         }
+    }
+
+    /// The message that is being handed over.
+    fn leaving(&self) -> Option<MessageId> {
+        let env = self.env();
+        let first = env.outbox.first().filter(|first| first.failed.is_none() && env.status == Status::Running)?;
+        Some(env.message(first.message).id.clone())
     }
 
     /// The process is gone, and with it everything that was not recorded.

@@ -1,0 +1,47 @@
+//! What was recorded, told again from the beginning, a piece at a time.
+
+use std::path::Path;
+
+use super::{LaunchError, reader};
+use crate::narrator::{Line, Narrator};
+use crate::store::{At, Reader, StoreError};
+
+/// How many records are in memory at once.
+const CHUNK: usize = 1024;
+
+/// Tells the records of a saved team as public lines, also while it runs.
+pub struct Telling {
+    reader: Reader,
+    narrator: Narrator,
+    /// How many records were told.
+    told: u64,
+}
+
+impl Telling {
+    /// Begins with the first record of what is saved at a path.
+    pub fn open(path: &Path) -> Result<Self, LaunchError> {
+        Self::of(path, None)
+    }
+
+    /// The same with the events that lead to the newest state of a lineage; the current one where none is named.
+    pub fn of(path: &Path, lineage: Option<&str>) -> Result<Self, LaunchError> {
+        let mut reader = reader(path)?;
+        lineage.map_or(Ok(()), |name| reader.turn_to(name))?;
+        let narrator = Narrator::new(reader.load(&At::Head)?.base.shape);
+        Ok(Self { reader, narrator, told: 0 })
+    }
+
+    /// How many of the events were pruned, and of how many.
+    pub fn dropped(&self) -> Result<(u64, u64), StoreError> {
+        self.reader.dropped()
+    }
+
+    /// The next lines; none when there are no more by now.
+    pub fn more(&mut self) -> Result<Option<Vec<Line>>, StoreError> {
+        let records = self.reader.records(self.told, CHUNK)?;
+        self.told += records.len() as u64;
+        let tell = |record: &crate::store::Record| self.narrator.tell(&record.event, record.line, record.time_ms);
+        let lines = records.iter().flat_map(tell).collect();
+        Ok((!records.is_empty()).then_some(lines))
+    }
+}
