@@ -1,4 +1,8 @@
-//! What every store must do, run against each of them. What only a file can suffer is in `damage` and `crash`.
+//! What every store must do, run against each of them. What concerns several lineages is in `lineages`; what only a file
+//! can suffer is in `damage` and `crash`.
+
+#[cfg(test)]
+mod lineages;
 
 use tempfile::TempDir;
 
