@@ -79,7 +79,7 @@ pub(super) fn state(saved: &Saved) -> Environment {
     stepper.env().clone()
 }
 
-fn replay(records: &[Record]) -> Environment {
+pub(super) fn replay(records: &[Record]) -> Environment {
     state(&Saved { base: fresh(), tail: records.to_vec(), next_line: 0 })
 }
 
