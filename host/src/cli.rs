@@ -9,6 +9,7 @@ mod diff;
 mod events;
 mod fork;
 mod inspect;
+mod joins;
 mod prune;
 mod reporter;
 mod run;
@@ -41,7 +42,7 @@ enum Command {
     Run(RunArgs),
     /// Validate a team and print what each of its actions may do. Nothing is run.
     Check(CheckArgs),
-    /// Show what is saved: status, step, faults, mailboxes, budget.
+    /// Show what is saved: status, step, faults, mailboxes, joins, budget.
     Inspect(InspectArgs),
     /// List the checkpoints of a saved team, of all its lineages, oldest first.
     Checkpoints(SavedArgs),

@@ -34,12 +34,12 @@ pub struct KeyChange {
     pub change: Change,
 }
 
-/// Messages that only one side has in some place.
+/// Messages that only one side has in some place: a role's mailbox, or a join.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Messages {
-    /// The role whose mailbox it is; empty for what was published.
+    /// The role or the join; empty for what was published.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub role: String,
+    pub name: String,
     /// Of the one side.
     pub one: Vec<Brief>,
     /// Of the other.
@@ -68,6 +68,8 @@ pub struct Difference {
     pub scopes: Vec<KeyChange>,
     /// Mail that only one side has.
     pub mailboxes: Vec<Messages>,
+    /// What waits in joins on one side only.
+    pub joins: Vec<Messages>,
     /// What only one side has published.
     pub published: Option<Messages>,
     /// What roles are at.
@@ -92,8 +94,10 @@ pub fn compare(one: &Stepper, other: &Stepper) -> Difference {
         run: sides.run(),
         scopes: sides.scopes(),
         mailboxes: sides.mailboxes(),
+        joins: sides.joins(),
         published: sides.published(),
-        open: sides.by_role(|stepper, id| stepper.env().role(id).activation.as_ref().map(|a| standing(stepper, id, a))),
+        open: sides
+            .by_role(|stepper, id| stepper.env().role(id).activation.as_ref().map(|a| standing(stepper, id, a).into())),
         memory: sides.by_role(|stepper, id| Some(stepper.env().memory(id).count().into())),
         components: sides.components(),
     }
@@ -116,7 +120,10 @@ impl<'a> Sides<'a> {
     fn run(self) -> Vec<Change> {
         let of = |stepper: &Stepper| {
             let env = stepper.env();
-            let faults: Vec<Value> = env.failed().map(|(id, activation)| standing(stepper, id, activation)).collect();
+            let fault = |(id, activation): (RoleId, &Activation)| {
+                Value::from(format!("{} in {}", stepper.team().role(id).name, standing(stepper, id, activation)))
+            };
+            let faults: Vec<Value> = env.failed().map(fault).collect();
             [
                 ("status", env.status.name().into()),
                 ("step", env.step.into()),
@@ -159,12 +166,23 @@ impl<'a> Sides<'a> {
         self.roles().filter_map(of).collect()
     }
 
+    fn joins(self) -> Vec<Messages> {
+        let waiting = |stepper: &Stepper, at: usize| {
+            let queues = stepper.env().joins.get(at).into_iter().flat_map(|join| &join.queues);
+            queues.flatten().copied().collect::<Vec<_>>()
+        };
+        let joins = self.one.team().joins.iter().enumerate();
+        joins
+            .filter_map(|(at, join)| self.only(join.id.clone(), waiting(self.one, at), waiting(self.other, at)))
+            .collect()
+    }
+
     fn published(self) -> Option<Messages> {
         self.only(String::new(), self.one.env().history.clone(), self.other.env().history.clone())
     }
 
     /// What only one side has of two lists of messages. Messages of the same id may differ: they are compared whole.
-    fn only(self, role: String, one: Vec<MessageRef>, other: Vec<MessageRef>) -> Option<Messages> {
+    fn only(self, name: String, one: Vec<MessageRef>, other: Vec<MessageRef>) -> Option<Messages> {
         let key = |message: &Message| format!("{}\n{message:?}", message.id);
         let all = |env: &Environment, ids: &[MessageRef]| ids.iter().map(|id| key(env.message(*id))).collect();
         let (ones, others): (BTreeSet<String>, BTreeSet<String>) =
@@ -174,7 +192,7 @@ impl<'a> Sides<'a> {
             messages.filter(|message| !not.contains(&key(message))).map(|message| brief(&message)).collect::<Vec<_>>()
         };
         let (one, other) = (only(self.one.env(), one, &others), only(self.other.env(), other, &ones));
-        (!one.is_empty() || !other.is_empty()).then_some(Messages { role, one, other })
+        (!one.is_empty() || !other.is_empty()).then_some(Messages { name, one, other })
     }
 
     fn by_role(self, value: impl Fn(&'a Stepper, RoleId) -> Option<Value>) -> Vec<Change> {
@@ -213,7 +231,7 @@ fn values(scope: &Scope) -> BTreeMap<String, Value> {
 }
 
 /// What a role is at, in words.
-fn standing(stepper: &Stepper, id: RoleId, activation: &Activation) -> Value {
+fn standing(stepper: &Stepper, id: RoleId, activation: &Activation) -> String {
     use strata_core::activation::Phase;
     use strata_core::event::Work;
     let role = stepper.team().role(id);
@@ -231,7 +249,7 @@ fn standing(stepper: &Stepper, id: RoleId, activation: &Activation) -> Value {
         Phase::Complete => "complete".into(),
     };
     let attempts = activation.current.attempts;
-    format!("{} in step {}, {what}, {how} (attempts {attempts})", role.name, activation.opened).into()
+    format!("step {}, {what}, {how} (attempts {attempts})", activation.opened)
 }
 
 fn brief(message: &Message) -> Brief {

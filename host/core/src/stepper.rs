@@ -1,12 +1,13 @@
 //! The stepper: a team and its environment, and what happens next.
 //!
 //! `next` decides and changes nothing. `apply` changes and decides nothing. What an event does is in `apply`, what
-//! a commit merges in `commit`, how another lineage begins in `fork`, how the outcome of an attempt becomes an event
-//! in `report`.
+//! a commit merges in `commit`, what joins let go in `join`, how another lineage begins in `fork`, how the outcome of
+//! an attempt becomes an event in `report`.
 
 mod apply;
 mod commit;
 mod fork;
+mod join;
 mod report;
 
 use alloc::sync::Arc;
@@ -71,6 +72,9 @@ impl Stepper {
     }
 
     fn between_steps(&self) -> Effect {
+        if let Some(event) = self.release() {
+            return Effect::Record(event);
+        }
         let roles = self.due();
         if roles.is_empty() {
             let leaving = self.env.outbox.first();
@@ -78,7 +82,12 @@ impl Stepper {
                 return Effect::Wait;
             }
             let failed = self.env.failed().next().is_some() || leaving.is_some();
-            return Effect::Record(self.ended(if failed { Status::Failed } else { Status::Done }));
+            let status = match (failed, self.env.is_drained()) {
+                (true, _) => Status::Failed,
+                (false, true) => Status::Done,
+                (false, false) => Status::Stalled,
+            };
+            return Effect::Record(self.ended(status));
         }
         if self.team.policy.max_steps.is_some_and(|max| self.env.step >= max) {
             return Effect::Record(self.ended(Status::StepLimit));

@@ -58,7 +58,10 @@ fn show(difference: &Difference) {
     });
     changes("scopes", &scopes.collect::<Vec<_>>(), Value::to_string);
     for mailbox in &difference.mailboxes {
-        messages(&format!("mailbox of {}", mailbox.role), mailbox);
+        messages(&format!("mailbox of {}", mailbox.name), mailbox);
+    }
+    for join in &difference.joins {
+        messages(&format!("join {}", join.name), join);
     }
     if let Some(published) = &difference.published {
         messages("published", published);

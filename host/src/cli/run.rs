@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::reporter::{Loudness, Reporter};
 use super::signals::Signals;
-use super::{Failure, RunArgs, exit_code, note, print};
+use super::{Failure, RunArgs, exit_code, joins, note, print};
 use crate::driver::{Motion, OnLine};
 use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
@@ -215,6 +215,9 @@ fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
         "checkpoint": env.checkpoint.as_ref().map(|id| &id.0),
         "spent": env.spent.dollars(), "budget": env.budget.map(|budget| budget.dollars()),
         "faults": env.failed().filter_map(fault).collect::<Vec<_>>(),
+        "joins": joins::standings(stepper).filter(|join| !join.missing.is_empty()).map(|standing| serde_json::json!({
+            "join": standing.join.id, "missing": standing.missing,
+        })).collect::<Vec<_>>(),
     });
     print(&summary.to_string());
 }

@@ -160,7 +160,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
         opened.go_back(checkpoint)?;
     }
     let env = opened.stepper.env();
-    if env.status == Status::Done && env.is_quiet() && resume.when_idle == WhenIdle::End {
+    if env.status == Status::Done && env.is_drained() && resume.when_idle == WhenIdle::End {
         return opened.finish();
     }
     let definition = &opened.definition;
