@@ -12,13 +12,15 @@ use std::time::Instant;
 
 use strata_core::environment::Environment;
 use strata_core::id::{Digest, RunId, Slot};
+use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use strata_host::driver::{Driver, Equipment, Journal};
 use strata_host::manifest::Definition;
 use strata_host::plugin::Plugin;
 use strata_host::sandbox::ScriptedSandbox;
 use strata_host::store::{
-    At, CheckpointRow, Directory, Durability, FIRST_LINE, Record, Replace, Saved, SavedDefinition, Store, StoreError,
+    At, CheckpointRow, Directory, Durability, FIRST_LINE, LineageRow, Pruned, Record, Replace, Saved, SavedDefinition,
+    Store, StoreError, SumUp,
 };
 
 type Anything<T> = Result<T, Box<dyn std::error::Error>>;
@@ -179,6 +181,22 @@ impl Store for Counting {
     fn load(&self, at: &At) -> Result<Saved, StoreError> {
         self.inner.load(at)
     }
+    fn turn_to(&mut self, lineage: &str) -> Result<(), StoreError> {
+        self.inner.turn_to(lineage)
+    }
+
+    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
+        self.inner.lineages()
+    }
+
+    fn spent(&self) -> Result<Usd, StoreError> {
+        self.inner.spent()
+    }
+
+    fn prune(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError> {
+        self.inner.prune(keep, sum_up)
+    }
+
     fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
         self.inner.checkpoints()
     }

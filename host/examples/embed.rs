@@ -39,6 +39,7 @@ async fn main() -> anyhow::Result<()> {
         answers: &[],
         calls: CallPolicy::Auto,
         strict: false,
+        checkpoint: None,
         when_idle: WhenIdle::Stay,
     })?;
     environment.start(WhenIdle::Stay)?;

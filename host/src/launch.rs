@@ -1,8 +1,13 @@
 //! Launching: from a team file, or from what is saved, to a run that is ready to go.
 
 mod answer;
+mod back;
+mod compare;
 mod components;
 mod control;
+mod edit;
+mod fork;
+mod prune;
 mod resume;
 mod saved;
 mod send;
@@ -24,10 +29,13 @@ use crate::store::team_json::ImportError;
 use crate::store::{Durability, SavedDefinition, StoreError};
 
 pub use answer::answer;
+pub use compare::{Comparison, Side, compare};
 pub use components::Components;
 use control::Control;
+pub use fork::{Fork, Forked, fork};
+pub use prune::{KEPT, Kept, prune};
 pub use resume::{Notes, Resume, Resumed, resume};
-pub use saved::{SavedTeam, reader, saved};
+pub use saved::{SavedTeam, checkpoints, reader, saved};
 pub use send::send;
 pub use start::{Start, Started, start};
 pub use telling::Telling;

@@ -123,6 +123,11 @@ impl Narrator {
                 }
                 vec![("run-ended", fields)]
             }
+            Event::Forked { lineage, from, checkpoint, step, .. } => {
+                self.step = *step;
+                let fields = json!({ "lineage": lineage, "checkpoint": checkpoint.0, "parent": from.0 });
+                vec![("forked", fields)]
+            }
             Event::HandedOver { id } => vec![("message-handed-over", json!({ "id": id.0 }))],
             Event::HandOverFailed { id, why } => {
                 vec![("message-not-handed-over", json!({ "id": id.0, "reason": why }))]

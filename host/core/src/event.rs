@@ -11,12 +11,13 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::edit::Edit;
 use crate::environment::scope::Write;
 use crate::fault::Fault;
 use crate::id::{ActionId, CheckpointId, Digest, MessageId, RequestId, RoleId, RunId, Slot};
 use crate::json::Json;
 use crate::message::{Draft, Message};
-use crate::money::Usd;
+use crate::money::{Account, Usd};
 use crate::request::{Answer, Request};
 use crate::rules::Rules;
 use crate::team::Task;
@@ -57,6 +58,8 @@ pub enum Event {
         kept: Vec<(RoleId, Work)>,
         /// The rules from now on.
         rules: Rules,
+        /// What was spent in all, by other lineages too.
+        spent: Usd,
     },
     /// A component was replaced.
     ComponentChanged {
@@ -190,6 +193,21 @@ pub enum Event {
         checkpoint: CheckpointId,
         /// The state before.
         parent: Option<CheckpointId>,
+    },
+    /// Another lineage left here.
+    Forked {
+        /// Its name.
+        lineage: String,
+        /// The checkpoint it left at.
+        from: CheckpointId,
+        /// Its first checkpoint.
+        checkpoint: CheckpointId,
+        /// The open or next step.
+        step: u64,
+        /// What the operator changed.
+        edits: Vec<Edit>,
+        /// The money, as it stands now: going back gives nothing back.
+        account: Account,
     },
     /// The oldest message on its way out was handed over.
     HandedOver {

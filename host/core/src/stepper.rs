@@ -1,10 +1,12 @@
 //! The stepper: a team and its environment, and what happens next.
 //!
 //! `next` decides and changes nothing. `apply` changes and decides nothing. What an event does is in `apply`, what
-//! a commit merges in `commit`, what joins let go in `join`, how the outcome of an attempt becomes an event in `report`.
+//! a commit merges in `commit`, what joins let go in `join`, how another lineage begins in `fork`, how the outcome of
+//! an attempt becomes an event in `report`.
 
 mod apply;
 mod commit;
+mod fork;
 mod join;
 mod people;
 mod report;
@@ -37,6 +39,16 @@ impl Stepper {
     pub fn new(team: Arc<Team>, env: Environment) -> Self {
         let under = env.rules.over(&team);
         Self { given: team, team: under, env }
+    }
+
+    /// The same team in another state of its run.
+    pub fn at(&self, env: Environment) -> Self {
+        Self::new(self.given.clone(), env)
+    }
+
+    /// The state alone.
+    pub fn into_env(self) -> Environment {
+        self.env
     }
 
     /// The team, under the rules that the run was last started or resumed with.
@@ -173,7 +185,8 @@ impl Stepper {
             digest: slot(role, id, work).and_then(|slot| self.env.components.get(&slot).cloned()),
             journal,
             recorded: if journal == Journal::Keep { activation.current.journal.clone() } else { Vec::new() },
-            idempotency_key: activation.key(&self.env.run.0, &role.name, work),
+            idempotency_key: activation.key(&self.env.lineage.key(&self.env.run.0), &role.name, work),
+            seed: activation.key(&self.env.run.0, &role.name, work),
             news: self.env.resolve(&activation.news),
             outputs: activation.done.iter().map(|done| self.env.message(done.output.message).clone()).collect(),
         }

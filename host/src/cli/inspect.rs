@@ -39,7 +39,7 @@ fn show(stepper: &Stepper, path: &Path) {
     print(&format!("idea        {}", preview(&env.idea, PREVIEW)));
     print(&format!("status      {}", env.status.name()));
     let open = if env.open { "open" } else { "next" };
-    print(&format!("step        {} ({open}), checkpoint {checkpoint}", env.step));
+    print(&format!("step        {} ({open}), checkpoint {checkpoint} of lineage {}", env.step, env.lineage.name));
     let budget = env.budget.map_or_else(|| "no limit".into(), |budget| budget.to_string());
     print(&format!("spent       {} of {budget}", env.spent));
     print(&format!("messages    {} published, {} dead letters", env.history.len(), env.dead_letters.len()));

@@ -69,6 +69,10 @@ impl Reporter {
                 let question = preview(&plain(line.text("question")), PREVIEW);
                 say(line, began_ms, &format!("asks  {question}"));
             }
+            "forked" => {
+                let (lineage, parent) = (line.text("lineage"), line.text("parent"));
+                note(format_args!("goes on from `{parent}` as lineage `{lineage}`; what came after it stays saved"));
+            }
             "component-changed" => {
                 note(format_args!("component of {}.{} was replaced", line.text("role"), line.text("action")));
             }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use strata_core::activation::Phase;
 use strata_core::event::Status;
+use strata_core::id::CheckpointId;
 use strata_core::stepper::Stepper;
 use tokio::sync::watch;
 
@@ -103,6 +104,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
             note(format_args!("warning: the idea is ignored: a resume goes on with the saved one"));
         }
         let answers = args.answer.iter().map(|text| answer_of(text)).collect::<Result<Vec<_>, _>>()?;
+        let checkpoint = args.checkpoint.clone().map(CheckpointId);
         let what = Resume {
             path,
             team: team.as_deref(),
@@ -110,6 +112,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
             answers: &answers,
             calls: args.calls.into(),
             strict: args.strict,
+            checkpoint: checkpoint.as_ref(),
             when_idle: args.when_idle(),
         };
         return match resume(what, report, on_line)? {

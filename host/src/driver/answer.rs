@@ -65,7 +65,7 @@ impl Driver {
         let request = length.to_string();
         let answer = self.recorded(role, HostCallKind::Random, &request, |attempt| {
             attempt.draws += 1;
-            let seed = format!("{}/{}/{}", attempt.key(), attempt.number(), attempt.draws);
+            let seed = format!("{}/{}/{}", attempt.seed(), attempt.number(), attempt.draws);
             Json::from(serde_json::Value::from(hex(&stretch(&seed, length as usize))))
         })?;
         Ok(answer.value().as_str().map(unhex).unwrap_or_default())

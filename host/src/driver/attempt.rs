@@ -44,8 +44,8 @@ impl Attempt {
         self.call.attempt
     }
 
-    pub(super) fn key(&self) -> &str {
-        &self.call.idempotency_key
+    pub(super) fn seed(&self) -> &str {
+        &self.call.seed
     }
 
     /// The first recorded call that matches, once.
@@ -71,6 +71,7 @@ impl Driver {
                         plugin: plugin.clone(),
                         attempt: call.attempt,
                         idempotency_key: call.idempotency_key.clone(),
+                        seed: call.seed.clone(),
                         entry: self.entry(role, &call),
                         role: profile(role),
                         news: call.news.clone(),

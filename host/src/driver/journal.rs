@@ -130,7 +130,8 @@ fn must_last(event: &Event) -> bool {
         | Event::CallFailed { .. }
         | Event::RequestOpened { .. }
         | Event::RequestAnswered { .. }
-        | Event::RunEnded { .. } => true,
+        | Event::RunEnded { .. }
+        | Event::Forked { .. } => true,
         Event::HostCalled { call, source, .. } => *source == Source::Live && call.kind == HostCallKind::Llm,
         Event::StepStarted { .. }
         | Event::CallStarted { .. }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use strata_core::environment::Environment;
 use strata_core::event::{CallPolicy, Event, Status};
-use strata_core::id::{Digest, Slot};
+use strata_core::id::{CheckpointId, Digest, Slot};
+use strata_core::money::Account;
 use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
+use super::back::Way;
 use super::saved::{definition as saved_definition_of, import};
 use super::start::run_id;
 use super::{Components, LaunchError, Run, durability, saved_definition};
@@ -33,6 +35,8 @@ pub struct Resume<'a> {
     pub calls: CallPolicy,
     /// Whether other components than the saved ones are refused.
     pub strict: bool,
+    /// The checkpoint it goes on from; the newest where none is named.
+    pub checkpoint: Option<&'a CheckpointId>,
     /// What will happen once nothing is left to do. A finished team is woken only to stay.
     pub when_idle: WhenIdle,
 }
@@ -58,11 +62,12 @@ pub(super) struct Opened {
     pub(super) definition: Definition,
     pub(super) stepper: Stepper,
     next_line: u64,
-    origin: Origin,
+    pub(super) origin: Origin,
+    pub(super) way: Way,
 }
 
 /// Where a saved state came from.
-enum Origin {
+pub(super) enum Origin {
     /// The database.
     Database { store: Box<SqliteStore>, team_json_differs: bool },
     /// A `team.json` alone.
@@ -86,7 +91,7 @@ impl Opened {
                 }
                 let team_json_differs = opened.team_json_differs;
                 let origin = Origin::Database { store: Box::new(opened.store), team_json_differs };
-                Ok(Self { directory, definition, stepper, next_line: saved.next_line, origin })
+                Ok(Self { directory, definition, stepper, next_line: saved.next_line, origin, way: Way::On })
             }
             _ => {
                 let bytes = directory.read_team_json()?;
@@ -96,12 +101,13 @@ impl Opened {
                 fits(&env, &definition.team)?;
                 let stepper = Stepper::new(Arc::new(definition.team.clone()), env);
                 let origin = Origin::TeamJson(bytes);
-                Ok(Self { directory, definition, stepper, next_line: FIRST_LINE, origin })
+                Ok(Self { directory, definition, stepper, next_line: FIRST_LINE, origin, way: Way::On })
             }
         }
     }
 
-    /// A journal that goes on where the records end; a `team.json` alone gets a database now.
+    /// A journal that goes on where the records end, or on the way that was chosen; a `team.json` alone gets a
+    /// database now.
     pub(super) fn journal(self) -> Result<(Journal, Directory), LaunchError> {
         let store = match self.origin {
             Origin::Database { store, .. } => *store,
@@ -110,8 +116,13 @@ impl Opened {
             }
         };
         let durability = durability(&self.definition);
-        let journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability);
-        let journal = journal.keep_checkpoints(self.definition.run.checkpoints_kept);
+        let mut journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability)
+            .keep_checkpoints(self.definition.run.checkpoints_kept);
+        match self.way {
+            Way::On => {}
+            Way::Over(lineage) => journal.store().turn_to(&lineage)?,
+            Way::Aside(event) => journal.stage(*event)?,
+        }
         Ok((journal, self.directory))
     }
 
@@ -131,9 +142,13 @@ impl Opened {
 
     /// Ends the resume of a finished team, whose state is not changed. Where the run was killed before it could save
     /// `team.json`, that is made up for.
-    fn finish(self) -> Result<Resumed, LaunchError> {
+    fn finish(mut self) -> Result<Resumed, LaunchError> {
         let notes = self.notes();
-        if let Origin::Database { mut store, team_json_differs: false } = self.origin {
+        if let (Way::Over(lineage), Origin::Database { store, .. }) = (&self.way, &mut self.origin) {
+            store.turn_to(lineage)?;
+            let text = team_json::export(self.stepper.team(), self.stepper.env(), &store.definition()?);
+            store.write_team_json(&text)?;
+        } else if let Origin::Database { mut store, team_json_differs: false } = self.origin {
             let saved = self.directory.read_team_json();
             if !saved.is_ok_and(|bytes| team_json::is_finished(&bytes)) {
                 let text = team_json::export(self.stepper.team(), self.stepper.env(), &store.definition()?);
@@ -151,7 +166,10 @@ impl Opened {
 
 /// Goes on from what is saved. `report` is told what takes long; `on_line` every public line.
 pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Resumed, LaunchError> {
-    let opened = Opened::open(resume.path, resume.team, resume.overrides)?;
+    let mut opened = Opened::open(resume.path, resume.team, resume.overrides)?;
+    if let Some(checkpoint) = resume.checkpoint {
+        opened.go_back(checkpoint)?;
+    }
     let mut verdicts = opened.judge(resume.answers)?;
     let env = opened.stepper.env();
     verdicts.extend(lapsed(env));
@@ -167,9 +185,9 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
         return Err(LaunchError::Unfit(changes.iter().map(|event| difference(definition, event)).collect()));
     }
     let equipment = components.equip(definition, sandbox)?;
-    let budget = match (resume.overrides.investment, resume.team, definition.team.policy.budget) {
-        (Some(_), _, budget) | (None, Some(_), budget @ Some(_)) => budget,
-        _ => env.budget,
+    let given = match (resume.overrides.investment, resume.team, definition.team.policy.budget) {
+        (Some(_), _, budget) | (None, Some(_), budget @ Some(_)) => Some(budget),
+        _ => None,
     };
     let notes = opened.notes();
     let saved = saved_definition(definition);
@@ -180,7 +198,9 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     }
     journal.settle(verdicts)?;
     let event = if begun {
-        journal.stepper().resumed(budget, resume.calls)
+        let budget = given.unwrap_or(journal.env().budget);
+        let spent = journal.store().spent()?;
+        journal.stepper().resumed_with(Account { spent, budget }, resume.calls)
     } else {
         let (run, idea) = (run_id(directory.path()), journal.env().idea.clone());
         journal.stepper().started(run, idea, components.digests())

@@ -98,6 +98,7 @@ impl Stepper {
                 }
                 Ok(())
             }
+            Event::Forked { .. } => self.fork(event),
         }
     }
 
@@ -120,12 +121,13 @@ impl Stepper {
     }
 
     fn run_resumed(&mut self, event: &Event) -> Applied {
-        let Event::RunResumed { checkpoint, step, budget, calls, rules, .. } = event else { return Ok(()) };
+        let Event::RunResumed { checkpoint, step, budget, calls, rules, spent, .. } = event else { return Ok(()) };
         self.started_run()?;
         ensure(*checkpoint == self.env.checkpoint && *step == self.env.step, "a resume from another place")?;
+        ensure(*spent >= self.env.spent, "a resume that gives money back")?;
         self.rule(rules)?;
         self.env.status = Status::Running;
-        self.env.budget = *budget;
+        (self.env.spent, self.env.budget) = (*spent, *budget);
         self.env.calls = *calls;
         self.env.outbox.iter_mut().for_each(|outbound| outbound.failed = None);
         for (role, state) in self.team.roles.iter().zip(&mut self.env.roles) {
@@ -361,7 +363,7 @@ impl Stepper {
         self.going().is_ok() && self.env.open && self.env.activations().all(|(_, activation)| ended(activation))
     }
 
-    fn known(&self, id: RoleId) -> Applied {
+    pub(super) fn known(&self, id: RoleId) -> Applied {
         ensure(id.index() < self.env.roles.len(), "a role that the team does not have")
     }
 

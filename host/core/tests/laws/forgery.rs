@@ -40,6 +40,7 @@ fn changes(event: &Event) -> &'static [Change] {
         Event::RequestOpened { .. } => &[other_work, other_role, other_request],
         Event::RequestAnswered { .. } => &[other_role, other_request, other_answer],
         Event::RunEnded { .. } => &[no_end],
+        Event::Forked { .. } => &[other_step, other_checkpoint],
         Event::HandedOver { .. } | Event::HandOverFailed { .. } => &[other_outbound],
     }
 }
@@ -141,14 +142,17 @@ fn other_step(event: &mut Event) {
         Event::RunResumed { step, .. }
         | Event::StepStarted { step, .. }
         | Event::StepConflicted { step, .. }
-        | Event::StepCommitted { step, .. } => *step += 1,
+        | Event::StepCommitted { step, .. }
+        | Event::Forked { step, .. } => *step += 1,
         other => panic!("{other:?} belongs to no step"),
     }
 }
 
 fn other_checkpoint(event: &mut Event) {
-    if let Event::RunResumed { checkpoint, .. } = event {
-        *checkpoint = None;
+    match event {
+        Event::RunResumed { checkpoint, .. } => *checkpoint = None,
+        Event::Forked { from, .. } => *from = "another".into(),
+        other => panic!("{other:?} names no checkpoint"),
     }
 }
 

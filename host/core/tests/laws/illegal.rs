@@ -64,6 +64,11 @@ fn warped(event: &Event, dice: &mut Dice) -> Event {
             _ => *role = any_role(dice),
         },
         Event::HandedOver { id } | Event::HandOverFailed { id, .. } => *id = "another".into(),
+        Event::Forked { lineage, from, step, .. } => match dice.below(3) {
+            0 => lineage.clear(),
+            1 => *from = "another".into(),
+            _ => *step += 1,
+        },
         Event::RunEnded { status, .. } => *status = *dice.pick(&strata_core::event::Status::ALL),
     }
     event

@@ -141,6 +141,8 @@ impl<'a> Exporter<'a> {
             run_id: &env.run.0,
             checkpoint: env.checkpoint.as_ref().map(|id| id.0.as_str()),
             parent: env.parent.as_ref().map(|id| id.0.as_str()),
+            lineage: &env.lineage.name,
+            forks: env.lineage.forks.iter().map(|id| id.0.as_str()).collect(),
             status: env.status.name(),
             step: env.step,
             step_open: env.open,

@@ -84,6 +84,8 @@ pub(super) struct Strata<'a> {
     pub run_id: &'a str,
     pub checkpoint: Option<&'a str>,
     pub parent: Option<&'a str>,
+    pub lineage: &'a str,
+    pub forks: Vec<&'a str>,
     pub status: &'static str,
     pub step: u64,
     pub step_open: bool,
