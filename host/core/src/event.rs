@@ -10,12 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::scope::Write;
 use crate::fault::Fault;
+use crate::host_call::{Intent, Verdict};
 use crate::id::{ActionId, CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
-use crate::json::Json;
 use crate::message::{Draft, Hop, Message};
 use crate::money::Usd;
 use crate::rules::Rules;
 use crate::team::Task;
+
+pub use crate::host_call::{CallPolicy, HostCall, HostCallKind, Journal, Outcome, Source};
 
 /// A fact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -161,6 +163,35 @@ pub enum Event {
         /// The state before.
         parent: Option<CheckpointId>,
     },
+    /// An attempt is about to make a host call that may change the world.
+    HostCallBegun {
+        /// Whose attempt.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// The call.
+        intent: Intent,
+    },
+    /// The operator said what is to become of a call in doubt.
+    DoubtSettled {
+        /// Whose call.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// Its place among the calls that were begun.
+        place: u32,
+        /// What was said.
+        verdict: Verdict,
+    },
+    /// An attempt that succeeds did not make calls that an earlier one had made.
+    WritesUnclaimed {
+        /// Whose attempt.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// The places of those calls among the ones that were begun, in order.
+        places: Vec<u32>,
+    },
 }
 
 /// What a role is doing: one call.
@@ -224,71 +255,6 @@ pub struct Routed {
     pub dropped: Option<String>,
     /// The legs that travel on with it.
     pub rest: Vec<Hop>,
-}
-
-/// One call of the host with its answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostCall {
-    /// What was called.
-    pub kind: HostCallKind,
-    /// A digest of the request.
-    pub request: String,
-    /// The answer.
-    pub response: Json,
-    /// What it cost.
-    pub cost: Usd,
-}
-
-/// What a guest can call that is recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum HostCallKind {
-    /// A language model.
-    Llm,
-    /// The time.
-    Clock,
-    /// Random bytes.
-    Random,
-}
-
-impl HostCallKind {
-    /// The name used in events.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Llm => "llm",
-            Self::Clock => "clock",
-            Self::Random => "random",
-        }
-    }
-}
-
-/// Where the answer of a host call came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Source {
-    /// It was made.
-    Live,
-    /// It was recorded by an earlier attempt.
-    Recorded,
-}
-
-/// What happens to recorded host calls when a call is tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Journal {
-    /// They are served first.
-    Keep,
-    /// They are forgotten.
-    Fresh,
-}
-
-/// Which recorded host calls are served again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CallPolicy {
-    /// It depends on how the earlier attempt ended; see `FaultKind::keeps_calls`.
-    #[default]
-    Auto,
-    /// All.
-    Reuse,
-    /// None.
-    Fresh,
 }
 
 /// How a run stands.

@@ -1,10 +1,11 @@
 //! The stepper: a team and its environment, and what happens next.
 //!
 //! `next` decides and changes nothing. `apply` changes and decides nothing. What an event does is in `apply`, what
-//! a commit merges in `commit`, how the outcome of an attempt becomes an event in `report`.
+//! a commit merges in `commit`, what becomes of calls in doubt in `doubt`, how the outcome of an attempt becomes an event in `report`.
 
 mod apply;
 mod commit;
+mod doubt;
 mod report;
 
 use alloc::sync::Arc;
@@ -62,7 +63,7 @@ impl Stepper {
         let roles = self.due();
         if roles.is_empty() {
             let failed = self.env.failed().next().is_some();
-            return Effect::Record(self.ended(if failed { Status::Failed } else { Status::Done }));
+            return Effect::Record(self.ended(if failed { self.failure() } else { Status::Done }));
         }
         if self.team.policy.max_steps.is_some_and(|max| self.env.step >= max) {
             return Effect::Record(self.ended(Status::StepLimit));
@@ -101,9 +102,14 @@ impl Stepper {
             return Effect::Record(self.ended(Status::OutOfBudget));
         }
         if failed && self.team.policy.on_fault == OnFault::Stop {
-            return Effect::Record(self.ended(Status::Failed));
+            return Effect::Record(self.ended(self.failure()));
         }
         Effect::Record(self.conflict().unwrap_or_else(|| self.commit()))
+    }
+
+    /// What a run that is stopped by faults is called: a call in doubt is the more pressing of its troubles.
+    fn failure(&self) -> Status {
+        if self.env.doubts().next().is_some() { Status::InDoubt } else { Status::Failed }
     }
 
     /// How the open activations stand.

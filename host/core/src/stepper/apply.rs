@@ -20,9 +20,9 @@ use crate::rules::Rules;
 #[error("an event does not fit the state it is applied to: {0}")]
 pub struct Illegal(String);
 
-type Applied = Result<(), Illegal>;
+pub(super) type Applied = Result<(), Illegal>;
 
-fn ensure(holds: bool, why: &str) -> Applied {
+pub(super) fn ensure(holds: bool, why: &str) -> Applied {
     if holds { Ok(()) } else { Err(Illegal(why.into())) }
 }
 
@@ -41,11 +41,17 @@ impl Stepper {
             Event::HostCalled { role, work, call, source } => {
                 let activation = self.running(*role, *work)?;
                 if *source == Source::Live {
-                    activation.current.journal.push(call.clone());
+                    activation.current.answered(call);
                     self.env.spent += call.cost;
                 }
                 Ok(())
             }
+            Event::HostCallBegun { role, work, intent } => {
+                self.running(*role, *work)?.current.begin(intent);
+                Ok(())
+            }
+            Event::DoubtSettled { role, work, place, verdict } => self.settle((*role, *work), *place, verdict),
+            Event::WritesUnclaimed { role, work, places } => self.unclaimed(*role, *work, places),
             Event::CallFinished { role, work, attempt, result } => {
                 self.attempted(*role, *work, *attempt)?;
                 self.call_finished(*role, *work, result)
@@ -109,15 +115,7 @@ impl Stepper {
         self.env.calls = *calls;
         for (role, state) in self.team.roles.iter().zip(&mut self.env.roles) {
             let Some(activation) = &mut state.activation else { continue };
-            activation.current.failures = 0;
-            match &activation.phase {
-                // It was killed: it ends like one that was interrupted.
-                Phase::Running => activation.current.keep = true,
-                Phase::Resting | Phase::Failed(_) | Phase::Ready => {}
-                Phase::Complete => continue,
-            }
-            // A lower limit may leave it with nothing more to do.
-            activation.phase = if activation.work(role).is_some() { Phase::Ready } else { Phase::Complete };
+            activation.resume(role);
         }
         Ok(())
     }
@@ -188,6 +186,7 @@ impl Stepper {
         activation.current.attempts = attempt;
         if journal == Journal::Fresh {
             activation.current.journal.clear();
+            activation.current.begun.clear();
         }
         activation.phase = Phase::Running;
         Ok(())
@@ -308,7 +307,7 @@ impl Stepper {
         ensure(!self.env.run.0.is_empty(), "something of a run that never started")
     }
 
-    fn going(&self) -> Applied {
+    pub(super) fn going(&self) -> Applied {
         ensure(self.env.status == Status::Running, "something of a run that has ended")
     }
 
@@ -328,12 +327,12 @@ impl Stepper {
         routed.to.last().map_or(Ok(()), |id| self.known(*id))
     }
 
-    fn activation(&mut self, id: RoleId) -> Result<&mut Activation, Illegal> {
+    pub(super) fn activation(&mut self, id: RoleId) -> Result<&mut Activation, Illegal> {
         self.known(id)?;
         self.env.roles[id.index()].activation.as_mut().ok_or_else(|| Illegal("a role that is idle".into()))
     }
 
-    fn running(&mut self, id: RoleId, work: Work) -> Result<&mut Activation, Illegal> {
+    pub(super) fn running(&mut self, id: RoleId, work: Work) -> Result<&mut Activation, Illegal> {
         self.going()?;
         let team = self.team.clone();
         let activation = self.activation(id)?;

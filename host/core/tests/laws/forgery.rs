@@ -29,7 +29,9 @@ fn changes(event: &Event) -> &'static [Change] {
         Event::CallStarted { .. } | Event::CallFinished { .. } | Event::CallFailed { .. } => {
             &[other_attempt, other_work, other_role]
         }
-        Event::HostCalled { .. } => &[other_work, other_role],
+        Event::HostCalled { .. } | Event::HostCallBegun { .. } => &[other_work, other_role],
+        Event::DoubtSettled { .. } => &[other_work, other_role, other_place],
+        Event::WritesUnclaimed { .. } => &[other_work, other_role, other_place],
         Event::RetryDue { .. } => &[other_role],
         Event::StepConflicted { .. } => &[other_step, other_key, one_less],
         Event::ComponentChanged { .. } => &[other_component],
@@ -113,9 +115,20 @@ fn other_work(event: &mut Event) {
     match event {
         Event::CallStarted { work, .. }
         | Event::HostCalled { work, .. }
+        | Event::HostCallBegun { work, .. }
+        | Event::DoubtSettled { work, .. }
+        | Event::WritesUnclaimed { work, .. }
         | Event::CallFinished { work, .. }
         | Event::CallFailed { work, .. } => *work = Work::Think { round: 99 },
         other => panic!("{other:?} is no call"),
+    }
+}
+
+fn other_place(event: &mut Event) {
+    match event {
+        Event::DoubtSettled { place, .. } => *place = u32::MAX,
+        Event::WritesUnclaimed { places, .. } => places.push(u32::MAX),
+        other => panic!("{other:?} names no place"),
     }
 }
 
@@ -123,6 +136,9 @@ fn other_role(event: &mut Event) {
     match event {
         Event::CallStarted { role, .. }
         | Event::HostCalled { role, .. }
+        | Event::HostCallBegun { role, .. }
+        | Event::DoubtSettled { role, .. }
+        | Event::WritesUnclaimed { role, .. }
         | Event::CallFinished { role, .. }
         | Event::CallFailed { role, .. }
         | Event::RetryDue { role } => *role = RoleId(u16::MAX),

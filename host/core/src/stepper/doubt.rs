@@ -1,0 +1,49 @@
+//! Calls in doubt and calls that nobody makes any more: what the operator says of them, and what becomes of them.
+
+use super::Stepper;
+use super::apply::{Applied, ensure};
+use crate::activation::Phase;
+use crate::event::{HostCall, Outcome, Work};
+use crate::host_call::{Known, Verdict};
+use crate::id::RoleId;
+use crate::money::Usd;
+
+impl Stepper {
+    /// The operator settles a call in doubt. With the last one its action can go on.
+    pub(super) fn settle(&mut self, (id, work): (RoleId, Work), place: u32, verdict: &Verdict) -> Applied {
+        self.going()?;
+        let team = self.team.clone();
+        let activation = self.activation(id)?;
+        ensure(activation.work(team.role(id)) == Some(work), "a doubt about a call that is not the open one")?;
+        let doubtful = activation.doubts().any(|(at, _)| at == place as usize);
+        ensure(doubtful, "a doubt about a call that is in none")?;
+        let current = &mut activation.current;
+        match verdict {
+            Verdict::Redo => drop(current.begun.remove(place as usize)),
+            Verdict::Answer(response) => {
+                let begun = &mut current.begun[place as usize];
+                begun.result = Known::Recorded;
+                let (kind, request) = (begun.intent.kind, begun.intent.request.clone());
+                let (response, cost, outcome) = (response.clone(), Usd::ZERO, Outcome::Answered);
+                current.journal.push(HostCall { kind, request, response, cost, outcome });
+            }
+        }
+        current.keep = true;
+        if !activation.leaves_doubts() {
+            activation.phase = Phase::Ready;
+        }
+        Ok(())
+    }
+
+    /// Forgets calls of earlier attempts that the one that succeeds did not make.
+    pub(super) fn unclaimed(&mut self, id: RoleId, work: Work, places: &[u32]) -> Applied {
+        let begun = &mut self.running(id, work)?.current.begun;
+        ensure(!places.is_empty() && places.is_sorted_by(|a, b| a < b), "unclaimed calls that are not in order")?;
+        let known = places.last().is_some_and(|last| (*last as usize) < begun.len());
+        ensure(known, "an unclaimed call that was not begun")?;
+        for place in places.iter().rev() {
+            begun.remove(*place as usize);
+        }
+        Ok(())
+    }
+}
