@@ -1,12 +1,15 @@
 //! The driver: does what the stepper decides.
 //!
 //! One loop on one thread owns the stepper and the store. It records and applies events (`driver::journal`), starts
-//! attempts in the sandbox (`driver::attempt`) and answers what they ask (`driver::answer`). It decides nothing: what
+//! attempts in the sandbox (`driver::attempt`), answers what they ask (`driver::answer`) and makes the calls that leave the
+//! host for them (`driver::call`). It decides nothing: what
 //! happens next is the stepper's, what a guest may do is the sandbox's.
 
 mod answer;
 mod attempt;
+mod call;
 pub(crate) mod clock;
+mod flights;
 mod journal;
 
 use std::collections::BTreeMap;
@@ -25,11 +28,12 @@ use crate::gateway::{QUEUE, Question};
 use crate::narrator::Line;
 use crate::plugin::Plugin;
 use crate::sandbox::Sandbox;
+use crate::services::http::Http;
 use crate::services::llm::Models;
 use crate::store::StoreError;
 
-use answer::Served;
 use attempt::{Attempt, Ending};
+use call::{GRACE, Served};
 pub use journal::Journal;
 
 /// Why a run cannot go on. What a guest does wrong is never among these.
@@ -56,6 +60,8 @@ pub struct Equipment {
     pub descriptions: BTreeMap<Slot, String>,
     /// The language models; none where the team file names no provider.
     pub models: Option<Arc<Models>>,
+    /// The client for http.
+    pub http: Arc<Http>,
 }
 
 /// Something that happened and concerns the driver.
@@ -64,8 +70,8 @@ enum Arrived {
     Ended(Ending),
     /// A pause before another try is over.
     Due(RoleId),
-    /// A service answered.
-    Served(Served),
+    /// An attempt that has ended was kept open long enough.
+    Overdue(RoleId, u32),
 }
 
 /// Runs a team.
@@ -74,6 +80,8 @@ pub struct Driver {
     equipment: Equipment,
     attempts: BTreeMap<RoleId, Attempt>,
     arrivals: FuturesUnordered<BoxFuture<'static, Arrived>>,
+    /// Calls that left the host and did not come back yet.
+    flights: FuturesUnordered<BoxFuture<'static, Served>>,
     questions: mpsc::Receiver<Question>,
     ask: mpsc::Sender<Question>,
 }
@@ -82,8 +90,8 @@ impl Driver {
     /// A driver that goes on from what is in the journal.
     pub fn new(journal: Journal, equipment: Equipment) -> Self {
         let (ask, questions) = mpsc::channel(QUEUE);
-        let arrivals = FuturesUnordered::new();
-        Self { journal, equipment, attempts: BTreeMap::new(), arrivals, questions, ask }
+        let (arrivals, flights) = (FuturesUnordered::new(), FuturesUnordered::new());
+        Self { journal, equipment, attempts: BTreeMap::new(), arrivals, flights, questions, ask }
     }
 
     /// Runs until the team halts or is stopped. Everything that happened is recorded when this returns.
@@ -96,8 +104,9 @@ impl Driver {
             self.start(calls);
             tokio::select! {
                 biased;
-                Ok(_) = stop.wait_for(|stop| *stop) => return self.interrupt(),
+                Ok(_) = stop.wait_for(|stop| *stop) => return self.interrupt().await,
                 Some(first) = self.arrivals.next(), if !self.arrivals.is_empty() => self.arrived(first)?,
+                Some(served) = self.flights.next(), if !self.flights.is_empty() => self.served(served)?,
                 Some(question) = self.questions.recv() => self.answer(question)?,
             }
         }
@@ -151,35 +160,78 @@ impl Driver {
             match arrived {
                 Arrived::Ended(ending) => self.ended(ending)?,
                 Arrived::Due(role) => self.journal.stage(Event::RetryDue { role })?,
-                Arrived::Served(served) => self.served(served)?,
+                Arrived::Overdue(role, number) => {
+                    if self.attempts.get(&role).is_some_and(|attempt| attempt.number() == number) {
+                        self.conclude(role)?;
+                    }
+                }
             }
             next = futures_util::FutureExt::now_or_never(self.arrivals.next()).flatten();
         }
         Ok(())
     }
 
+    /// An attempt has ended. It is kept open while answers of weight are under way: with one that is recorded nobody
+    /// has to pay twice, or to wonder whether something was done.
     fn ended(&mut self, ending: Ending) -> Result<(), DriverError> {
-        self.attempts.remove(&ending.role);
-        let Some(event) = self.journal.stepper().call_ended(ending.role, ending.result) else { return Ok(()) };
-        if let Event::CallFailed { role, retry_ms: Some(pause), .. } = &event {
-            let (role, pause) = (*role, std::time::Duration::from_millis(u64::from(*pause)));
-            self.arrivals.push(Box::pin(async move {
-                tokio::time::sleep(pause).await;
-                Arrived::Due(role)
-            }));
+        let Some(attempt) = self.attempts.get_mut(&ending.role) else { return Ok(()) };
+        attempt.ended = Some(ending.result);
+        attempt.flights.lighten();
+        if !attempt.flights.is_heavy() {
+            return self.conclude(ending.role);
+        }
+        let (role, number) = (attempt.role(), attempt.number());
+        tracing::warn!(
+            "an action has ended while calls of it are under way; waiting up to {GRACE:?} for their answers"
+        );
+        self.arrivals.push(Box::pin(async move {
+            tokio::time::sleep(GRACE).await;
+            Arrived::Overdue(role, number)
+        }));
+        Ok(())
+    }
+
+    /// Records the end of an attempt. What is still under way is given up.
+    fn conclude(&mut self, role: RoleId) -> Result<(), DriverError> {
+        let Some(attempt) = self.attempts.remove(&role) else { return Ok(()) };
+        let stopped = || Err(Fault::new(FaultKind::Interrupted, "stopped by the operator"));
+        let result = attempt.ended.clone().unwrap_or_else(stopped);
+        let Some(event) = self.journal.stepper().call_ended(role, result) else { return Ok(()) };
+        match &event {
+            Event::CallFailed { retry_ms: Some(pause), .. } => {
+                let pause = std::time::Duration::from_millis(u64::from(*pause));
+                self.arrivals.push(Box::pin(async move {
+                    tokio::time::sleep(pause).await;
+                    Arrived::Due(role)
+                }));
+            }
+            Event::CallFinished { work, .. } => {
+                let activation = self.journal.env().role(role).activation.as_ref();
+                let writes = activation.map(|activation| attempt.unclaimed(&activation.current.begun));
+                if let Some(writes) = writes.filter(|writes| !writes.is_empty()) {
+                    self.journal.stage(Event::WritesUnclaimed { role, work: *work, writes })?;
+                }
+            }
+            _ => {}
         }
         self.journal.stage(event)
     }
 
     /// Ends all attempts and saves.
-    fn interrupt(&mut self) -> Result<Status, DriverError> {
+    async fn interrupt(&mut self) -> Result<Status, DriverError> {
         // Dropping the futures ends the attempts, wherever they run.
         self.arrivals = FuturesUnordered::new();
-        for role in std::mem::take(&mut self.attempts).into_keys() {
-            let fault = Fault::new(FaultKind::Interrupted, "stopped by the operator");
-            if let Some(event) = self.journal.stepper().call_ended(role, Err(fault)) {
-                self.journal.stage(event)?;
+        self.attempts.values_mut().for_each(|attempt| attempt.flights.lighten());
+        let mut enough = std::pin::pin!(tokio::time::sleep(GRACE));
+        while self.attempts.values().any(|attempt| attempt.flights.is_heavy()) {
+            tokio::select! {
+                Some(served) = self.flights.next() => self.served(served)?,
+                () = &mut enough => break,
+                else => break,
             }
+        }
+        for role in self.attempts.keys().copied().collect::<Vec<_>>() {
+            self.conclude(role)?;
         }
         self.journal.stage(self.journal.stepper().ended(Status::Interrupted))?;
         self.journal.flush()?;

@@ -13,7 +13,7 @@ use strata_core::json::Json;
 use strata_core::message::Message;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::services::llm;
+use crate::services::{http, llm};
 
 /// How many questions may wait for the driver at once. A guest waits for its answer before it asks again, so this
 /// is the number of guests that can ask without being held up, not a bound on what is accepted.
@@ -85,6 +85,8 @@ pub enum Ask {
     },
     /// Replies of language models, all at once.
     Complete(Vec<llm::Request>),
+    /// HTTP exchanges, all at once. They were found to be granted.
+    Fetch(Vec<http::Request>),
 }
 
 /// What the driver answers. Each question has its own kind of answer.
@@ -102,6 +104,8 @@ pub enum Answer {
     Bytes(Result<Vec<u8>, HostError>),
     /// To `Complete`, in the order of the requests.
     Replies(Vec<Result<llm::Reply, HostError>>),
+    /// To `Fetch`, in the order of the requests.
+    Responses(Vec<Result<http::Response, HostError>>),
 }
 
 /// A question on its way.

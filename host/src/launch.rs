@@ -14,6 +14,7 @@ use strata_core::stepper::Stepper;
 use crate::driver::{Driver, DriverError, Journal, Stop};
 use crate::manifest::{Definition, Diagnostics, OverrideError};
 use crate::sandbox::SandboxError;
+use crate::services::http::HttpError;
 use crate::services::llm::config::ConfigError;
 use crate::store::team_json::{self, ImportError};
 use crate::store::{Durability, SavedDefinition, StoreError};
@@ -46,6 +47,9 @@ pub enum LaunchError {
     /// A language model cannot be set up.
     #[error(transparent)]
     Model(#[from] ConfigError),
+    /// The client for http cannot be set up.
+    #[error(transparent)]
+    Http(#[from] HttpError),
     /// The storage cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -184,6 +184,16 @@ impl Definition {
         self.at(slot, message.into(), allow).hint(format!("add to {table}: `{line}`")).into()
     }
 
+    /// A problem with a secret, shown wherever it is named. Nothing where nobody names it.
+    pub fn at_secret(&self, name: &str, message: &str) -> Option<Diagnostics> {
+        let named = self.places.values().flat_map(|place| &place.secrets).filter(|secret| secret.value == name);
+        let problem = |secret: &table::At<String>| {
+            let problem = Diagnostic::at(&self.source, secret.span.clone(), message);
+            Diagnostics::from(problem.hint(format!("set it where the host is started: `export {name}=…`")))
+        };
+        named.map(problem).next()
+    }
+
     fn at(&self, slot: Slot, message: String, span: impl Fn(&Place) -> Range<usize>) -> Diagnostic {
         match (self.given.get(&slot), self.places.get(&slot)) {
             (Some(given), _) => given.problem(message),

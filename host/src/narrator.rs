@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 use strata_core::event::{Event, Finished, Routed, Source, Work};
 use strata_core::fault::{Fault, FaultKind};
+use strata_core::host_call::Verdict;
 use strata_core::id::{Part, RoleId, Slot};
 use strata_core::message::Draft;
 use strata_core::shape::Shape;
@@ -125,6 +126,9 @@ impl Narrator {
             }
             Event::RetryDue { .. } => Vec::new(),
             Event::CallStarted { .. }
+            | Event::HostCallBegun { .. }
+            | Event::DoubtSettled { .. }
+            | Event::WritesUnclaimed { .. }
             | Event::HostCalled { .. }
             | Event::CallFinished { .. }
             | Event::CallFailed { .. } => self.attempt(event),
@@ -157,6 +161,23 @@ impl Narrator {
                 let cost = if *source == Source::Live { call.cost.dollars() } else { 0.0 };
                 fields["cost"] = json!(cost);
                 vec![("host-call", fields)]
+            }
+            Event::HostCallBegun { role, work, intent } => {
+                let mut fields = self.call(*role, *work);
+                fields["call"] = intent.kind.name().into();
+                fields["what"] = intent.what.clone().into();
+                vec![("host-call-begun", fields)]
+            }
+            Event::DoubtSettled { role, work, what, verdict, .. } => {
+                let mut fields = self.call(*role, *work);
+                fields["what"] = what.clone().into();
+                fields["verdict"] = if *verdict == Verdict::Redo { "redo" } else { "answered" }.into();
+                vec![("doubt-settled", fields)]
+            }
+            Event::WritesUnclaimed { role, work, writes } => {
+                let mut fields = self.call(*role, *work);
+                fields["writes"] = writes.iter().map(|(_, what)| what.as_str()).collect();
+                vec![("writes-unclaimed", fields)]
             }
             Event::CallFinished { role, work, attempt, result } => {
                 let mut fields = self.call(*role, *work);

@@ -1,3 +1,4 @@
 //! What a guest may call beyond its own environment. Each service is reached through the journaled gateway.
 
+pub mod http;
 pub mod llm;

@@ -180,6 +180,8 @@ pub enum Event {
         work: Work,
         /// Its place among the calls that were begun.
         place: u32,
+        /// What it is, for people.
+        what: String,
         /// What was said.
         verdict: Verdict,
     },
@@ -189,8 +191,8 @@ pub enum Event {
         role: RoleId,
         /// At what.
         work: Work,
-        /// The places of those calls among the ones that were begun, in order.
-        places: Vec<u32>,
+        /// Those calls: their places among the ones that were begun, in order, and what they are, for people.
+        writes: Vec<(u32, String)>,
     },
 }
 

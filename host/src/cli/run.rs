@@ -198,7 +198,9 @@ impl From<LaunchError> for Failure {
             LaunchError::Store(error) | LaunchError::Driver(crate::driver::DriverError::Store(error)) => error.into(),
             LaunchError::Definition(diagnostics) => diagnostics.into(),
             LaunchError::Unfit(_) => Self::unfit(error.to_string()),
-            LaunchError::Sandbox(_) | LaunchError::Driver(_) => Self::internal(error.to_string()),
+            LaunchError::Sandbox(_) | LaunchError::Http(_) | LaunchError::Driver(_) => {
+                Self::internal(error.to_string())
+            }
             _ => Self::usage(error.to_string()),
         }
     }

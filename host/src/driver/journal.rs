@@ -116,8 +116,12 @@ fn must_last(event: &Event) -> bool {
         | Event::CallFinished { .. }
         | Event::CallFailed { .. }
         | Event::RunEnded { .. } => true,
-        Event::HostCalled { call, source, .. } => *source == Source::Live && call.kind == HostCallKind::Llm,
+        Event::HostCallBegun { .. } | Event::DoubtSettled { .. } => true,
+        Event::HostCalled { call, source, .. } => {
+            *source == Source::Live && matches!(call.kind, HostCallKind::Llm | HostCallKind::Http)
+        }
         Event::StepStarted { .. }
+        | Event::WritesUnclaimed { .. }
         | Event::CallStarted { .. }
         | Event::RetryDue { .. }
         | Event::StepConflicted { .. }

@@ -21,14 +21,5 @@ pub(super) fn check(authored: &Authored, problems: &Problems) {
         if let Some(span) = &role.human {
             refuse(span, "human roles are");
         }
-        let actions = role.actions.iter().map(|action| &action.slot);
-        for slot in actions.chain(role.think.iter().map(|think| &think.value)) {
-            if let Some(span) = &slot.allow.http {
-                refuse(span, "`allow.http` is");
-            }
-            if let Some(span) = &slot.allow.secrets {
-                refuse(span, "`allow.secrets` is");
-            }
-        }
     }
 }

@@ -50,8 +50,8 @@ impl Stepper {
                 self.running(*role, *work)?.current.begin(intent);
                 Ok(())
             }
-            Event::DoubtSettled { role, work, place, verdict } => self.settle((*role, *work), *place, verdict),
-            Event::WritesUnclaimed { role, work, places } => self.unclaimed(*role, *work, places),
+            Event::DoubtSettled { role, work, place, verdict, .. } => self.settle((*role, *work), *place, verdict),
+            Event::WritesUnclaimed { role, work, writes } => self.unclaimed(*role, *work, writes),
             Event::CallFinished { role, work, attempt, result } => {
                 self.attempted(*role, *work, *attempt)?;
                 self.call_finished(*role, *work, result)

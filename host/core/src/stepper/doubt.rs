@@ -1,5 +1,7 @@
 //! Calls in doubt and calls that nobody makes any more: what the operator says of them, and what becomes of them.
 
+use alloc::string::String;
+
 use super::Stepper;
 use super::apply::{Applied, ensure};
 use crate::activation::Phase;
@@ -36,12 +38,12 @@ impl Stepper {
     }
 
     /// Forgets calls of earlier attempts that the one that succeeds did not make.
-    pub(super) fn unclaimed(&mut self, id: RoleId, work: Work, places: &[u32]) -> Applied {
+    pub(super) fn unclaimed(&mut self, id: RoleId, work: Work, writes: &[(u32, String)]) -> Applied {
         let begun = &mut self.running(id, work)?.current.begun;
-        ensure(!places.is_empty() && places.is_sorted_by(|a, b| a < b), "unclaimed calls that are not in order")?;
-        let known = places.last().is_some_and(|last| (*last as usize) < begun.len());
+        ensure(!writes.is_empty() && writes.is_sorted_by(|a, b| a.0 < b.0), "unclaimed calls that are not in order")?;
+        let known = writes.last().is_some_and(|(last, _)| (*last as usize) < begun.len());
         ensure(known, "an unclaimed call that was not begun")?;
-        for place in places.iter().rev() {
+        for (place, _) in writes.iter().rev() {
             begun.remove(*place as usize);
         }
         Ok(())

@@ -127,7 +127,7 @@ fn other_work(event: &mut Event) {
 fn other_place(event: &mut Event) {
     match event {
         Event::DoubtSettled { place, .. } => *place = u32::MAX,
-        Event::WritesUnclaimed { places, .. } => places.push(u32::MAX),
+        Event::WritesUnclaimed { writes, .. } => writes.push((u32::MAX, String::new())),
         other => panic!("{other:?} names no place"),
     }
 }

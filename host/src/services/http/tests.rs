@@ -1,0 +1,1 @@
+//! The client against hostile servers on loopback.
