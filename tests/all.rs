@@ -8,7 +8,9 @@
 //! | `random_teams` | random teams with faults and kills, held against the same without |
 //! | `driver` | the driver alone, with a store that fails: how often it saves, what it does when it cannot |
 //! | `signals` | Ctrl-C, SIGTERM, the lock and who holds it |
+//! | `live` | teams that stay: the library, `run --keep-alive`, `send` to a team that runs |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
+//! | `external` | messages that leave the team, and what comes back |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
@@ -25,8 +27,10 @@
 mod components;
 mod crash;
 mod driver;
+mod external;
 mod faults;
 mod house;
+mod live;
 mod output;
 mod place;
 mod probe;

@@ -10,7 +10,7 @@ use strata_core::id::{ActionId, Digest, Part, RoleId, RunId, Slot};
 use strata_core::json::Json;
 use strata_core::message::Draft;
 use strata_core::stepper::Stepper;
-use strata_core::team::{Action, OnFault, Policy, React, Retry, Role, Team};
+use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team};
 use strata_host::driver::{Driver, DriverError, Equipment, Journal};
 use strata_host::plugin::{Grants, Limits, Plugin};
 use strata_host::sandbox::{Call, ScriptedSandbox, Value, ended, returned};
@@ -104,6 +104,7 @@ fn team(roles: Vec<Role>) -> Arc<Team> {
         groups: BTreeMap::new(),
         routes: Vec::new(),
         scopes: BTreeMap::new(),
+        outside: Outside::Nobody,
         policy: Policy { on_fault: OnFault::Stop, max_steps: None, max_parallel: 64, budget: None },
     })
 }
@@ -130,6 +131,7 @@ fn equipment(team: &Team, sandbox: &ScriptedSandbox) -> Equipment {
         plugins: slots(team).into_iter().map(|slot| (slot, plugin.clone())).collect(),
         descriptions: BTreeMap::new(),
         models: None,
+        external: None,
     }
 }
 

@@ -120,7 +120,7 @@ fn run(dir: &Path, team: &str, durability: Durability) -> Anything<Ran> {
     }));
     let plugins = definition.plugins.into_iter().map(|(slot, plugin)| (slot, Arc::<Plugin>::new(plugin))).collect();
     let sandbox = Arc::new(ScriptedSandbox::new());
-    let equipment = Equipment { sandbox, plugins, descriptions: BTreeMap::new(), models: None };
+    let equipment = Equipment { sandbox, plugins, descriptions: BTreeMap::new(), models: None, external: None };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(1).build()?;
     let (_keep, mut stop) = tokio::sync::watch::channel(false);
     *appends.lock().expect("no other holder panics") = 0;

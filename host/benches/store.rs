@@ -14,7 +14,7 @@ use strata_core::environment::Environment;
 use strata_core::event::{Event, Finished};
 use strata_core::message::Draft;
 use strata_core::stepper::Stepper;
-use strata_core::team::{Action, OnFault, Policy, React, Retry, Role, Team};
+use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team};
 use strata_host::store::{At, Directory, Durability, Record, Replace, SavedDefinition, SqliteStore, Store, team_json};
 
 /// What an action says, each time: with what goes with it, a message of some 400 bytes.
@@ -56,6 +56,7 @@ fn team() -> Arc<Team> {
         groups: BTreeMap::new(),
         routes: Vec::new(),
         scopes: BTreeMap::new(),
+        outside: Outside::Nobody,
         policy,
     })
 }

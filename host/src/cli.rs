@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use strata_core::event::{CallPolicy, Status};
 
-use crate::driver::DriverError;
+use crate::driver::{DriverError, WhenIdle};
 use crate::manifest::{Diagnostics, Paint};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
@@ -92,6 +92,9 @@ struct RunArgs {
     /// Refuse to resume with changed components.
     #[arg(long)]
     strict: bool,
+    /// When nothing is left to do, wait for messages (see `send`) until stopped.
+    #[arg(long)]
+    keep_alive: bool,
     /// Start anew although the storage holds an unfinished team. That one is set aside, not deleted.
     #[arg(long, conflicts_with = "recover_path")]
     force: bool,
@@ -111,6 +114,12 @@ enum Calls {
     Reuse,
     /// None.
     Fresh,
+}
+
+impl RunArgs {
+    fn when_idle(&self) -> WhenIdle {
+        if self.keep_alive { WhenIdle::Stay } else { WhenIdle::End }
+    }
 }
 
 impl From<Calls> for CallPolicy {

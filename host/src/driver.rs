@@ -1,16 +1,19 @@
 //! The driver: does what the stepper decides.
 //!
 //! One loop on one thread owns the stepper and the store. It records and applies events (`driver::journal`), starts
-//! attempts in the sandbox (`driver::attempt`), answers what they ask (`driver::answer`) and makes the calls that leave the
-//! host for them (`driver::call`). It decides nothing: what
-//! happens next is the stepper's, what a guest may do is the sandbox's.
+//! attempts in the sandbox (`driver::attempt`), answers what they ask (`driver::answer`), makes the calls that leave the
+//! host for them (`driver::call`) and ends them (`driver::end`). It decides nothing: what happens next is the stepper's,
+//! what a guest may do is the sandbox's.
 
 mod answer;
 mod attempt;
 mod call;
 pub(crate) mod clock;
+mod end;
 mod flights;
 mod journal;
+mod order;
+mod outside;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +22,6 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_core::effect::{Effect, Invocation};
 use strata_core::event::{Event, Status};
-use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{RoleId, Slot};
 use strata_core::stepper::Illegal;
 use tokio::sync::{mpsc, watch};
@@ -28,13 +30,17 @@ use crate::gateway::{QUEUE, Question};
 use crate::narrator::Line;
 use crate::plugin::Plugin;
 use crate::sandbox::Sandbox;
+use crate::services::external::External;
 use crate::services::http::Http;
 use crate::services::llm::Models;
 use crate::store::StoreError;
 
 use attempt::{Attempt, Ending};
-use call::{GRACE, Served};
+use call::Served;
 pub use journal::Journal;
+use order::Order;
+pub use order::{Ended, Orders, Sent};
+use outside::{Handed, Outside};
 
 /// Why a run cannot go on. What a guest does wrong is never among these.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +56,36 @@ pub enum DriverError {
 /// Told to a driver that shall stop.
 pub type Stop = watch::Receiver<bool>;
 
+/// What a run does once nothing is left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenIdle {
+    /// It ends.
+    End,
+    /// It waits for messages from outside, until it is stopped.
+    Stay,
+}
+
+/// Whether a run moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Motion {
+    /// It does not run.
+    Still,
+    /// Somebody is at work, or will be.
+    Busy,
+    /// Nothing is left to do; it waits for messages from outside.
+    Idle,
+}
+
+/// How things stand once everything has happened that needs nobody.
+enum Turn {
+    /// Something is under way.
+    Busy,
+    /// Nothing is left to do. With this status the run would end.
+    Idle(Status),
+    /// The run has ended.
+    Halted(Status),
+}
+
 /// What a team needs to run beside its own state.
 pub struct Equipment {
     /// Runs the attempts.
@@ -62,6 +98,8 @@ pub struct Equipment {
     pub models: Option<Arc<Models>>,
     /// The client for http.
     pub http: Arc<Http>,
+    /// Where messages for names outside of the team go.
+    pub external: Option<External>,
 }
 
 /// Something that happened and concerns the driver.
@@ -72,6 +110,8 @@ enum Arrived {
     Due(RoleId),
     /// An attempt that has ended was kept open long enough.
     Overdue(RoleId, u32),
+    /// A message was handed over, or could not be.
+    Handed(Handed),
 }
 
 /// Runs a team.
@@ -79,35 +119,82 @@ pub struct Driver {
     journal: Journal,
     equipment: Equipment,
     attempts: BTreeMap<RoleId, Attempt>,
+    outside: Outside,
     arrivals: FuturesUnordered<BoxFuture<'static, Arrived>>,
     /// Calls that left the host and did not come back yet.
     flights: FuturesUnordered<BoxFuture<'static, Served>>,
     questions: mpsc::Receiver<Question>,
     ask: mpsc::Sender<Question>,
+    orders: mpsc::Receiver<Order>,
+    give: Orders,
+    when_idle: WhenIdle,
+    motion: watch::Sender<Motion>,
 }
 
 impl Driver {
     /// A driver that goes on from what is in the journal.
-    pub fn new(journal: Journal, equipment: Equipment) -> Self {
+    pub fn new(journal: Journal, mut equipment: Equipment) -> Self {
         let (ask, questions) = mpsc::channel(QUEUE);
-        let (arrivals, flights) = (FuturesUnordered::new(), FuturesUnordered::new());
-        Self { journal, equipment, attempts: BTreeMap::new(), arrivals, flights, questions, ask }
+        let (give, orders) = Orders::channel();
+        Self {
+            journal,
+            outside: Outside::new(equipment.external.take()),
+            equipment,
+            attempts: BTreeMap::new(),
+            arrivals: FuturesUnordered::new(),
+            flights: FuturesUnordered::new(),
+            questions,
+            ask,
+            orders,
+            give,
+            when_idle: WhenIdle::End,
+            motion: watch::Sender::new(Motion::Still),
+        }
+    }
+
+    /// Sets what happens once nothing is left to do, which at first is to end. From now on it counts as busy: it is
+    /// about to run.
+    pub fn prepare(&mut self, when_idle: WhenIdle) {
+        self.when_idle = when_idle;
+        self.motion.send_replace(Motion::Busy);
+    }
+
+    /// Carries orders to this driver while it runs.
+    pub fn orders(&self) -> Orders {
+        self.give.clone()
+    }
+
+    /// Whether it moves, as that changes.
+    pub fn motion(&self) -> watch::Receiver<Motion> {
+        self.motion.subscribe()
     }
 
     /// Runs until the team halts or is stopped. Everything that happened is recorded when this returns.
     pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
+        let ended = self.go_on(stop).await;
+        self.motion.send_replace(Motion::Still);
+        ended
+    }
+
+    async fn go_on(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
         loop {
-            let (calls, halted) = self.decide()?;
-            if let Some(status) = halted {
-                return Ok(status);
-            }
+            let (calls, turn) = self.decide()?;
+            let motion = match turn {
+                Turn::Busy => Motion::Busy,
+                Turn::Idle(_) => Motion::Idle,
+                Turn::Halted(status) => return Ok(status),
+            };
+            self.motion.send_if_modified(|before| std::mem::replace(before, motion) != motion);
             self.start(calls);
+            self.hand_over();
             tokio::select! {
                 biased;
-                Ok(_) = stop.wait_for(|stop| *stop) => return self.interrupt().await,
+                true = is_told(stop) => return self.stop(&turn).await,
                 Some(first) = self.arrivals.next(), if !self.arrivals.is_empty() => self.arrived(first)?,
                 Some(served) = self.flights.next(), if !self.flights.is_empty() => self.served(served)?,
                 Some(question) = self.questions.recv() => self.answer(question)?,
+                incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
+                Some(order) = self.orders.recv() => self.obey(order)?,
             }
         }
     }
@@ -122,22 +209,49 @@ impl Driver {
         &mut self.journal
     }
 
-    /// Lets everything that needs nobody happen, durably. Returns the attempts to start, or the status at a halt.
-    fn decide(&mut self) -> Result<(Vec<Invocation>, Option<Status>), DriverError> {
+    /// Lets everything that needs nobody happen, durably. Returns the attempts to start, and how things stand then.
+    fn decide(&mut self) -> Result<(Vec<Invocation>, Turn), DriverError> {
         let mut calls = Vec::new();
-        let halted = loop {
+        let turn = loop {
             match self.journal.stepper().next() {
+                Effect::Record(Event::RunEnded { status, .. }) if self.stays(status) => break Turn::Idle(status),
+                Effect::Record(Event::RunEnded { status, .. }) if self.outlasts(status) => break Turn::Busy,
                 Effect::Record(event) => self.journal.stage(event)?,
                 Effect::Call(call) => {
                     self.journal.stage(self.journal.stepper().call_started(&call))?;
                     calls.push(call);
                 }
-                Effect::Wait => break None,
-                Effect::Halt(status) => break Some(status),
+                Effect::Wait => break Turn::Busy,
+                Effect::Halt(status) => break Turn::Halted(status),
             }
         };
         self.journal.flush()?;
-        Ok((calls, halted))
+        Ok((calls, turn))
+    }
+
+    fn stays(&self, status: Status) -> bool {
+        self.when_idle == WhenIdle::Stay && order::can_be_woken(status)
+    }
+
+    /// Whether the outside may still say something that keeps the run from ending. It is told that it hears no more.
+    fn outlasts(&mut self, status: Status) -> bool {
+        let outlasts = self.outside.is_listening() && order::can_be_woken(status);
+        if outlasts {
+            self.outside.close();
+        }
+        outlasts
+    }
+
+    /// Ends the run because it was told to: an idle one as it would have ended by itself.
+    async fn stop(&mut self, turn: &Turn) -> Result<Status, DriverError> {
+        match turn {
+            Turn::Idle(status) => {
+                self.journal.stage(self.journal.stepper().ended(*status))?;
+                self.journal.flush()?;
+                Ok(*status)
+            }
+            Turn::Busy | Turn::Halted(_) => self.interrupt().await,
+        }
     }
 
     /// Starts attempts. One that is alone runs on this thread, where nothing has to be handed over; several run in
@@ -165,78 +279,17 @@ impl Driver {
                         self.conclude(role)?;
                     }
                 }
+                Arrived::Handed(handed) => self.handed(handed)?,
             }
             next = futures_util::FutureExt::now_or_never(self.arrivals.next()).flatten();
         }
         Ok(())
     }
+}
 
-    /// An attempt has ended. It is kept open while answers of weight are under way: with one that is recorded nobody
-    /// has to pay twice, or to wonder whether something was done.
-    fn ended(&mut self, ending: Ending) -> Result<(), DriverError> {
-        let Some(attempt) = self.attempts.get_mut(&ending.role) else { return Ok(()) };
-        attempt.ended = Some(ending.result);
-        attempt.flights.lighten();
-        if !attempt.flights.is_heavy() {
-            return self.conclude(ending.role);
-        }
-        let (role, number) = (attempt.role(), attempt.number());
-        tracing::warn!(
-            "an action has ended while calls of it are under way; waiting up to {GRACE:?} for their answers"
-        );
-        self.arrivals.push(Box::pin(async move {
-            tokio::time::sleep(GRACE).await;
-            Arrived::Overdue(role, number)
-        }));
-        Ok(())
-    }
-
-    /// Records the end of an attempt. What is still under way is given up.
-    fn conclude(&mut self, role: RoleId) -> Result<(), DriverError> {
-        let Some(attempt) = self.attempts.remove(&role) else { return Ok(()) };
-        let stopped = || Err(Fault::new(FaultKind::Interrupted, "stopped by the operator"));
-        let result = attempt.ended.clone().unwrap_or_else(stopped);
-        let Some(event) = self.journal.stepper().call_ended(role, result) else { return Ok(()) };
-        match &event {
-            Event::CallFailed { retry_ms: Some(pause), .. } => {
-                let pause = std::time::Duration::from_millis(u64::from(*pause));
-                self.arrivals.push(Box::pin(async move {
-                    tokio::time::sleep(pause).await;
-                    Arrived::Due(role)
-                }));
-            }
-            Event::CallFinished { work, .. } => {
-                let activation = self.journal.env().role(role).activation.as_ref();
-                let writes = activation.map(|activation| attempt.unclaimed(&activation.current.begun));
-                if let Some(writes) = writes.filter(|writes| !writes.is_empty()) {
-                    self.journal.stage(Event::WritesUnclaimed { role, work: *work, writes })?;
-                }
-            }
-            _ => {}
-        }
-        self.journal.stage(event)
-    }
-
-    /// Ends all attempts and saves.
-    async fn interrupt(&mut self) -> Result<Status, DriverError> {
-        // Dropping the futures ends the attempts, wherever they run.
-        self.arrivals = FuturesUnordered::new();
-        self.attempts.values_mut().for_each(|attempt| attempt.flights.lighten());
-        let mut enough = std::pin::pin!(tokio::time::sleep(GRACE));
-        while self.attempts.values().any(|attempt| attempt.flights.is_heavy()) {
-            tokio::select! {
-                Some(served) = self.flights.next() => self.served(served)?,
-                () = &mut enough => break,
-                else => break,
-            }
-        }
-        for role in self.attempts.keys().copied().collect::<Vec<_>>() {
-            self.conclude(role)?;
-        }
-        self.journal.stage(self.journal.stepper().ended(Status::Interrupted))?;
-        self.journal.flush()?;
-        Ok(Status::Interrupted)
-    }
+/// Waits until a driver is told to stop. False when nobody is left who could.
+async fn is_told(stop: &mut Stop) -> bool {
+    stop.wait_for(|stop| *stop).await.is_ok()
 }
 
 /// Receives every public line, after what it tells is durable.

@@ -1,34 +1,39 @@
 //! Launching: from a team file, or from what is saved, to a run that is ready to go.
 
 mod components;
+mod control;
 mod resume;
 mod saved;
 mod send;
 mod start;
+mod telling;
 
 use std::path::{Path, PathBuf};
 
 use strata_core::event::Status;
 use strata_core::stepper::Stepper;
 
-use crate::driver::{Driver, DriverError, Journal, Stop};
+use tokio::sync::watch;
+
+use crate::driver::{Driver, DriverError, Motion, Orders, Stop, WhenIdle};
 use crate::manifest::{Definition, Diagnostics, OverrideError};
 use crate::sandbox::SandboxError;
 use crate::services::http::HttpError;
 use crate::services::llm::config::ConfigError;
-use crate::store::team_json::{self, ImportError};
+use crate::store::team_json::ImportError;
 use crate::store::{Durability, SavedDefinition, StoreError};
 
 pub use components::Components;
+use control::Control;
 pub use resume::{Notes, Resume, Resumed, resume};
 pub use saved::{SavedTeam, reader, saved};
 pub use send::send;
 pub use start::{Start, Started, start};
+pub use telling::Telling;
 
 /// A team that is ready to run, or ran.
 pub struct Run {
     driver: Driver,
-    definition: SavedDefinition,
     path: PathBuf,
 }
 
@@ -79,9 +84,36 @@ fn lines(differences: &[String]) -> String {
 impl Run {
     /// Runs until the team halts or is stopped, and saves it.
     pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
+        // Whoever cannot be told of this socket is told that the storage is in use; the run is none the worse.
+        let control = Control::listen(&self.path, self.driver.orders());
+        if let Err(error) = &control {
+            tracing::warn!("other processes cannot reach this run: {error}");
+        }
         let status = self.driver.run(stop).await?;
-        self.save()?;
+        drop(control);
+        self.driver.journal_mut().save()?;
         Ok(status)
+    }
+
+    /// Writes `team.json` as the team stands.
+    pub fn save(&mut self) -> Result<(), DriverError> {
+        self.driver.journal_mut().save()
+    }
+
+    /// Sets what happens once nothing is left to do, which at first is to end. From now on it counts as busy: it is
+    /// about to run.
+    pub fn prepare(&mut self, when_idle: WhenIdle) {
+        self.driver.prepare(when_idle);
+    }
+
+    /// Carries orders to it while it runs.
+    pub fn orders(&self) -> Orders {
+        self.driver.orders()
+    }
+
+    /// Whether it moves, as that changes.
+    pub fn motion(&self) -> watch::Receiver<Motion> {
+        self.driver.motion()
     }
 
     /// The team and its state.
@@ -93,16 +125,6 @@ impl Run {
     pub fn path(&self) -> &Path {
         &self.path
     }
-
-    fn save(&mut self) -> Result<(), StoreError> {
-        save(self.driver.journal_mut(), &self.definition)
-    }
-}
-
-/// Writes `team.json`.
-fn save(journal: &mut Journal, definition: &SavedDefinition) -> Result<(), StoreError> {
-    let text = team_json::export(journal.stepper().team(), journal.env(), definition);
-    journal.store().write_team_json(&text)
 }
 
 fn saved_definition(definition: &Definition) -> SavedDefinition {

@@ -5,9 +5,16 @@ pub mod cli;
 pub mod driver;
 pub mod gateway;
 pub mod launch;
+pub mod live;
 pub mod manifest;
 pub mod narrator;
 pub mod plugin;
 pub mod sandbox;
 pub mod services;
 pub mod store;
+
+pub use driver::WhenIdle;
+pub use launch::{Resume, Start};
+pub use live::LiveEnvironment;
+pub use strata_core::event::Status;
+pub use strata_core::message::Message;

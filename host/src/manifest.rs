@@ -34,6 +34,7 @@ pub use self::overrides::{OverrideError, Overrides};
 use self::place::{Given, Place};
 use self::table::Table;
 use crate::plugin::Plugin;
+use crate::services::external::External;
 use crate::services::llm::config::Config;
 
 /// Team files are written by hand; a larger file is another file.
@@ -52,6 +53,8 @@ pub struct Definition {
     pub plugins: BTreeMap<Slot, Plugin>,
     /// The team's language model.
     pub llm: Option<Config>,
+    /// Where messages for names outside of the team go.
+    pub external: Option<External>,
     /// How what happens is kept.
     pub run: RunConfig,
     places: BTreeMap<Slot, Place>,
@@ -128,6 +131,7 @@ impl Definition {
             idea: authored.idea,
             plugins: checked.plugins,
             llm: authored.llm,
+            external: authored.env.external,
             run: authored.run.config,
             places: checked.places,
             modes: checked.modes,

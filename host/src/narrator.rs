@@ -124,6 +124,10 @@ impl Narrator {
                 }
                 vec![("run-ended", fields)]
             }
+            Event::HandedOver { id } => vec![("message-handed-over", json!({ "id": id.0 }))],
+            Event::HandOverFailed { id, why } => {
+                vec![("message-not-handed-over", json!({ "id": id.0, "reason": why }))]
+            }
             Event::RetryDue { .. } => Vec::new(),
             Event::CallStarted { .. }
             | Event::HostCallBegun { .. }
@@ -217,11 +221,14 @@ impl Narrator {
             return vec![("message-dropped", json!({ "id": id, "reason": reason }))];
         }
         let mut told = Vec::new();
-        if !routed.to.is_empty() || routed.dead.is_empty() {
+        if !routed.to.is_empty() || !routed.outside.is_empty() || routed.dead.is_empty() {
             let name = |role: &RoleId| self.shape.roles[role.index()].name.clone();
             let from = routed.from.as_ref().map(name).unwrap_or_default();
             let to: Vec<String> = routed.to.iter().map(name).collect();
-            let fields = json!({ "id": id, "from": from, "to": to, "cause_by": routed.cause_by });
+            let mut fields = json!({ "id": id, "from": from, "to": to, "cause_by": routed.cause_by });
+            if !routed.outside.is_empty() {
+                fields["outside"] = json!(routed.outside);
+            }
             told.push(("message-routed", fields));
         }
         told.extend(routed.dead.iter().map(|to| ("dead-letter", json!({ "id": id, "to": to }))));

@@ -12,6 +12,7 @@ mod lock;
 mod memory;
 mod reader;
 mod schema;
+mod socket;
 mod sqlite;
 pub mod team_json;
 
@@ -35,6 +36,7 @@ pub use error::StoreError;
 pub use lock::Lock;
 pub use memory::MemoryStore;
 pub use reader::Reader;
+pub use socket::Socket;
 pub use sqlite::SqliteStore;
 
 /// The number of the first public event line of a run.

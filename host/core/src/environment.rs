@@ -1,5 +1,6 @@
 //! The environment: everything about a team that changes. Plain data; `stepper::apply` alone changes it.
 
+pub mod outbox;
 pub mod routing;
 pub mod scope;
 
@@ -21,6 +22,7 @@ use crate::rules::Rules;
 use crate::shape::Shape;
 use crate::team::Team;
 
+use outbox::Outbound;
 use scope::{ROLE_SCOPE, Scope, Write, reduce};
 
 /// A message of this environment, by its place in `Environment::messages`.
@@ -52,6 +54,8 @@ pub struct Environment {
     pub history: Vec<MessageRef>,
     /// What was sent to names that stand for nobody.
     pub dead_letters: Vec<DeadLetter>,
+    /// What is on its way out of the team, oldest first.
+    pub outbox: Vec<Outbound>,
     /// What was spent.
     pub spent: Usd,
     /// What may be spent.
@@ -113,6 +117,7 @@ impl Environment {
             messages: Vec::new(),
             history: Vec::new(),
             dead_letters: Vec::new(),
+            outbox: Vec::new(),
             spent: Usd::ZERO,
             budget: None,
             components: BTreeMap::new(),
@@ -148,9 +153,9 @@ impl Environment {
         &self.roles[id.index()]
     }
 
-    /// Whether nobody has mail and nobody is at work.
+    /// Whether nobody has mail, nobody is at work and nothing is on its way out.
     pub fn is_quiet(&self) -> bool {
-        self.roles.iter().all(|role| role.mailbox.is_empty() && role.activation.is_none())
+        self.outbox.is_empty() && self.roles.iter().all(|role| role.mailbox.is_empty() && role.activation.is_none())
     }
 
     /// Whether the budget is used up.

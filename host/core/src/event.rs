@@ -194,6 +194,18 @@ pub enum Event {
         /// Those calls: their places among the ones that were begun, in order, and what they are, for people.
         writes: Vec<(u32, String)>,
     },
+    /// The oldest message on its way out was handed over.
+    HandedOver {
+        /// The message.
+        id: MessageId,
+    },
+    /// The oldest message on its way out could not be handed over. A resume tries again.
+    HandOverFailed {
+        /// The message.
+        id: MessageId,
+        /// Why.
+        why: String,
+    },
 }
 
 /// What a role is doing: one call.
@@ -257,6 +269,8 @@ pub struct Routed {
     pub dropped: Option<String>,
     /// The legs that travel on with it.
     pub rest: Vec<Hop>,
+    /// Names that stand for somebody outside.
+    pub outside: Vec<String>,
 }
 
 /// How a run stands.

@@ -62,7 +62,11 @@ impl Stepper {
     fn between_steps(&self) -> Effect {
         let roles = self.due();
         if roles.is_empty() {
-            let failed = self.env.failed().next().is_some();
+            let leaving = self.env.outbox.first();
+            if leaving.is_some_and(|outbound| outbound.failed.is_none()) {
+                return Effect::Wait;
+            }
+            let failed = self.env.failed().next().is_some() || leaving.is_some();
             return Effect::Record(self.ended(if failed { self.failure() } else { Status::Done }));
         }
         if self.team.policy.max_steps.is_some_and(|max| self.env.step >= max) {

@@ -28,6 +28,8 @@ pub struct Team {
     pub routes: Vec<Route>,
     /// Shared scopes of state by name, with what unites concurrent writes.
     pub scopes: BTreeMap<String, Option<Reducer>>,
+    /// Whether names that stand for nobody here may stand for somebody outside.
+    pub outside: Outside,
     /// How it is run.
     pub policy: Policy,
 }
@@ -43,6 +45,15 @@ pub struct Policy {
     pub max_parallel: usize,
     /// What may be spent in all; none for no limit.
     pub budget: Option<Usd>,
+}
+
+/// Whether there is somebody outside of the team to whom messages can be handed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// Nobody: a name that stands for nobody here makes a dead letter.
+    Nobody,
+    /// Somebody, reached by an external environment.
+    Somebody,
 }
 
 /// What a fault does to the rest of the team.

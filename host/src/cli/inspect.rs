@@ -98,6 +98,12 @@ fn show_mail(stepper: &Stepper, env: &Environment) {
         format!("  to `{}`: {}", letter.to, preview(&message.content, PREVIEW))
     });
     section("dead letters", dead);
+    let leaving = env.outbox.iter().map(|outbound| {
+        let (to, content) = (outbound.to.join(", "), preview(&env.message(outbound.message).content, PREVIEW));
+        let failed = outbound.failed.as_ref().map(|why| format!(" (FAILED: {why})"));
+        format!("  to {to}: {content}{}", failed.unwrap_or_default())
+    });
+    section("on their way out", leaving);
 }
 
 fn section(title: &str, lines: impl Iterator<Item = String>) {

@@ -50,6 +50,9 @@ impl Reporter {
             "message-dropped" => {
                 note(format_args!("warning: message {} was dropped: {}", line.text("id"), line.text("reason")));
             }
+            "message-not-handed-over" => {
+                note(format_args!("warning: message {} did not get out: {}", line.text("id"), line.text("reason")));
+            }
             "message-routed" if is_idle_idea(line) => {
                 note(format_args!("warning: the idea reached nobody: no role watches `{IDEA_LABEL}`"));
             }
@@ -87,6 +90,11 @@ impl Reporter {
                 section("stack of the guest, innermost first", fault.backtrace.iter().take(FRAMES));
                 section("what it logged last", fault.log.iter());
             }
+        }
+        for outbound in env.outbox.iter().filter(|outbound| outbound.failed.is_some()) {
+            let (id, to) = (&env.message(outbound.message).id, outbound.to.join(", "));
+            let why = outbound.failed.as_deref().unwrap_or_default();
+            note(format_args!("fault: message {id} for {to} could not be handed over to `[env.external]`: {why}"));
         }
         let saved = format!("saved in `{}`", storage.display());
         match status {

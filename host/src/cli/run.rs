@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use strata_core::activation::Phase;
 use strata_core::event::Status;
 use strata_core::stepper::Stepper;
+use tokio::sync::watch;
 
 use super::reporter::{Loudness, Reporter};
 use super::signals::Signals;
 use super::{Failure, RunArgs, exit_code, note, print};
-use crate::driver::OnLine;
+use crate::driver::{Motion, OnLine};
 use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
 use crate::narrator::{self, Line};
@@ -45,11 +46,26 @@ async fn launch_and_run(args: RunArgs) -> Result<u8, Failure> {
             return Ok(0);
         }
     };
+    run.prepare(args.when_idle());
+    if args.keep_alive && !args.quiet {
+        tokio::spawn(tell_when_idle(run.motion(), run.path().to_owned()));
+    }
     let mut stop = signals.stop.clone();
     let status = run.run(&mut stop).await?;
     reporter.end(status, run.stepper(), run.path());
     summarise(&args, status, run.stepper(), run.path());
     Ok(if status == Status::Interrupted { signals.code() } else { exit_code(status) })
+}
+
+/// Says each time that nothing is left to do, and how to change that.
+async fn tell_when_idle(mut motion: watch::Receiver<Motion>, path: PathBuf) {
+    while motion.wait_for(|motion| *motion == Motion::Idle).await.is_ok() {
+        let path = path.display();
+        note(format_args!("nothing is left to do; waiting: `send {path} --cause LABEL TEXT`, or Ctrl-C to end"));
+        if motion.wait_for(|motion| *motion != Motion::Idle).await.is_err() {
+            return;
+        }
+    }
 }
 
 enum Launched {
@@ -75,7 +91,14 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
             note(format_args!("warning: the idea is ignored: a resume goes on with the saved one"));
         }
         let calls = args.calls.into();
-        let what = Resume { path, team: team.as_deref(), overrides: &overrides, calls, strict: args.strict };
+        let what = Resume {
+            path,
+            team: team.as_deref(),
+            overrides: &overrides,
+            calls,
+            strict: args.strict,
+            when_idle: args.when_idle(),
+        };
         return match resume(what, report, on_line)? {
             Resumed::Goes(run, notes) => {
                 warn(&notes, run.path());

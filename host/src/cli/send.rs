@@ -1,10 +1,9 @@
-//! `send`: puts a message into a saved team's environment.
+//! `send`: puts a message into a team's environment.
 
 use strata_core::message::Message;
 
 use super::{Failure, SendArgs, note};
 use crate::launch::send as put;
-use crate::narrator::Line;
 
 pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
     // Its id is given where it is put.
@@ -12,21 +11,15 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
     if !args.to.is_empty() {
         message.send_to = args.to;
     }
-    let tell = |line: &Line| match line.kind {
-        "message-routed" => {
-            let to = line.fields.get("to").and_then(|to| to.as_array()).into_iter().flatten();
-            let names: Vec<&str> = to.filter_map(|name| name.as_str()).collect();
-            match names.as_slice() {
-                [] => note(format_args!(
-                    "warning: nobody watches `{}`: the message reached no mailbox",
-                    line.text("cause_by")
-                )),
-                names => note(format_args!("message {} is in the mailbox of {}", line.text("id"), names.join(", "))),
-            }
-        }
-        "dead-letter" => note(format_args!("warning: `{}` is no role, alias or group of the team", line.text("to"))),
-        _ => {}
-    };
-    put(&args.path, message, Box::new(tell))?;
+    let cause = message.cause_by.clone();
+    let sent = put(&args.path, message)?;
+    match (sent.to.as_slice(), sent.dead.is_empty()) {
+        ([], true) => note(format_args!("warning: nobody watches `{cause}`: the message reached no mailbox")),
+        ([], false) => {}
+        (names, _) => note(format_args!("message {} is in the mailbox of {}", sent.id, names.join(", "))),
+    }
+    for name in &sent.dead {
+        note(format_args!("warning: `{name}` is no role, alias or group of the team"));
+    }
     Ok(0)
 }

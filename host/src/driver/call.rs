@@ -2,9 +2,7 @@
 //!
 //! What an earlier attempt has recorded is served from the journal, call by call. All else is made: the intent of what
 //! may change the world is durable before it goes out, and an answer is durable before the guest sees it. A call that
-//! must not be lost outlives its attempt for a while; see `GRACE`.
-
-use std::time::Duration;
+//! must not be lost outlives its attempt for a while; see `end`.
 
 use futures_util::future::BoxFuture;
 use sha2::{Digest as _, Sha256};
@@ -21,11 +19,6 @@ use super::{Driver, DriverError, Equipment, Journal};
 use crate::gateway::{Answer, HostError, HostErrorKind};
 use crate::services::http::{self, Sent};
 use crate::services::llm::{self, Completed, Failed};
-
-/// How long an attempt that has ended (it ran into a limit, or the run is being stopped) is kept open for answers that
-/// are paid for, or that say whether a write was made. Most answers that are under way arrive in that time, and an
-/// operator who waits for the end of a run still has patience.
-pub(super) const GRACE: Duration = Duration::from_secs(10);
 
 /// A call that leaves the host.
 pub(super) enum Outward {

@@ -10,7 +10,7 @@ use strata_core::stepper::Stepper;
 use super::clock::now_ms;
 use super::{DriverError, OnLine};
 use crate::narrator::{Line, Narrator};
-use crate::store::{Durability, Record, Store};
+use crate::store::{Durability, Record, Store, team_json};
 
 /// The stepper and the store, moved together.
 pub struct Journal {
@@ -72,6 +72,12 @@ impl Journal {
         self.store.as_mut()
     }
 
+    /// Writes `team.json`, as everything stands that was flushed.
+    pub fn save(&mut self) -> Result<(), DriverError> {
+        let text = team_json::export(self.stepper.team(), self.stepper.env(), &self.store.definition()?);
+        Ok(self.store.write_team_json(&text)?)
+    }
+
     /// Lets an event happen, to be made durable by the next `flush`.
     pub fn stage(&mut self, event: Event) -> Result<(), DriverError> {
         self.stepper.apply(&event)?;
@@ -113,6 +119,8 @@ fn must_last(event: &Event) -> bool {
         | Event::RunResumed { .. }
         | Event::ComponentChanged { .. }
         | Event::MessageSent { .. }
+        | Event::HandedOver { .. }
+        | Event::HandOverFailed { .. }
         | Event::CallFinished { .. }
         | Event::CallFailed { .. }
         | Event::RunEnded { .. } => true,

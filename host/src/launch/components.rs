@@ -72,6 +72,7 @@ impl Components {
             descriptions: self.loaded.iter().map(description).collect(),
             models: models.map(Arc::new),
             http: Arc::new(Http::new(secrets(definition)?)?),
+            external: definition.external.clone(),
         })
     }
 }

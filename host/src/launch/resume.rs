@@ -14,7 +14,7 @@ use strata_core::team::Team;
 use super::saved::{definition as saved_definition_of, import};
 use super::start::run_id;
 use super::{Components, LaunchError, Run, durability, saved_definition};
-use crate::driver::{Driver, DriverError, Journal, OnLine};
+use crate::driver::{Driver, DriverError, Journal, OnLine, WhenIdle};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
 use crate::store::{At, Content, Directory, FIRST_LINE, SavedDefinition, SqliteStore, Store, team_json};
@@ -31,13 +31,15 @@ pub struct Resume<'a> {
     pub calls: CallPolicy,
     /// Whether other components than the saved ones are refused.
     pub strict: bool,
+    /// What will happen once nothing is left to do. A finished team is woken only to stay.
+    pub when_idle: WhenIdle,
 }
 
 /// What became of a resume.
 pub enum Resumed {
     /// The run goes on.
     Goes(Box<Run>, Notes),
-    /// The team was finished; nothing is run.
+    /// The team was finished, and was not to stay; nothing is run.
     Finished(Box<Stepper>, Notes),
 }
 
@@ -98,16 +100,17 @@ impl Opened {
     }
 
     /// A journal that goes on where the records end; a `team.json` alone gets a database now.
-    pub(super) fn journal(self) -> Result<(Journal, Directory, SavedDefinition), LaunchError> {
-        let saved = saved_definition(&self.definition);
+    pub(super) fn journal(self) -> Result<(Journal, Directory), LaunchError> {
         let store = match self.origin {
             Origin::Database { store, .. } => *store,
-            Origin::TeamJson(bytes) => self.directory.adopt(&bytes, self.stepper.env(), &saved)?,
+            Origin::TeamJson(bytes) => {
+                self.directory.adopt(&bytes, self.stepper.env(), &saved_definition(&self.definition))?
+            }
         };
         let durability = durability(&self.definition);
         let journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability);
         let journal = journal.keep_checkpoints(self.definition.run.checkpoints_kept);
-        Ok((journal, self.directory, saved))
+        Ok((journal, self.directory))
     }
 
     /// Whether anything was recorded. A run that was killed just after its database was made has not begun.
@@ -139,7 +142,7 @@ impl Opened {
 pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Resumed, LaunchError> {
     let opened = Opened::open(resume.path, resume.team, resume.overrides)?;
     let env = opened.stepper.env();
-    if env.status == Status::Done && env.is_quiet() {
+    if env.status == Status::Done && env.is_quiet() && resume.when_idle == WhenIdle::End {
         return opened.finish();
     }
     let definition = &opened.definition;
@@ -156,7 +159,8 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
         _ => env.budget,
     };
     let notes = opened.notes();
-    let (journal, directory, saved) = opened.journal()?;
+    let saved = saved_definition(definition);
+    let (journal, directory) = opened.journal()?;
     let mut journal = journal.on_line(on_line);
     if resume.team.is_some() || !resume.overrides.components.is_empty() {
         journal.store().set_definition(&saved)?;
@@ -171,7 +175,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     changes.into_iter().try_for_each(|event| journal.stage(event))?;
     journal.flush()?;
     let driver = Driver::new(journal, equipment);
-    let run = Run { driver, definition: saved, path: directory.path().into() };
+    let run = Run { driver, path: directory.path().into() };
     Ok(Resumed::Goes(Box::new(run), notes))
 }
 

@@ -1,26 +1,35 @@
-//! A message from outside, put into a saved team's environment. The team handles it when it is resumed.
+//! A message from outside, put into a team's environment: into that of the process which runs it, else into what is
+//! saved, to be handled when the team is resumed.
 
 use std::path::Path;
 
 use strata_core::message::Message;
 
 use super::resume::Opened;
-use super::{LaunchError, save};
-use crate::driver::OnLine;
+use super::{LaunchError, control};
+use crate::driver::Sent;
 use crate::manifest::Overrides;
+use crate::store::StoreError;
 
-/// Puts a message into a saved team's mailboxes, durably. Its id is given here.
-pub fn send(path: &Path, message: Message, on_line: OnLine) -> Result<(), LaunchError> {
-    let opened = Opened::open(path, None, &Overrides::default())?;
+/// Puts a message into a team's mailboxes, durably. Its id is given here.
+pub fn send(path: &Path, message: Message) -> Result<Sent, LaunchError> {
+    let opened = match Opened::open(path, None, &Overrides::default()) {
+        Ok(opened) => opened,
+        Err(LaunchError::Store(in_use @ StoreError::Locked { .. })) => {
+            return control::hand_over(path, &message).unwrap_or(Err(in_use.into()));
+        }
+        Err(error) => return Err(error),
+    };
     if !opened.has_begun() {
         let path = path.display();
         let what = format!("the run in `{path}` was killed before it began; go on with it first");
         return Err(LaunchError::Missing(format!("{what}: `run --recover_path {path}`")));
     }
-    let (journal, _, definition) = opened.journal()?;
-    let mut journal = journal.on_line(on_line);
+    let (mut journal, _) = opened.journal()?;
     let event = journal.stepper().sent(message);
+    let sent = Sent::of(&event, journal.stepper());
     journal.stage(event)?;
     journal.flush()?;
-    Ok(save(&mut journal, &definition)?)
+    journal.save()?;
+    Ok(sent.expect("what was sent is told"))
 }

@@ -59,9 +59,9 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
     let started = journal.stepper().started(run_id(start.storage), idea, components.digests());
     journal.stage(started)?;
     journal.flush()?;
-    let driver = Driver::new(journal, equipment);
-    let mut run = Run { driver, definition: saved, path: start.storage.into() };
-    run.save()?;
+    let mut driver = Driver::new(journal, equipment);
+    driver.journal_mut().save()?;
+    let run = Run { driver, path: start.storage.into() };
     Ok(Started { run, moved_to: created.moved_to })
 }
 

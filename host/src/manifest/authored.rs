@@ -7,7 +7,6 @@ pub(super) mod role;
 pub(super) mod slot;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use strata_core::environment::scope::ROLE_SCOPE;
 use strata_core::money::Usd;
@@ -19,6 +18,7 @@ use self::role::Role;
 use super::llm;
 use super::table::{At, Table};
 use super::{Durability, RunConfig};
+use crate::services::external::External;
 use crate::services::llm::config::Config;
 
 /// The version of the format that this program reads.
@@ -48,7 +48,7 @@ pub(super) struct Env {
     pub(super) desc: String,
     pub(super) groups: Vec<(At<String>, Vec<At<String>>)>,
     pub(super) scopes: BTreeMap<String, Option<Reducer>>,
-    pub(super) external: Option<Range<usize>>,
+    pub(super) external: Option<External>,
 }
 
 /// `[run]`.

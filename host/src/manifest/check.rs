@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::json::Json;
-use strata_core::team::{self, Policy, React, Route, Team, Thinker};
+use strata_core::team::{self, Outside, Policy, React, Route, Team, Thinker};
 
 use super::authored::edge::{self, Join};
 use super::authored::limits::Patch;
@@ -32,6 +32,7 @@ pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
     let names = Names::collect(authored, problems);
     let mut checked = Checked {
         team: Team {
+            outside: if authored.env.external.is_some() { Outside::Somebody } else { Outside::Nobody },
             name: team_name(authored, problems),
             desc: authored.env.desc.clone(),
             roles: Vec::new(),

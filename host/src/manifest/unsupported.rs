@@ -14,9 +14,6 @@ pub(super) fn check(authored: &Authored, problems: &Problems) {
     for join in &authored.joins {
         refuse(&join.span, "joins are");
     }
-    if let Some(span) = &authored.env.external {
-        refuse(span, "`[env.external]` is");
-    }
     for role in &authored.roles {
         if let Some(span) = &role.human {
             refuse(span, "human roles are");

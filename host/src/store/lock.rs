@@ -71,10 +71,11 @@ fn sign(file: &mut File) -> std::io::Result<()> {
 }
 
 fn in_use(directory: &Path, file: &mut File) -> StoreError {
-    let mut text = String::new();
-    // The longest pid has ten digits.
-    let read = file.take(16).read_to_string(&mut text);
-    let pid = read.ok().and_then(|_| text.trim().parse().ok());
+    let mut bytes = Vec::new();
+    // The longest pid has ten digits. What follows it says where the holder can be reached.
+    let read = file.take(16).read_to_end(&mut bytes);
+    let text = String::from_utf8_lossy(&bytes);
+    let pid = read.ok().and_then(|_| text.lines().next()?.trim().parse().ok());
     StoreError::Locked { path: directory.to_path_buf(), pid }
 }
 

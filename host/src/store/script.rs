@@ -14,7 +14,7 @@ use strata_core::json::Json;
 use strata_core::message::{Draft, Hop, Message};
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
-use strata_core::team::{Action, OnFault, Policy, React, Reducer, Retry, Role, Task, Team, Thinker};
+use strata_core::team::{Action, OnFault, Outside, Policy, React, Reducer, Retry, Role, Task, Team, Thinker};
 
 use super::{Record, SavedDefinition};
 
@@ -50,6 +50,7 @@ pub(super) fn team() -> Arc<Team> {
         groups: [("pair".into(), vec![RoleId(0), RoleId(1)])].into(),
         routes: Vec::new(),
         scopes: scopes.into_iter().map(|(name, reducer)| (name.into(), reducer)).collect(),
+        outside: Outside::Nobody,
         policy: Policy {
             on_fault: OnFault::Stop,
             max_steps: Some(12),
@@ -281,6 +282,7 @@ pub(super) fn normal(env: &Environment) -> Environment {
 fn references(env: &mut Environment, visit: &mut dyn FnMut(&mut MessageRef)) {
     env.history.iter_mut().for_each(&mut *visit);
     env.dead_letters.iter_mut().for_each(|dead| visit(&mut dead.message));
+    env.outbox.iter_mut().for_each(|outbound| visit(&mut outbound.message));
     for role in &mut env.roles {
         role.mailbox.iter_mut().chain(&mut role.memory).chain(&mut role.latest).for_each(&mut *visit);
         if let Some(activation) = &mut role.activation {

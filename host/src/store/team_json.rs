@@ -21,8 +21,11 @@ mod others;
 mod tests;
 
 use serde_json::Value;
+use strata_core::json::Json;
+use strata_core::message::Message;
 
 use super::SavedDefinition;
+use place::Place;
 
 pub use export::export;
 pub use import::import;
@@ -86,6 +89,28 @@ pub fn saved_definition(bytes: &[u8]) -> Option<SavedDefinition> {
     let components = file.pointer("/strata/definition/components").and_then(|list| list.as_array());
     let components = components.into_iter().flatten().filter_map(|one| one.as_str().map(String::from)).collect();
     Some(SavedDefinition { name: text("name")?, base: text("base")?.into(), text: text("text")?, components })
+}
+
+/// A message as one line of JSON, for somebody outside of the team: as in the file, with `to` naming for whom it is.
+pub fn letter(message: &Message, to: &[String]) -> String {
+    let letter = layout::Letter { message: layout::Text(message), to };
+    // Texts, numbers and documents that were read as JSON: all of it can be written.
+    serde_json::to_string(&letter).unwrap_or_default()
+}
+
+/// The message in a text that came from outside of the team, in any of the forms that messages have in files.
+pub fn read_letter(text: &str) -> Result<Message, ImportError> {
+    let document = parse::parse(text.as_bytes())?;
+    let mut message = messages::parse(&Place::root(&document), &messages::Labels::default())?;
+    // Ids are given by the environment.
+    if !message.id.0.is_empty() {
+        let id = Json::from(Value::from(std::mem::take(&mut message.id.0)));
+        message.meta.insert("external_id".into(), id);
+    }
+    if message.role.is_empty() {
+        message.role = message.sent_from.clone();
+    }
+    Ok(message)
 }
 
 /// Whether nothing would be left to do if the team in this file were resumed.

@@ -8,7 +8,7 @@ use crate::activation::Addressed;
 use crate::event::Routed;
 use crate::id::RoleId;
 use crate::message::{Hop, Message, TO_ALL, TO_SELF};
-use crate::team::{Route, Team};
+use crate::team::{Outside, Route, Team};
 
 /// A message about to be published.
 pub struct Parcel<'a> {
@@ -35,6 +35,7 @@ pub fn route(team: &Team, parcel: Parcel<'_>) -> Routed {
         dead: Vec::new(),
         dropped: None,
         rest,
+        outside: Vec::new(),
     };
     let routes: Vec<&Route> = team.routes.iter().filter(|route| Some(route.from) == from).collect();
     if addressed == Addressed::Named {
@@ -88,7 +89,8 @@ fn follow(team: &Team, routed: &mut Routed, routes: &[&Route], message: &Message
     }
 }
 
-/// Adds the roles that names stand for: role, alias, group, in this order; others are dead letters.
+/// Adds the roles that names stand for: role, alias, group, in this order; others stand for somebody outside, where
+/// there is anybody, else they are dead letters.
 fn address(team: &Team, routed: &mut Routed, names: &[String]) {
     for name in names {
         match name.as_str() {
@@ -103,8 +105,13 @@ fn address(team: &Team, routed: &mut Routed, names: &[String]) {
                     routed.to.push(role);
                 } else if let Some(members) = team.groups.get(name) {
                     routed.to.extend(members);
-                } else if !routed.dead.iter().any(|dead| dead == name) {
-                    routed.dead.push(name.into());
+                } else {
+                    // What comes from outside is not sent back there, or it would go round for ever.
+                    let leaves = team.outside == Outside::Somebody && routed.from.is_some();
+                    let names = if leaves { &mut routed.outside } else { &mut routed.dead };
+                    if !names.iter().any(|known| known == name) {
+                        names.push(name.into());
+                    }
                 }
             }
         }

@@ -11,7 +11,7 @@ use super::report::idle_task;
 use crate::activation::{Activation, Addressed, Done, Outgoing, Phase};
 use crate::event::{Event, Finished, Journal, Routed, Source, Status, Work};
 use crate::fault::{Fault, FaultKind};
-use crate::id::{CheckpointId, Digest, Part, RoleId, Slot};
+use crate::id::{CheckpointId, Digest, MessageId, Part, RoleId, Slot};
 use crate::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
 use crate::rules::Rules;
 
@@ -74,6 +74,16 @@ impl Stepper {
                 Ok(())
             }
             Event::StepCommitted { .. } => self.step_committed(event),
+            Event::HandedOver { id } => {
+                self.leaving(id)?;
+                self.env.outbox.remove(0);
+                Ok(())
+            }
+            Event::HandOverFailed { id, why } => {
+                self.leaving(id)?;
+                self.env.outbox[0].failed = Some(why.clone());
+                Ok(())
+            }
             Event::RunEnded { status, checkpoint, parent } => {
                 self.started_run()?;
                 self.going()?;
@@ -113,6 +123,7 @@ impl Stepper {
         self.env.status = Status::Running;
         self.env.budget = *budget;
         self.env.calls = *calls;
+        self.env.outbox.iter_mut().for_each(|outbound| outbound.failed = None);
         for (role, state) in self.team.roles.iter().zip(&mut self.env.roles) {
             let Some(activation) = &mut state.activation else { continue };
             activation.resume(role);
@@ -301,6 +312,14 @@ impl Stepper {
         self.env.checkpoint = Some(id);
         self.env.parent = parent;
         self.env.checkpoints += 1;
+    }
+
+    /// Whether this is the message that is handed over next.
+    fn leaving(&self, id: &MessageId) -> Applied {
+        self.going()?;
+        let next = self.env.outbox.first().filter(|outbound| outbound.failed.is_none());
+        let is_next = next.is_some_and(|outbound| self.env.message(outbound.message).id == *id);
+        ensure(is_next, "the handing over of a message that is not the next on its way out")
     }
 
     fn started_run(&self) -> Applied {

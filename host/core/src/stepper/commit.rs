@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::Stepper;
 use crate::activation::{Activation, Outgoing, Phase};
+use crate::environment::outbox::Outbound;
 use crate::environment::routing::{Parcel, route};
 use crate::environment::scope::{ROLE_SCOPE, Write, reduce};
 use crate::environment::{DeadLetter, MessageRef};
@@ -111,6 +112,9 @@ impl Stepper {
         }
         let dead = routed.dead.iter().map(|to| DeadLetter { message, to: to.clone() });
         self.env.dead_letters.extend(dead);
+        if !routed.outside.is_empty() {
+            self.env.outbox.push(Outbound { message, to: routed.outside.clone(), failed: None });
+        }
     }
 
     fn reducer(&self, scope: &str) -> Option<Reducer> {

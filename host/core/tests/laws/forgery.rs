@@ -36,6 +36,7 @@ fn changes(event: &Event) -> &'static [Change] {
         Event::StepConflicted { .. } => &[other_step, other_key, one_less],
         Event::ComponentChanged { .. } => &[other_component],
         Event::RunEnded { .. } => &[no_end],
+        Event::HandedOver { .. } | Event::HandOverFailed { .. } => &[other_outbound],
     }
 }
 
@@ -58,6 +59,12 @@ fn to_one_twice(event: &mut Event) {
 
 fn other_id(event: &mut Event) {
     routed(event).id = "another".into();
+}
+
+fn other_outbound(event: &mut Event) {
+    if let Event::HandedOver { id } | Event::HandOverFailed { id, .. } = event {
+        *id = "another".into();
+    }
 }
 
 fn other_sender(event: &mut Event) {

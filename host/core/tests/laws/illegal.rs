@@ -56,6 +56,7 @@ fn warped(event: &Event, dice: &mut Dice) -> Event {
             Some(routed) if dice.chance(70) => warp_routed(routed, dice),
             _ => *step += 1,
         },
+        Event::HandedOver { id } | Event::HandOverFailed { id, .. } => *id = "another".into(),
         Event::RunEnded { status, .. } => *status = *dice.pick(&strata_core::event::Status::ALL),
     }
     event

@@ -143,7 +143,7 @@ impl Life {
         } else if self.weather.mail > 0 && self.dice.chance(5) {
             self.weather.mail -= 1;
             self.mail();
-        } else if !self.flying.is_empty() && self.dice.chance(30) {
+        } else if (!self.flying.is_empty() || self.leaving().is_some()) && self.dice.chance(30) {
             self.land();
         } else {
             return self.decide();
@@ -179,11 +179,18 @@ impl Life {
         }
     }
 
-    /// Lets an attempt or a pause end, any one.
+    /// Lets an attempt, a pause or the handing over of a message end, any one.
     fn land(&mut self) {
         let resting: Vec<RoleId> =
             self.env().activations().filter(|(_, a)| a.phase == Phase::Resting).map(|(id, _)| id).collect();
-        let at = self.dice.below(self.flying.len() + resting.len());
+        let leaving = self.leaving();
+        let ways = self.flying.len() + resting.len();
+        let at = self.dice.below(ways + usize::from(leaving.is_some()));
+        if let Some(id) = leaving.filter(|_| at == ways) {
+            let fails = self.weather.resumes > 2 && self.dice.chance(10);
+            let failed = Event::HandOverFailed { id: id.clone(), why: "nobody answers".into() };
+            return self.record(if fails { failed } else { Event::HandedOver { id } });
+        }
         match resting.get(at.wrapping_sub(self.flying.len())) {
             Some(role) if at >= self.flying.len() => self.record(Event::RetryDue { role: *role }),
             _ => {
@@ -193,6 +200,13 @@ impl Life {
                 self.record(event);
             }
         }
+    }
+
+    /// The message that is being handed over.
+    fn leaving(&self) -> Option<MessageId> {
+        let env = self.env();
+        let first = env.outbox.first().filter(|first| first.failed.is_none() && env.status == Status::Running)?;
+        Some(env.message(first.message).id.clone())
     }
 
     /// The process is gone, and with it everything that was not recorded.

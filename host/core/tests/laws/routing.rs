@@ -7,7 +7,7 @@ use strata_core::activation::Phase;
 use strata_core::environment::Environment;
 use strata_core::event::Event;
 use strata_core::message::{Draft, Hop, Message};
-use strata_core::team::Team;
+use strata_core::team::{Outside, Team};
 
 use crate::life::{Change, Life, Weather};
 use crate::script::{Address, Script, drafts};
@@ -22,6 +22,8 @@ struct Post<'a> {
     taken: Vec<Vec<String>>,
     /// The legs that travel with a message.
     legs: BTreeMap<String, Vec<Hop>>,
+    /// Ids and names of what is on its way out.
+    leaving: Vec<(String, Vec<String>)>,
     /// Ids and names of nobody.
     dead: Vec<(String, String)>,
     /// What actions returned, by its text.
@@ -54,6 +56,10 @@ impl Post<'_> {
             } else if !unknown.contains(&name) {
                 unknown.push(name);
             }
+        }
+        if from.is_some() && self.team.outside == Outside::Somebody {
+            let names: Vec<String> = unknown.drain(..).cloned().collect();
+            self.leaving.extend((!names.is_empty()).then(|| (message.id.0.clone(), names)));
         }
         self.dead.extend(unknown.into_iter().map(|name| (message.id.0.clone(), name.clone())));
         for receiver in receivers {
@@ -98,6 +104,7 @@ impl Post<'_> {
                 self.legs.insert(message.id.0.clone(), message.route.clone());
                 self.deliver(message, None, &message.send_to);
             }
+            Event::HandedOver { id } => assert_eq!(self.leaving.remove(0).0, id.0),
             Event::StepStarted { roles, .. } => {
                 for id in roles.iter().filter(|id| before.role(**id).activation.is_none()) {
                     self.taken[id.index()] = std::mem::take(&mut self.boxes[id.index()]);
@@ -139,6 +146,7 @@ proptest! {
             boxes: empty.clone(),
             taken: empty,
             legs: BTreeMap::new(),
+            leaving: Vec::new(),
             dead: Vec::new(),
             drafts: BTreeMap::new(),
         };
@@ -150,6 +158,10 @@ proptest! {
                 role.mailbox.iter().map(|id| pair[1].message(*id).id.0.clone()).collect::<Vec<_>>()
             };
             prop_assert_eq!(&pair[1].roles.iter().map(ids).collect::<Vec<_>>(), &post.boxes, "after {:?}", event);
+            let leaving = |outbound: &strata_core::environment::outbox::Outbound| {
+                (pair[1].message(outbound.message).id.0.clone(), outbound.to.clone())
+            };
+            prop_assert_eq!(&pair[1].outbox.iter().map(leaving).collect::<Vec<_>>(), &post.leaving);
         }
         let dead = |letter: &strata_core::environment::DeadLetter| {
             (life.env().message(letter.message).id.0.clone(), letter.to.clone())

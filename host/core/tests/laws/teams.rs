@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use strata_core::id::RoleId;
 use strata_core::message::{IDEA_LABEL, Message, TO_ALL, TO_SELF};
 use strata_core::money::Usd;
-use strata_core::team::{Action, Arm, Condition, OnFault, Policy, React, Reducer, Retry, Role, Route, Team, Thinker};
+use strata_core::team::{
+    Action, Arm, Condition, OnFault, Outside, Policy, React, Reducer, Retry, Role, Route, Team, Thinker,
+};
 
 /// The names that actions are drawn from; roles share them.
 pub const LABELS: [&str; 6] = ["l0", "l1", "l2", "l3", "l4", "l5"];
@@ -46,6 +48,7 @@ pub fn team(roles: Vec<Role>) -> Team {
         groups: BTreeMap::new(),
         routes: Vec::new(),
         scopes: BTreeMap::new(),
+        outside: Outside::Nobody,
         policy: Policy { on_fault: OnFault::Stop, max_steps: None, max_parallel: 8, budget: None },
     }
 }
@@ -62,7 +65,8 @@ pub fn any_team() -> impl Strategy<Value = Team> {
     let groups = prop::collection::vec(prop::collection::btree_set(0..5_u16, 0..=3), 0..=2);
     let routes = prop::collection::vec(any_route(), 0..=3);
     let scopes = prop::collection::vec(any_reducer(), 0..=3);
-    (roles, groups, routes, scopes, any_policy()).prop_map(|(roles, groups, routes, scopes, policy)| {
+    let world = (any_policy(), prop::bool::weighted(0.3));
+    (roles, groups, routes, scopes, world).prop_map(|(roles, groups, routes, scopes, (policy, outside))| {
         let count = roles.len() as u16;
         let mut team = team(roles.into_iter().enumerate().map(|(i, role)| named(role, i)).collect());
         let member = |members: BTreeSet<u16>| members.into_iter().filter(|id| *id < count).map(RoleId).collect();
@@ -70,6 +74,7 @@ pub fn any_team() -> impl Strategy<Value = Team> {
         team.routes = routes.into_iter().filter(|route| route.from.0 < count).collect();
         team.scopes = SCOPES.iter().map(|name| (*name).into()).zip(scopes).collect();
         team.policy = policy;
+        team.outside = if outside { Outside::Somebody } else { Outside::Nobody };
         // Somebody listens to the idea.
         team.roles[0].watch.insert(IDEA_LABEL.into());
         team

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::section;
 use crate::manifest::http;
 use crate::manifest::table::{At, Table};
+use crate::services::external::External;
 
 /// `[[route]]`.
 pub(in crate::manifest) struct Route {
@@ -118,8 +119,8 @@ pub(super) fn read_joins(root: &Table<'_>) -> Vec<Join> {
     tables.iter().flatten().map(read).collect()
 }
 
-/// Checks `[env.external]` and says where it is.
-pub(super) fn read_external(env: &Table<'_>) -> Option<Range<usize>> {
+/// Reads `[env.external]`.
+pub(super) fn read_external(env: &Table<'_>) -> Option<External> {
     #[derive(Clone, Copy)]
     enum Kind {
         Stdio,
@@ -130,21 +131,24 @@ pub(super) fn read_external(env: &Table<'_>) -> Option<Range<usize>> {
     let kind = table.required("kind").and_then(|item| item.choice(&words));
     match kind {
         Some(Kind::Stdio) => {
-            let command = table.required("command");
-            if let Some(item) = command.filter(|item| item.strings().is_empty()) {
+            let item = table.required("command")?;
+            let command: Vec<String> = item.strings().into_iter().map(|word| word.value).collect();
+            if command.is_empty() {
                 item.refuse("`command` is empty", "name a program and its arguments");
             }
+            Some(External::Stdio { command, dir: item.base().to_owned() })
         }
         Some(Kind::Http) => {
-            if let Some(item) = table.required("url") {
-                http::read_url(&item);
-            }
+            let url = http::read_url(&table.required("url")?)?;
+            // It was read as one.
+            let url = url.value.parse().ok()?;
+            Some(External::Http { url })
         }
         // What is wrong is said already; which keys belong cannot be told.
         None => {
             table.item("command");
             table.item("url");
+            None
         }
     }
-    Some(table.span.clone())
 }

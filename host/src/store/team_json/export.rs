@@ -135,6 +135,11 @@ impl<'a> Exporter<'a> {
             message: self.id(dead.message),
             to: &dead.to,
         };
+        let outbound = |outbound: &'a strata_core::environment::outbox::Outbound| layout::Outbound {
+            message: self.id(outbound.message),
+            to: &outbound.to,
+            failed: outbound.failed.as_deref(),
+        };
         layout::Strata {
             schema: format!("{SCHEMA}{VERSION}"),
             run_id: &env.run.0,
@@ -158,6 +163,7 @@ impl<'a> Exporter<'a> {
             components: env.components.iter().map(|(at, digest)| (slot_name(self.team, *at), &*digest.0)).collect(),
             budget: layout::Budget { total: env.spent.dollars(), max: env.budget.map(Usd::dollars) },
             dead_letters: env.dead_letters.iter().map(dead).collect(),
+            outbox: env.outbox.iter().map(outbound).collect(),
             shape: &env.shape,
             definition: Some(layout::Definition {
                 name: &definition.name,
@@ -175,6 +181,7 @@ impl<'a> Exporter<'a> {
         let env = self.env;
         let mut ids: Vec<MessageRef> = env.history.clone();
         ids.extend(env.dead_letters.iter().map(|dead| dead.message));
+        ids.extend(env.outbox.iter().map(|outbound| outbound.message));
         for id in self.team.role_ids() {
             ids.extend(env.memory(id));
             ids.extend(env.buffer(id));

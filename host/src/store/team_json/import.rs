@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use strata_core::environment::outbox::Outbound;
 use strata_core::environment::scope::Scope;
 use strata_core::environment::{DeadLetter, Environment, RoleState};
 use strata_core::event::{CallPolicy, Status};
@@ -47,6 +48,7 @@ const STRATA: &[&str] = &[
     "components",
     "budget",
     "dead_letters",
+    "outbox",
     "shape",
     "definition",
     "messages",
@@ -173,6 +175,15 @@ fn contents(team: &Team, file: &File<'_>, places: &[&Place<'_>], env: &mut Envir
         })?,
         None => Vec::new(),
     };
+    let outbox = match strata {
+        Some(strata) => strata.each("outbox", |outbound| {
+            let message = outbound.get("message").ok_or_else(|| outbound.invalid("names no `message`"))?;
+            let failed = outbound.get("failed").map(|why| why.text().map(String::from)).transpose()?;
+            let to = outbound.texts("to")?.unwrap_or_default();
+            Ok(Outbound { message: messages.at(&message)?, to, failed })
+        })?,
+        None => Vec::new(),
+    };
     let read = |(id, place): (RoleId, &&Place<'_>)| roles::read(team.role(id), place, strata, &mut messages);
     let mut states: Vec<RoleState> = team.role_ids().zip(places).map(read).collect::<Result<_, _>>()?;
     if strata.is_none_or(|strata| strata.get("open").is_none()) {
@@ -182,7 +193,7 @@ fn contents(team: &Team, file: &File<'_>, places: &[&Place<'_>], env: &mut Envir
         }
         env.step = env.step.max(step);
     }
-    (env.roles, env.history, env.dead_letters) = (states, history, dead_letters);
+    (env.roles, env.history, env.dead_letters, env.outbox) = (states, history, dead_letters, outbox);
     let Some(state) = strata.map(|strata| strata.get_object("state")).transpose()?.flatten() else { return Ok(()) };
     if let Some(shared) = state.get_object("env")? {
         for (name, place) in shared.fields()? {

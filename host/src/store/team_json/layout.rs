@@ -99,6 +99,7 @@ pub(super) struct Strata<'a> {
     pub components: BTreeMap<String, &'a str>,
     pub budget: Budget,
     pub dead_letters: Vec<DeadLetter<'a>>,
+    pub outbox: Vec<Outbound<'a>>,
     pub shape: &'a Shape,
     pub definition: Option<Definition<'a>>,
     pub messages: BTreeMap<&'a str, Text<'a>>,
@@ -240,6 +241,22 @@ impl Serialize for Document<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.value().serialize(serializer)
     }
+}
+
+/// A message on its way out of the team.
+#[derive(serde::Serialize)]
+pub(super) struct Outbound<'a> {
+    pub message: &'a str,
+    pub to: &'a [String],
+    pub failed: Option<&'a str>,
+}
+
+/// A message for somebody outside.
+#[derive(serde::Serialize)]
+pub(super) struct Letter<'a> {
+    #[serde(flatten)]
+    pub message: Text<'a>,
+    pub to: &'a [String],
 }
 
 /// A message.

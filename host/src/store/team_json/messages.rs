@@ -106,37 +106,42 @@ impl<'a> Messages<'a> {
     }
 
     fn parse(&self, place: &Place<'_>) -> Result<Message, ImportError> {
-        let fields = place.object()?;
-        let mut meta = BTreeMap::new();
-        if let Some(known) = first(place, META) {
-            for (name, value) in known.fields()? {
-                meta.insert(name.into(), value.json()?);
-            }
-        }
-        let used: Vec<&str> = ALL.iter().filter_map(|names| first_name(place, names)).collect();
-        let idle = |name: &str| ALL.iter().any(|names| names.contains(&name)) && fields[name].is_null();
-        for (name, value) in place.fields()? {
-            if !used.contains(&name) && !idle(name) {
-                meta.insert(name.into(), value.json()?);
-            }
-        }
-        let text = |names: &[&str]| first(place, names).map(|p| p.text().map(String::from)).transpose();
-        let send_to = match first_name(place, SEND_TO) {
-            Some(name) => place.texts(name)?.unwrap_or_default(),
-            None => vec![TO_ALL.into()],
-        };
-        Ok(Message {
-            id: id(place)?.as_str().into(),
-            content: text(CONTENT)?.unwrap_or_default(),
-            instruct: first(place, INSTRUCT).map(|p| instruct(&p, &mut meta)).transpose()?,
-            role: text(ROLE)?.unwrap_or_default(),
-            cause_by: self.labels.translate(&text(CAUSE_BY)?.unwrap_or_default()),
-            sent_from: text(SENT_FROM)?.unwrap_or_default(),
-            send_to,
-            meta,
-            route: first_name(place, ROUTE).map(|name| place.each(name, hop)).transpose()?.unwrap_or_default(),
-        })
+        parse(place, &self.labels)
     }
+}
+
+/// The message that a place holds.
+pub(super) fn parse(place: &Place<'_>, labels: &Labels) -> Result<Message, ImportError> {
+    let fields = place.object()?;
+    let mut meta = BTreeMap::new();
+    if let Some(known) = first(place, META) {
+        for (name, value) in known.fields()? {
+            meta.insert(name.into(), value.json()?);
+        }
+    }
+    let used: Vec<&str> = ALL.iter().filter_map(|names| first_name(place, names)).collect();
+    let idle = |name: &str| ALL.iter().any(|names| names.contains(&name)) && fields[name].is_null();
+    for (name, value) in place.fields()? {
+        if !used.contains(&name) && !idle(name) {
+            meta.insert(name.into(), value.json()?);
+        }
+    }
+    let text = |names: &[&str]| first(place, names).map(|p| p.text().map(String::from)).transpose();
+    let send_to = match first_name(place, SEND_TO) {
+        Some(name) => place.texts(name)?.unwrap_or_default(),
+        None => vec![TO_ALL.into()],
+    };
+    Ok(Message {
+        id: id(place)?.as_str().into(),
+        content: text(CONTENT)?.unwrap_or_default(),
+        instruct: first(place, INSTRUCT).map(|p| instruct(&p, &mut meta)).transpose()?,
+        role: text(ROLE)?.unwrap_or_default(),
+        cause_by: labels.translate(&text(CAUSE_BY)?.unwrap_or_default()),
+        sent_from: text(SENT_FROM)?.unwrap_or_default(),
+        send_to,
+        meta,
+        route: first_name(place, ROUTE).map(|name| place.each(name, hop)).transpose()?.unwrap_or_default(),
+    })
 }
 
 fn first_name<'n>(place: &Place<'_>, names: &[&'n str]) -> Option<&'n str> {

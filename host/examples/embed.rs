@@ -1,0 +1,50 @@
+//! A team inside of one's own program: started, watched, spoken to, stopped, and taken up again.
+//!
+//! `cargo run --example embed -- plugins/teams/snake/team.toml`
+
+use std::path::Path;
+
+use strata_core::event::CallPolicy;
+use strata_host::manifest::Overrides;
+use strata_host::store::Replace;
+use strata_host::{LiveEnvironment, Message, Resume, Start, WhenIdle};
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let team = std::env::args().nth(1).unwrap_or_else(|| "plugins/teams/snake/team.toml".into());
+    let storage = tempfile::tempdir()?;
+    let overrides = Overrides::default();
+
+    let mut environment = LiveEnvironment::create(Start {
+        team: Path::new(&team),
+        idea: None,
+        overrides: &overrides,
+        storage: storage.path(),
+        replace: Replace::Never,
+    })?;
+    let mut events = environment.events()?;
+    environment.start(WhenIdle::End)?;
+    let status = environment.ended().await?;
+    while let Some(line) = events.next_now()? {
+        println!("{:>3} {}", line.n, line.kind);
+    }
+    println!("the team is {}", status.name());
+    // Another environment can take it up only once this one has let go of the directory.
+    drop(environment);
+
+    let mut environment = LiveEnvironment::load(Resume {
+        path: storage.path(),
+        team: None,
+        overrides: &overrides,
+        calls: CallPolicy::Auto,
+        strict: false,
+        when_idle: WhenIdle::Stay,
+    })?;
+    environment.start(WhenIdle::Stay)?;
+    environment.idle().await;
+    let sent =
+        environment.send(Message::of_user("".into(), "well done".into(), "nobody listens to this".into())).await?;
+    println!("message {} reached {:?}", sent.id, sent.to);
+    println!("the team is {}", environment.stop().await?.name());
+    Ok(())
+}

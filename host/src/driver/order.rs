@@ -1,0 +1,108 @@
+//! Orders: what a running team is told from outside of it, and the handle that carries them to its driver.
+
+use serde::{Deserialize, Serialize};
+use strata_core::event::{Event, Status};
+use strata_core::id::RoleId;
+use strata_core::message::Message;
+use strata_core::stepper::Stepper;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Driver, DriverError, Motion};
+
+/// How many orders may wait for the driver. Who gives one waits for its answer, so this is the number of callers that
+/// are not held up, not a bound on what is accepted.
+const QUEUE: usize = 64;
+
+/// Something asked of a running team.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Publish a message from outside.
+    Send { message: Box<Message>, reply: oneshot::Sender<Sent> },
+    /// Write `team.json`.
+    Save { reply: oneshot::Sender<()> },
+}
+
+/// What became of a message from outside. It is durable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    /// The id that the environment gave it.
+    pub id: String,
+    /// The roles in whose mailboxes it is.
+    pub to: Vec<String>,
+    /// Names that stand for nobody.
+    pub dead: Vec<String>,
+}
+
+impl Sent {
+    /// What the recording of a message says; none for another event.
+    pub(crate) fn of(event: &Event, stepper: &Stepper) -> Option<Self> {
+        let Event::MessageSent { routed, .. } = event else { return None };
+        let name = |id: &RoleId| stepper.team().role(*id).name.clone();
+        let to = routed.to.iter().map(name).collect();
+        Some(Self { id: routed.id.0.clone(), to, dead: routed.dead.clone() })
+    }
+}
+
+/// Carries orders to a driver. Cheap to clone; it outlives the run, and then says that nobody listens any more.
+#[derive(Clone, Debug)]
+pub struct Orders(mpsc::Sender<Order>);
+
+/// The run has ended, or ended before it came to the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the team does not run any more")]
+pub struct Ended;
+
+impl Orders {
+    pub(super) fn channel() -> (Self, mpsc::Receiver<Order>) {
+        let (send, receive) = mpsc::channel(QUEUE);
+        (Self(send), receive)
+    }
+
+    /// Publishes a message from outside and says where it went. It is durable when this returns. Its id is given by
+    /// the environment.
+    pub async fn send(&self, message: Message) -> Result<Sent, Ended> {
+        let (reply, answer) = oneshot::channel();
+        self.give(Order::Send { message: Box::new(message), reply }).await?;
+        answer.await.map_err(|_| Ended)
+    }
+
+    /// Writes `team.json` as the team stands now.
+    pub async fn save(&self) -> Result<(), Ended> {
+        let (reply, answer) = oneshot::channel();
+        self.give(Order::Save { reply }).await?;
+        answer.await.map_err(|_| Ended)
+    }
+
+    async fn give(&self, order: Order) -> Result<(), Ended> {
+        self.0.send(order).await.map_err(|_| Ended)
+    }
+}
+
+impl Driver {
+    /// Carries out an order. Who gave it may be gone; that is no error.
+    pub(super) fn obey(&mut self, order: Order) -> Result<(), DriverError> {
+        match order {
+            Order::Send { message, reply } => {
+                let event = self.journal.stepper().sent(*message);
+                let sent = Sent::of(&event, self.journal.stepper());
+                self.journal.stage(event)?;
+                self.journal.flush()?;
+                // Who is told that it was sent, and looks, finds somebody at work.
+                self.motion.send_replace(Motion::Busy);
+                if let Some(sent) = sent {
+                    let _ = reply.send(sent);
+                }
+            }
+            Order::Save { reply } => {
+                self.journal.save()?;
+                let _ = reply.send(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a run that stops like this could go on as soon as something comes from outside.
+pub(super) fn can_be_woken(status: Status) -> bool {
+    matches!(status, Status::Done | Status::Stalled | Status::Waiting)
+}

@@ -1,0 +1,102 @@
+//! What goes out of a team and what comes in: messages on their way out are handed over one by one, what the outside
+//! says is routed like any message.
+
+use futures_util::future::BoxFuture;
+use strata_core::event::Event;
+use strata_core::id::MessageId;
+
+use super::{Arrived, Driver, DriverError};
+use crate::services::external::{Bridge, External, Incoming, Letter};
+use crate::store::team_json;
+
+/// The way out of a team.
+pub(super) struct Outside {
+    bridge: Option<Bridge>,
+    /// Whether a message is being handed over.
+    is_handing: bool,
+}
+
+/// The end of a handing over.
+pub(super) struct Handed {
+    id: MessageId,
+    /// What came back, or why it failed.
+    result: Result<Vec<String>, String>,
+}
+
+impl Outside {
+    pub(super) fn new(external: Option<External>) -> Self {
+        Self { bridge: external.map(Bridge::new), is_handing: false }
+    }
+
+    /// Whether something may come from outside by itself.
+    pub(super) fn is_listening(&self) -> bool {
+        self.bridge.as_ref().is_some_and(Bridge::is_listening)
+    }
+
+    /// Says that nothing more will be handed over.
+    pub(super) fn close(&mut self) {
+        self.bridge.iter_mut().for_each(Bridge::close);
+    }
+
+    /// What comes next by itself.
+    pub(super) async fn incoming(&mut self) -> Incoming {
+        match &mut self.bridge {
+            Some(bridge) => bridge.incoming().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Driver {
+    /// Begins to hand over the next message on its way out, if there is one and no other is being handed over.
+    pub(super) fn hand_over(&mut self) {
+        let env = self.journal.env();
+        let next = env.outbox.first().filter(|next| next.failed.is_none() && !self.outside.is_handing);
+        let Some(next) = next else { return };
+        let message = env.message(next.message);
+        let id = message.id.clone();
+        let letter = Letter { id: id.0.clone(), text: team_json::letter(message, &next.to) };
+        let none = "the team file has no `[env.external]` any more";
+        let handing: BoxFuture<'static, _> = match &mut self.outside.bridge {
+            Some(bridge) => bridge.hand_over(letter),
+            None => Box::pin(async move { Err(none.into()) }),
+        };
+        self.outside.is_handing = true;
+        self.arrivals.push(Box::pin(async move { Arrived::Handed(Handed { id, result: handing.await }) }));
+    }
+
+    /// Records that a message was handed over, with what came back for it.
+    pub(super) fn handed(&mut self, handed: Handed) -> Result<(), DriverError> {
+        self.outside.is_handing = false;
+        let Handed { id, result } = handed;
+        match result {
+            Ok(replies) => {
+                self.journal.stage(Event::HandedOver { id })?;
+                replies.iter().try_for_each(|reply| self.came_in(reply))
+            }
+            Err(why) => self.journal.stage(Event::HandOverFailed { id, why }),
+        }
+    }
+
+    /// Takes in what came from outside by itself.
+    pub(super) fn heard(&mut self, incoming: &Incoming) -> Result<(), DriverError> {
+        match incoming {
+            Incoming::Message(text) => self.came_in(text),
+            Incoming::Closed(how) => {
+                tracing::info!("the external program {how}");
+                Ok(())
+            }
+        }
+    }
+
+    /// Publishes a message from outside. What is none is told to the operator: nobody else could mend it.
+    fn came_in(&mut self, text: &str) -> Result<(), DriverError> {
+        match team_json::read_letter(text) {
+            Ok(message) => self.journal.stage(self.journal.stepper().sent(message)),
+            Err(error) => {
+                tracing::warn!("what came from outside is no message and was dropped: {error}");
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What was recorded, told again from the beginning, a piece at a time.
+
+use std::path::Path;
+
+use super::{LaunchError, reader};
+use crate::narrator::{Line, Narrator};
+use crate::store::{At, Reader, StoreError};
+
+/// How many records are in memory at once.
+const CHUNK: usize = 1024;
+
+/// Tells the records of a saved team as public lines, also while it runs.
+pub struct Telling {
+    reader: Reader,
+    narrator: Narrator,
+    /// How many records were told.
+    told: u64,
+}
+
+impl Telling {
+    /// Begins with the first record of what is saved at a path.
+    pub fn open(path: &Path) -> Result<Self, LaunchError> {
+        let reader = reader(path)?;
+        let narrator = Narrator::new(reader.load(&At::Head)?.base.shape);
+        Ok(Self { reader, narrator, told: 0 })
+    }
+
+    /// The next lines; none when there are no more by now.
+    pub fn more(&mut self) -> Result<Option<Vec<Line>>, StoreError> {
+        let records = self.reader.records(self.told, CHUNK)?;
+        self.told += records.len() as u64;
+        let tell = |record: &crate::store::Record| self.narrator.tell(&record.event, record.line, record.time_ms);
+        let lines = records.iter().flat_map(tell).collect();
+        Ok((!records.is_empty()).then_some(lines))
+    }
+}

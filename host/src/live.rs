@@ -1,0 +1,205 @@
+//! A team's environment in one's own program: started, talked to, watched, stopped and saved from there.
+//!
+//! The command line does the same through `launch`; this is `launch` with a task of its own for the run.
+
+mod events;
+
+use std::path::{Path, PathBuf};
+
+use strata_core::event::Status;
+use strata_core::message::Message;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::driver::{DriverError, Ended, Motion, Orders, WhenIdle};
+use crate::launch::{self, LaunchError, Resume, Resumed, Run, Start};
+
+pub use crate::driver::Sent;
+pub use events::Events;
+
+/// A team's environment: its roles with their mailboxes, memories and state, saved in a directory.
+///
+/// It runs in a task of its own between `start` and `stop`. Everything that happens is durable before it is seen, so a
+/// program that dies can `load` it and go on.
+///
+/// Needs a tokio runtime of several threads: guests that compute hold their thread for milliseconds at a time.
+///
+/// ```no_run
+/// use std::path::Path;
+///
+/// use strata_host::manifest::Overrides;
+/// use strata_host::store::Replace;
+/// use strata_host::{LiveEnvironment, Message, Start, WhenIdle};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut environment = LiveEnvironment::create(Start {
+///     team: Path::new("team.toml"),
+///     idea: Some("write a snake game".into()),
+///     overrides: &Overrides::default(),
+///     storage: Path::new("workspace/storage/team"),
+///     replace: Replace::Never,
+/// })?;
+/// let mut events = environment.events()?;
+/// environment.start(WhenIdle::Stay)?;
+/// environment.send(Message::of_user("".into(), "make it green".into(), "UserRequirement".into())).await?;
+/// environment.idle().await;
+/// let status = environment.stop().await?;
+/// while let Some(line) = events.next_now()? {
+///     println!("{}", line.to_json());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct LiveEnvironment {
+    state: State,
+    path: PathBuf,
+    orders: Orders,
+    motion: watch::Receiver<Motion>,
+    /// The number of the newest line.
+    newest: watch::Receiver<u64>,
+}
+
+enum State {
+    /// It stands still.
+    Still(Box<Run>),
+    /// It runs.
+    Running { stop: watch::Sender<bool>, task: JoinHandle<(Box<Run>, Result<Status, DriverError>)> },
+    /// An error ended it. What was durable is saved; load it again.
+    Broken,
+}
+
+/// Why an environment did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// It runs already, or does not run.
+    #[error("the environment {0}")]
+    State(&'static str),
+    /// The run ended, or ended before it came to the order.
+    #[error(transparent)]
+    Ended(#[from] Ended),
+    /// It cannot go on.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// The task it ran in was torn down, e.g. with the runtime.
+    #[error("the environment's task was torn down: {0}")]
+    Task(#[from] tokio::task::JoinError),
+}
+
+impl LiveEnvironment {
+    /// A fresh one, of a team file. Its idea is published, and its entry state saved, before this returns.
+    ///
+    /// Components that are directories are built, which may take a while.
+    pub fn create(what: Start<'_>) -> Result<Self, LaunchError> {
+        let (tell, newest) = watch::channel(0);
+        let started = launch::start(what, &mut |line| tracing::info!("{line}"), telling(tell))?;
+        Ok(Self::of(started.run, newest))
+    }
+
+    /// What is saved in a directory. A finished team is woken if it is to stay; else there is nothing to load.
+    pub fn load(what: Resume<'_>) -> Result<Self, LaunchError> {
+        let (tell, newest) = watch::channel(0);
+        match launch::resume(what, &mut |line| tracing::info!("{line}"), telling(tell))? {
+            Resumed::Goes(run, _) => Ok(Self::of(*run, newest)),
+            Resumed::Finished(..) => {
+                let why = "the team is done; load it with `when_idle: WhenIdle::Stay` to give it more to do";
+                Err(LaunchError::Missing(why.into()))
+            }
+        }
+    }
+
+    fn of(run: Run, newest: watch::Receiver<u64>) -> Self {
+        let (path, orders, motion) = (run.path().to_owned(), run.orders(), run.motion());
+        Self { state: State::Still(Box::new(run)), path, orders, motion, newest }
+    }
+
+    /// Lets it run, in a task of its own. With `WhenIdle::End` it stops by itself when nothing is left to do.
+    pub fn start(&mut self, when_idle: WhenIdle) -> Result<(), LiveError> {
+        let mut run = match std::mem::replace(&mut self.state, State::Broken) {
+            State::Still(run) => run,
+            other => {
+                self.state = other;
+                return Err(LiveError::State("runs already, or an error ended it"));
+            }
+        };
+        run.prepare(when_idle);
+        let (stop, mut stopped) = watch::channel(false);
+        let task = tokio::spawn(async move {
+            let ended = run.run(&mut stopped).await;
+            (run, ended)
+        });
+        self.state = State::Running { stop, task };
+        Ok(())
+    }
+
+    /// Stops it: what is in flight is ended and will run again, everything finished is kept, `team.json` is written.
+    pub async fn stop(&mut self) -> Result<Status, LiveError> {
+        if let State::Running { stop, .. } = &self.state {
+            let _ = stop.send(true);
+        }
+        self.ended().await
+    }
+
+    /// Waits until it has stopped, by itself or by `stop` or by an error, and says how it stands.
+    pub async fn ended(&mut self) -> Result<Status, LiveError> {
+        match std::mem::replace(&mut self.state, State::Broken) {
+            State::Running { task, .. } => {
+                let (run, ended) = task.await?;
+                let status = ended?;
+                self.state = State::Still(run);
+                Ok(status)
+            }
+            State::Still(run) => {
+                let status = run.stepper().env().status;
+                self.state = State::Still(run);
+                Ok(status)
+            }
+            State::Broken => Err(LiveError::State("was ended by an error; load it again")),
+        }
+    }
+
+    /// Whether it is at rest: nobody has mail and nobody is at work, or it does not run.
+    pub fn is_idle(&self) -> bool {
+        *self.motion.borrow() != Motion::Busy
+    }
+
+    /// Waits until it is at rest.
+    pub async fn idle(&mut self) {
+        // A driver that is gone rests for good.
+        let _ = self.motion.wait_for(|motion| *motion != Motion::Busy).await;
+    }
+
+    /// Publishes a message from outside and says where it went. Its id is given by the environment; where it names no
+    /// recipient, everyone who watches its label gets it. It is durable when this returns.
+    pub async fn send(&self, message: Message) -> Result<Sent, LiveError> {
+        match &self.state {
+            State::Running { .. } => Ok(self.orders.send(message).await?),
+            _ => Err(LiveError::State("does not run; start it first")),
+        }
+    }
+
+    /// Writes `team.json` as it stands now. Nothing depends on it for durability: that is for people, other programs,
+    /// and for moving a team.
+    pub async fn save(&mut self) -> Result<(), LiveError> {
+        match &mut self.state {
+            State::Still(run) => Ok(run.save()?),
+            State::Running { .. } => Ok(self.orders.save().await?),
+            State::Broken => Err(LiveError::State("was ended by an error; load it again")),
+        }
+    }
+
+    /// The public events, from the first that was ever recorded for this team; see `Events`.
+    pub fn events(&self) -> Result<Events, LaunchError> {
+        Events::open(&self.path, self.newest.clone())
+    }
+
+    /// The storage directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn telling(newest: watch::Sender<u64>) -> crate::driver::OnLine {
+    Box::new(move |line| {
+        newest.send_replace(line.n);
+    })
+}

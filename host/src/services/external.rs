@@ -1,0 +1,101 @@
+//! The environment outside of a team: where messages go whose recipients stand for nobody in it, and where messages
+//! come from. One JSON message a line over a program's standard streams, or one POST each.
+//!
+//! What a message looks like is `store::team_json`'s; that each is handed over once is the driver's care.
+
+mod http;
+mod stdio;
+
+use std::path::PathBuf;
+
+use futures_util::future::BoxFuture;
+use reqwest::Url;
+
+/// How the outside is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum External {
+    /// A program that reads messages from its standard input and writes messages to its standard output.
+    Stdio {
+        /// The program and its arguments; at least the program.
+        command: Vec<String>,
+        /// Where it runs.
+        dir: PathBuf,
+    },
+    /// A server that is POSTed each message and answers with a list of messages.
+    Http {
+        /// Where.
+        url: Url,
+    },
+}
+
+/// A message as text, with what names it.
+#[derive(Clone, Debug)]
+pub struct Letter {
+    /// Its id: the same when it is handed over again after a crash.
+    pub id: String,
+    /// The message as one line of JSON.
+    pub text: String,
+}
+
+/// What comes from outside without being asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    /// A message, as text.
+    Message(String),
+    /// Nothing more comes; says how the other side ended.
+    Closed(String),
+}
+
+/// The way to the outside. It is opened with the first message.
+pub struct Bridge {
+    external: External,
+    program: Option<stdio::Program>,
+    client: Option<http::Client>,
+}
+
+impl Bridge {
+    /// A way that is not open yet.
+    pub fn new(external: External) -> Self {
+        Self { external, program: None, client: None }
+    }
+
+    /// Hands a message over. Gives what came back for it at once, or why it could not be handed over.
+    pub fn hand_over(&mut self, letter: Letter) -> BoxFuture<'static, Result<Vec<String>, String>> {
+        let made = match &self.external {
+            External::Stdio { command, dir } => match &self.program {
+                Some(program) => Ok(program.write(letter.text)),
+                None => {
+                    stdio::Program::start(command, dir).map(|program| self.program.insert(program).write(letter.text))
+                }
+            },
+            External::Http { url } => match &self.client {
+                Some(client) => Ok(client.post(letter)),
+                None => http::Client::new(url).map(|client| self.client.insert(client).post(letter)),
+            },
+        };
+        made.unwrap_or_else(|why| Box::pin(async { Err(why) }))
+    }
+
+    /// Whether something may come by itself.
+    pub fn is_listening(&self) -> bool {
+        self.program.is_some()
+    }
+
+    /// Says that nothing more will be handed over: a program sees the end of its input. It may still say something,
+    /// and has a while to end.
+    pub fn close(&mut self) {
+        if let Some(program) = &mut self.program {
+            program.close();
+        }
+    }
+
+    /// What comes next by itself. To be asked for while `is_listening`; may be dropped and asked for again.
+    pub async fn incoming(&mut self) -> Incoming {
+        let Some(program) = &mut self.program else { return std::future::pending().await };
+        let incoming = program.incoming().await;
+        if matches!(incoming, Incoming::Closed(_)) {
+            self.program = None;
+        }
+        incoming
+    }
+}

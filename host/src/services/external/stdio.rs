@@ -1,0 +1,152 @@
+//! A program whose standard streams carry messages, a line each.
+//!
+//! Two threads read and write, so that a program which does not listen holds nobody up.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, mpsc as sync};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
+
+use super::Incoming;
+
+/// The longest line that is read.
+const MAX_LINE: u64 = 16 << 20;
+/// How many lines wait to be routed; a program that writes more is held up.
+const QUEUE: usize = 64;
+/// How long a program may go on once its input has ended.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked whether it has ended.
+const GLANCE: Duration = Duration::from_millis(5);
+
+type Written = oneshot::Sender<std::io::Result<()>>;
+
+/// A running program. It is killed when this is dropped.
+pub(super) struct Program {
+    child: Arc<Mutex<Child>>,
+    /// None once its input has ended.
+    lines: Option<sync::SyncSender<(String, Written)>>,
+    incoming: mpsc::Receiver<Incoming>,
+    /// When it has to have ended.
+    deadline: Option<tokio::time::Instant>,
+}
+
+impl Program {
+    /// Starts a program in a directory.
+    pub(super) fn start(command: &[String], dir: &Path) -> Result<Self, String> {
+        let Some((name, arguments)) = command.split_first() else { return Err("the command is empty".into()) };
+        // A path is relative to the team file, a bare name is looked for as a shell does.
+        let program = if name.contains('/') { dir.join(name) } else { PathBuf::from(name) };
+        let spawned = Command::new(&program)
+            .args(arguments)
+            .current_dir(dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut child = spawned.map_err(|e| format!("cannot start `{}`: {e}", program.display()))?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let child = Arc::new(Mutex::new(child));
+        let (lines, to_write) = sync::sync_channel(1);
+        let (found, incoming) = mpsc::channel(QUEUE);
+        let watched = child.clone();
+        let threads = || {
+            thread::Builder::new().name("external out".into()).spawn(move || write(stdin, &to_write))?;
+            thread::Builder::new().name("external in".into()).spawn(move || read(stdout, &watched, &found))
+        };
+        threads().map_err(|e| format!("cannot start a thread: {e}"))?;
+        Ok(Self { child, lines: Some(lines), incoming, deadline: None })
+    }
+
+    /// Writes a line. Nothing comes back for it at once.
+    pub(super) fn write(&self, line: String) -> BoxFuture<'static, Result<Vec<String>, String>> {
+        let gone = "the program has ended";
+        let (done, written) = oneshot::channel();
+        // There is room: lines are written one after another.
+        let sent = self.lines.as_ref().is_some_and(|lines| lines.try_send((line, done)).is_ok());
+        Box::pin(async move {
+            if !sent {
+                return Err(gone.into());
+            }
+            match written.await {
+                Ok(Ok(())) => Ok(Vec::new()),
+                Ok(Err(error)) => Err(format!("cannot write to the program: {error}")),
+                Err(_) => Err(gone.into()),
+            }
+        })
+    }
+
+    /// Ends its input.
+    pub(super) fn close(&mut self) {
+        if self.lines.take().is_some() {
+            self.deadline = Some(tokio::time::Instant::now() + PATIENCE);
+        }
+    }
+
+    /// What it says next.
+    pub(super) async fn incoming(&mut self) -> Incoming {
+        let next = self.incoming.recv();
+        let next = match self.deadline {
+            None => next.await,
+            Some(deadline) => match tokio::time::timeout_at(deadline, next).await {
+                Ok(next) => next,
+                Err(_) => {
+                    let seconds = PATIENCE.as_secs();
+                    return Incoming::Closed(format!("did not end within {seconds} s of its input and is killed"));
+                }
+            },
+        };
+        next.unwrap_or_else(|| Incoming::Closed("ended".into()))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that has ended cannot be killed any more. It is waited for, so that it is no zombie.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// Writes lines until there are no more.
+fn write(stdin: Option<ChildStdin>, lines: &sync::Receiver<(String, Written)>) {
+    let Some(mut stdin) = stdin else { return };
+    for (line, done) in lines {
+        let written = stdin.write_all((line + "\n").as_bytes()).and_then(|()| stdin.flush());
+        // Who stopped waiting for it does not need to know.
+        let _ = done.send(written);
+    }
+}
+
+/// Reads lines until there are no more, then waits for the end of the program.
+fn read(stdout: Option<ChildStdout>, child: &Mutex<Child>, found: &mpsc::Sender<Incoming>) {
+    let Some(stdout) = stdout else { return };
+    let mut lines = BufReader::new(stdout);
+    let why = loop {
+        let mut line = String::new();
+        match lines.by_ref().take(MAX_LINE).read_line(&mut line) {
+            Ok(0) => break None,
+            Ok(_) if line.len() as u64 == MAX_LINE => {
+                break Some(format!("wrote a line of more than {MAX_LINE} bytes"));
+            }
+            Ok(_) if line.trim().is_empty() => {}
+            Ok(_) if found.blocking_send(Incoming::Message(line)).is_err() => return,
+            Ok(_) => {}
+            Err(error) => break Some(format!("wrote what cannot be read: {error}")),
+        }
+    };
+    let patience = Instant::now() + PATIENCE;
+    let ended = loop {
+        let status = child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
+        match status {
+            Ok(Some(status)) => break status.to_string(),
+            Ok(None) if Instant::now() < patience => thread::sleep(GLANCE),
+            _ => break "does not end".into(),
+        }
+    };
+    let _ = found.blocking_send(Incoming::Closed(why.unwrap_or(ended)));
+}

@@ -1,0 +1,126 @@
+//! The socket on which the process that runs a team can be reached. What is said over it is `launch::control`'s
+//! business.
+//!
+//! It does not lie in the storage directory, which is copied with tools that cannot copy sockets, but in a private
+//! directory for such things. The lock file says where.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{Error, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, geteuid, test_kill_process};
+use sha2::{Digest as _, Sha256};
+use strata_core::id::hex;
+
+use super::lock::LOCK_FILE;
+use super::{Directory, StoreError, file};
+
+/// The longest lock file that makes sense: a pid, and a path on a line of its own.
+const MAX_LOCK_BYTES: u64 = 8 << 10;
+
+/// A socket that others can connect to, for as long as it is there.
+#[derive(Debug)]
+pub struct Socket {
+    path: PathBuf,
+    listener: UnixListener,
+}
+
+impl Socket {
+    /// Opens a socket for the team in a directory. Only the holder of its lock may do so.
+    pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        let place = private_directory().map_err(|e| StoreError::io(directory, "listen for", e))?;
+        sweep(&place);
+        let name = hex(&Sha256::digest(directory.as_os_str().as_bytes())[..6]);
+        let path = place.join(format!("{}-{name}.sock", std::process::id()));
+        file::remove(&path).map_err(|e| StoreError::io(&path, "replace", e))?;
+        let fail = |e| StoreError::io(&path, "listen at", e);
+        let listener = UnixListener::bind(&path).map_err(fail)?;
+        // From here on it is removed again, whatever happens.
+        let socket = Self { path: path.clone(), listener };
+        socket.listener.set_nonblocking(true).map_err(fail)?;
+        let lock = directory.join(LOCK_FILE);
+        let mut line = path.as_os_str().as_bytes().to_vec();
+        line.push(b'\n');
+        let note = || OpenOptions::new().append(true).open(&lock)?.write_all(&line);
+        note().map_err(|e| StoreError::io(&lock, "write", e))?;
+        Ok(socket)
+    }
+
+    /// What accepts connections. It does not block.
+    pub fn listener(&self) -> std::io::Result<UnixListener> {
+        self.listener.try_clone()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Nobody answers there any more; one that cannot be removed is swept away by a later run.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Directory {
+    /// Connects to the process that runs the team here, if there is one that listens.
+    pub fn connect(&self) -> Option<UnixStream> {
+        let mut text = Vec::new();
+        File::open(self.path().join(LOCK_FILE)).ok()?.take(MAX_LOCK_BYTES).read_to_end(&mut text).ok()?;
+        let path = text.split(|byte| *byte == b'\n').nth(1).filter(|path| !path.is_empty())?;
+        UnixStream::connect(PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()))).ok()
+    }
+}
+
+/// The directory for sockets, among the temporary files, which nobody else can enter.
+fn private_directory() -> std::io::Result<PathBuf> {
+    let user = geteuid().as_raw();
+    let place = std::env::temp_dir().join(format!("strata-host-{user}"));
+    match DirBuilder::new().mode(0o700).create(&place) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    // Somebody else may have been there first.
+    let meta = std::fs::symlink_metadata(&place)?;
+    if !meta.is_dir() || meta.uid() != user || meta.mode() & 0o077 != 0 {
+        return Err(Error::other(format!("`{}` is not a private directory of this user", place.display())));
+    }
+    Ok(place)
+}
+
+/// Removes what killed processes left behind.
+fn sweep(place: &Path) {
+    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.split_once('-')).and_then(|(pid, _)| pid.parse().ok());
+        let gone = |pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH);
+        if pid.and_then(Pid::from_raw).is_some_and(gone) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lock::Lock;
+    use super::*;
+
+    #[test]
+    fn a_socket_is_found_by_the_directory_it_serves_and_gone_afterwards() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("x".repeat(100)).join("y".repeat(100));
+        std::fs::create_dir_all(&deep).unwrap();
+        let directory = Directory::new(&deep);
+        let _lock = Lock::take(&deep).unwrap();
+        assert!(directory.connect().is_none());
+        let socket = Socket::open(&deep).unwrap();
+        directory.connect().unwrap().write_all(b"hello").unwrap();
+        socket.listener.set_nonblocking(false).unwrap();
+        let mut heard = String::new();
+        socket.listener().unwrap().accept().unwrap().0.read_to_string(&mut heard).unwrap();
+        assert_eq!(heard, "hello");
+        drop(socket);
+        assert!(directory.connect().is_none());
+        assert_eq!(std::fs::read_dir(&deep).unwrap().count(), 1);
+    }
+}

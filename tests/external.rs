@@ -1,0 +1,144 @@
+//! The world outside of a team: `[env.external]` over a program's streams and over HTTP.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use crate::place::Place;
+use crate::stream;
+
+/// Writes to alice and hears what she answers.
+const TEAM: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "t"
+idea = "go"
+[env.external]
+EXTERNAL
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "p"
+component = "probe.wasm"
+config = { steps = [{ emit = "for alice", to = ["alice", "B"], cause = "note" }] }
+[[role.action]]
+name = "q"
+component = "probe.wasm"
+config = { steps = [{ HOW, attempts = [1] }] }
+[[role]]
+name = "B"
+watch = ["Answer"]
+[[role.action]]
+name = "hear"
+component = "probe.wasm"
+config = { steps = [{ say = "heard {inputs}" }] }
+"#;
+
+const STDIO: &str = "kind = \"stdio\"\ncommand = [\"sh\", \"bridge.sh\"]";
+
+/// Notes what it is told and answers each line.
+const BRIDGE: &str = r#"while IFS= read -r line; do
+    printf '%s\n' "$line" >> got.txt
+    printf '{"content":"hello","cause_by":"Answer","sent_from":"alice","id":"a1"}\n'
+done
+"#;
+
+fn place(external: &str, how: &str) -> Place {
+    let place = Place::with(&TEAM.replace("EXTERNAL", external).replace("HOW", how));
+    place.write("bridge.sh", BRIDGE);
+    place
+}
+
+fn got(place: &Place) -> Vec<Value> {
+    let text = String::from_utf8(place.read("got.txt")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// What B said in the end.
+fn heard(place: &Place) -> Vec<String> {
+    let all = place.recorded();
+    let finished = stream::of_kind(&all, "action-finished").into_iter().filter(|line| line["role"] == "B");
+    finished.map(|line| stream::text(&line["output"]["content"]).to_owned()).collect()
+}
+
+#[test]
+fn a_message_for_somebody_outside_is_handed_over_once_and_the_answer_is_routed() {
+    let place = place(STDIO, "fail = \"trap\"");
+    place.run().expect(3);
+    assert!(!place.path("got.txt").exists(), "what a failed activation emits is not published");
+    let resumed = place.resume().expect(0);
+    let got = got(&place);
+    assert_eq!(got.len(), 1);
+    assert_eq!((&got[0]["content"], &got[0]["to"]), (&"for alice".into(), &serde_json::json!(["alice"])));
+    assert_eq!(got[0]["sent_from"], "A");
+    assert_eq!(heard(&place), ["heard for alice", "heard hello"]);
+    let handed = stream::of_kind(&resumed.events(), "message-handed-over").len();
+    assert_eq!(handed, 1);
+    let team = place.team_json();
+    assert_eq!(team["strata"]["outbox"], serde_json::json!([]));
+    assert_eq!(team["strata"]["dead_letters"], serde_json::json!([]));
+}
+
+#[test]
+fn what_could_not_be_handed_over_waits_for_a_resume_and_keeps_its_id() {
+    let place = place("kind = \"stdio\"\ncommand = [\"./missing\"]", "now = true");
+    let failed = place.run().expect(3);
+    assert!(failed.stderr.contains("could not be handed over"), "{}", failed.stderr);
+    assert!(failed.stderr.contains("cannot start `"), "{}", failed.stderr);
+    let id = place.team_json()["strata"]["outbox"][0]["message"].clone();
+    place.write("team.toml", TEAM.replace("EXTERNAL", STDIO).replace("HOW", "now = true"));
+    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    assert_eq!(got(&place)[0]["id"], id);
+}
+
+#[test]
+fn a_kill_before_the_record_hands_it_over_again_under_the_same_id() {
+    let place = place(STDIO, "now = true");
+    // It takes a line and never answers.
+    place.write("bridge.sh", "cat >> got.txt");
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    process.until("step-committed", None);
+    process.kill();
+    place.write("bridge.sh", BRIDGE);
+    place.resume().expect(0);
+    let ids: Vec<_> = got(&place).iter().map(|line| line["id"].clone()).collect();
+    assert!(!ids.is_empty() && ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}
+
+#[test]
+fn over_http_messages_are_posted_and_answers_come_back_as_a_list() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/in", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let mut requests = Vec::new();
+        for status in ["500 Down", "200 OK"] {
+            let (stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(stream);
+            let (mut head, mut length) = (String::new(), 0);
+            while lines.read_line(&mut head).unwrap() > 2 {
+                let line = head.lines().last().unwrap_or_default().to_lowercase();
+                length = line.strip_prefix("content-length: ").map_or(length, |n| n.parse().unwrap());
+            }
+            let mut body = vec![0; length];
+            lines.read_exact(&mut body).unwrap();
+            requests.push((head, body));
+            let answer = r#"[{"content":"by post","cause_by":"Answer"},{"content":"x","send_to":["bob"]}]"#;
+            let (length, mut stream) = (answer.len(), lines.into_inner());
+            write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{answer}")
+                .unwrap();
+        }
+        requests
+    });
+    let place = place(&format!("kind = \"http\"\nurl = \"{url}\""), "now = true");
+    let ended = place.run().expect(0);
+    let requests = server.join().unwrap();
+    assert_eq!(requests[0].1, requests[1].1);
+    let message: Value = serde_json::from_slice(&requests[1].1).unwrap();
+    let key = format!("idempotency-key: {}", stream::text(&message["id"]));
+    assert!(requests.iter().all(|(head, _)| head.to_lowercase().contains(&key)), "{}", requests[0].0);
+    assert_eq!(heard(&place), ["heard for alice", "heard by post"]);
+    // What comes from outside is not sent back there.
+    assert_eq!(stream::of_kind(&ended.events(), "dead-letter")[0]["to"], "bob");
+}

@@ -1,0 +1,131 @@
+//! Teams that stay: the library's `LiveEnvironment`, `run --keep-alive`, and `send` to a team that runs.
+
+use std::path::Path;
+
+use strata_core::event::CallPolicy;
+use strata_host::manifest::Overrides;
+use strata_host::store::Replace;
+use strata_host::{LiveEnvironment, Message, Resume, Start, Status, WhenIdle};
+
+use crate::place::Place;
+use crate::process::Signal;
+use crate::stream;
+
+/// Greets whoever speaks to it.
+const GREETER: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "greeter"
+idea = "hello"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Greet"
+component = "probe.wasm"
+config = { steps = [{ say = "re: {inputs}" }] }
+"#;
+
+fn said(text: &str) -> Message {
+    Message::of_user("".into(), text.into(), "UserRequirement".into())
+}
+
+fn create(place: &Place) -> LiveEnvironment {
+    let (team, storage) = (place.path("team.toml"), place.path("store"));
+    let overrides = Overrides::default();
+    let what = Start { team: &team, idea: None, overrides: &overrides, storage: &storage, replace: Replace::Never };
+    LiveEnvironment::create(what).unwrap()
+}
+
+fn load(path: &Path, when_idle: WhenIdle) -> LiveEnvironment {
+    let (overrides, calls) = (Overrides::default(), CallPolicy::Auto);
+    let what = Resume { path, team: None, overrides: &overrides, calls, strict: false, when_idle };
+    LiveEnvironment::load(what).unwrap()
+}
+
+fn in_runtime(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(work);
+}
+
+#[test]
+fn an_environment_is_started_spoken_to_stopped_and_loaded_again() {
+    let place = Place::with(GREETER);
+    in_runtime(async {
+        let mut environment = create(&place);
+        assert!(environment.is_idle(), "it does not run yet");
+        assert!(environment.send(said("too early")).await.is_err());
+        environment.start(WhenIdle::Stay).unwrap();
+        assert!(environment.start(WhenIdle::Stay).is_err(), "it runs already");
+        let sent = environment.send(said("one")).await.unwrap();
+        assert_eq!((sent.id.as_str(), sent.to.as_slice()), ("sent-0", &["A".to_owned()][..]));
+        environment.idle().await;
+        environment.save().await.unwrap();
+        assert_eq!(place.team_json()["strata"]["status"], "running");
+        assert_eq!(environment.stop().await.unwrap(), Status::Done);
+        assert_eq!(place.team_json()["strata"]["status"], "done");
+        drop(environment);
+
+        let mut environment = load(&place.path("store"), WhenIdle::Stay);
+        environment.start(WhenIdle::Stay).unwrap();
+        environment.send(said("two")).await.unwrap();
+        environment.idle().await;
+        assert_eq!(environment.stop().await.unwrap(), Status::Done);
+    });
+    let outputs: Vec<_> =
+        stream::of_kind(&place.recorded(), "action-finished").iter().map(|l| l["output"]["content"].clone()).collect();
+    assert_eq!(outputs.last().unwrap(), "re: two");
+    stream::assert_numbered(&place.recorded());
+}
+
+#[test]
+fn events_are_streamed_from_the_first_and_end_with_the_environment() {
+    let place = Place::with(GREETER);
+    in_runtime(async {
+        let mut environment = create(&place);
+        let mut events = environment.events().unwrap();
+        environment.start(WhenIdle::End).unwrap();
+        let mut kinds = Vec::new();
+        while kinds.last() != Some(&"run-ended") {
+            kinds.push(events.next().await.unwrap().unwrap().kind);
+        }
+        assert_eq!(environment.ended().await.unwrap(), Status::Done);
+        let late = environment.events().unwrap();
+        drop(environment);
+        assert!(events.next().await.unwrap().is_none());
+        let late: Vec<_> = futures_util::StreamExt::collect(late.into_stream()).await;
+        let late: Vec<_> = late.into_iter().map(|line| line.unwrap().kind).collect();
+        assert_eq!(late, kinds);
+    });
+}
+
+#[test]
+fn a_team_that_is_kept_alive_handles_what_is_sent_until_it_is_told_to_stop() {
+    let place = Place::with(GREETER);
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    process.until("step-committed", None);
+    let sent = place.host(&["send", "store", "--cause", "UserRequirement", "more"]).expect(0);
+    assert!(sent.stderr.contains("message sent-0 is in the mailbox of A"), "{}", sent.stderr);
+    let greeted = process.until("action-finished", Some("A"));
+    assert_eq!(greeted["output"]["content"], "re: more");
+    process.until("step-committed", None);
+    process.signal(Signal::INT);
+    // Nothing was left to do: it was not interrupted.
+    process.end().expect(0);
+    assert_eq!(place.team_json()["strata"]["status"], "done");
+    // Nobody listens any more: the message waits in its mailbox.
+    place.host(&["send", "store", "--cause", "UserRequirement", "later"]).expect(0);
+    let resumed = place.resume().expect(0);
+    assert_eq!(stream::of_kind(&resumed.events(), "action-finished")[0]["output"]["content"], "re: later");
+}
+
+#[test]
+fn a_message_reaches_a_team_that_is_at_work() {
+    let busy = GREETER.replace("{ say", "{ sleep = \"1s\" }, { say");
+    let place = Place::with(&busy);
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    process.until("action-started", None);
+    place.host(&["send", "store", "--cause", "UserRequirement", "more"]).expect(0);
+    let ended = process.end().expect(0);
+    let outputs = stream::of_kind(&ended.events(), "action-finished").len();
+    assert_eq!(outputs, 2, "{}", ended.stdout);
+}
