@@ -38,6 +38,7 @@ async fn main() -> anyhow::Result<()> {
         overrides: &overrides,
         calls: CallPolicy::Auto,
         strict: false,
+        in_doubt: &[],
         when_idle: WhenIdle::Stay,
     })?;
     environment.start(WhenIdle::Stay)?;

@@ -2,6 +2,7 @@
 
 mod components;
 mod control;
+mod doubt;
 mod resume;
 mod saved;
 mod send;
@@ -25,6 +26,7 @@ use crate::store::{Durability, SavedDefinition, StoreError};
 
 pub use components::Components;
 use control::Control;
+pub use doubt::{Doubt, doubts};
 pub use resume::{Notes, Resume, Resumed, resume};
 pub use saved::{SavedTeam, reader, saved};
 pub use send::send;

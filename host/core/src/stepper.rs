@@ -131,16 +131,21 @@ impl Stepper {
         standing
     }
 
-    fn invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
-        let role = self.team.role(id);
-        // A ready activation always has work: `Activation::proceed` made it ready because of it.
-        let work = activation.work(role).unwrap_or(Work::Plan);
-        let journal = match self.env.calls {
+    /// What the next attempt of an activation does with the recorded host calls of earlier ones.
+    pub fn journal(&self, activation: &Activation) -> Journal {
+        match self.env.calls {
             CallPolicy::Reuse => Journal::Keep,
             CallPolicy::Fresh => Journal::Fresh,
             CallPolicy::Auto if activation.current.keep => Journal::Keep,
             CallPolicy::Auto => Journal::Fresh,
-        };
+        }
+    }
+
+    fn invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
+        let role = self.team.role(id);
+        // A ready activation always has work: `Activation::proceed` made it ready because of it.
+        let work = activation.work(role).unwrap_or(Work::Plan);
+        let journal = self.journal(activation);
         let task = match work {
             Work::Act { task: Some(task), .. } => activation.tasks.get(task as usize).cloned(),
             _ => None,

@@ -7,7 +7,7 @@ use strata_core::id::{CheckpointId, RoleId};
 use strata_core::stepper::Stepper;
 
 use super::{Failure, InspectArgs, preview, print};
-use crate::launch::saved;
+use crate::launch::{Doubt, doubts, saved};
 use crate::narrator;
 use crate::store::{At, team_json};
 
@@ -48,6 +48,7 @@ fn show(stepper: &Stepper) {
         print(&format!("{:<20} {mail:>4} {memory:>8}  {}", team.role(id).name, standing(stepper, id)));
     }
     show_faults(stepper);
+    section("in doubt (go on with `--in-doubt redo|skip|VALUE`)", in_doubt(stepper));
     show_mail(stepper, env);
 }
 
@@ -81,6 +82,11 @@ fn show_faults(stepper: &Stepper) {
         _ => None,
     };
     section("faults", stepper.env().failed().filter_map(fault));
+}
+
+fn in_doubt(stepper: &Stepper) -> impl Iterator<Item = String> {
+    let line = |doubt: Doubt| format!("  {}: {}", doubt.id, doubt.what);
+    doubts(stepper).into_iter().map(line)
 }
 
 fn show_mail(stepper: &Stepper, env: &Environment) {

@@ -97,6 +97,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
             overrides: &overrides,
             calls,
             strict: args.strict,
+            in_doubt: &args.in_doubt,
             when_idle: args.when_idle(),
         };
         return match resume(what, report, on_line)? {
@@ -129,6 +130,10 @@ fn warn(notes: &Notes, path: &Path) {
             "warning: `team.json` in `{path}` was changed by hand; `team.db` beside it is newer and wins"
         ));
     }
+    if notes.nothing_in_doubt {
+        note(format_args!("warning: `--in-doubt` is ignored: nothing is in doubt"));
+    }
+    notes.writes.iter().for_each(|line| note(format_args!("warning: {line}")));
 }
 
 /// The team file and the idea among the words of the command line.

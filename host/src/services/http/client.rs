@@ -111,8 +111,10 @@ impl Http {
         let mut hop = Hop { request, url: request.url.clone(), home: true };
         for _ in 0..=REDIRECTS {
             let secrets: &[String] = if hop.home { &request.secrets } else { &[] };
-            permit(grants, &request.method, &hop.url, secrets)
-                .map_err(|refusal| failed(HostErrorKind::Denied, refusal.to_string()))?;
+            permit(grants, &request.method, &hop.url, secrets).map_err(|refusal| match hop.url == request.url {
+                true => failed(HostErrorKind::Denied, refusal.to_string()),
+                false => failed(HostErrorKind::Denied, format!("redirected: {refusal}")),
+            })?;
             let response = self.send(&hop, key).await?;
             match redirected(&hop, &response)? {
                 Some(next) => hop = next,
