@@ -10,7 +10,7 @@ use strata_core::team::Profile;
 use strata_host::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind, QUEUE, Question};
 use strata_host::plugin::{Grants, Limits, Plugin};
 use strata_host::sandbox::{Call, Ended, Entry, Metering, Sandbox, WasmSandbox};
-use strata_host::services::llm;
+use strata_host::services::{http, llm};
 use tokio::sync::mpsc;
 
 /// One for all tests: its pool of instances is large.
@@ -96,8 +96,20 @@ fn answer(ask: Ask) -> Answer {
         Ask::Recent { .. } => Answer::Messages(Vec::new()),
         Ask::Now => Answer::Time(1234.0),
         Ask::Random { length } => Answer::Bytes(Ok(vec![b'r'; length as usize])),
+        // The body says what was asked.
+        Ask::Fetch(requests) => {
+            let response =
+                |request: http::Request| http::Response { status: 200, headers: Vec::new(), body: said(&request) };
+            Answer::Responses(requests.into_iter().map(|request| Ok(response(request))).collect())
+        }
         Ask::Complete(requests) => Answer::Replies(requests.into_iter().map(|_| Ok(reply())).collect()),
     }
+}
+
+fn said(request: &http::Request) -> Vec<u8> {
+    let headers: Vec<String> =
+        request.headers.iter().map(|header| format!(" {}={}", header.name, header.value)).collect();
+    format!("{} {}{}", request.method, request.url, headers.concat()).into_bytes()
 }
 
 fn known(scope: &str) -> Result<(), HostError> {
