@@ -9,6 +9,8 @@
 //! | `driver` | the driver alone, with a store that fails: how often it saves, what it does when it cannot |
 //! | `signals` | Ctrl-C, SIGTERM, the lock and who holds it |
 //! | `live` | teams that stay: the library, `run --keep-alive`, `send` to a team that runs |
+//! | `writes` | requests that change something: killed, timed out, broken, settled by the operator |
+//! | `secrets` | secrets reach the service that is meant, and nothing else |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
 //! | `external` | messages that leave the team, and what comes back |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
@@ -19,7 +21,7 @@
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //!
 //! What they are made of: `place` (a folder with a team in which the host is run), `process` (a running host),
-//! `stream` (event lines), `saved` (`team.json`), `probe` (the component that does as it is told). Teams that are
+//! `stream` (event lines), `saved` (`team.json`), `probe` (the component that does as it is told), `web` (a server). Teams that are
 //! longer than a few lines are fixtures.
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
@@ -38,7 +40,10 @@ mod process;
 mod random_teams;
 mod recovery;
 mod saved;
+mod secrets;
 mod signals;
 mod snake;
 mod storage;
 mod stream;
+mod web;
+mod writes;
