@@ -23,6 +23,8 @@ mod view;
 
 #[path = "laws/cases.rs"]
 mod cases;
+#[path = "laws/doubts.rs"]
+mod doubts;
 #[path = "laws/halting.rs"]
 mod halting;
 #[path = "laws/illegal.rs"]

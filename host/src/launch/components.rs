@@ -138,6 +138,9 @@ fn fits(definition: &Definition, slot: Slot, plugin: &Plugin, component: &Loaded
 fn line_to_add(plugin: &Plugin, need: &str) -> Option<&'static str> {
     match need {
         "llm" if plugin.grants.llm.is_none() => Some("llm = { models = [\"*\"] }"),
+        "http" if plugin.grants.http.is_empty() => {
+            Some("http = [{ host = \"api.example.com\", methods = [\"GET\"], path = \"/*\" }]")
+        }
         "files" if plugin.grants.dirs.is_empty() => Some("dirs = [{ host = \"out\", guest = \"/out\", write = true }]"),
         _ => None,
     }
