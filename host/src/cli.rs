@@ -7,6 +7,7 @@ mod check;
 mod checkpoints;
 mod events;
 mod inspect;
+mod joins;
 mod reporter;
 mod run;
 mod send;
@@ -38,7 +39,7 @@ enum Command {
     Run(RunArgs),
     /// Validate a team and print what each of its actions may do. Nothing is run.
     Check(CheckArgs),
-    /// Show what is saved: status, step, faults, mailboxes, budget.
+    /// Show what is saved: status, step, faults, mailboxes, joins, budget.
     Inspect(InspectArgs),
     /// List the checkpoints of a saved team, oldest first.
     Checkpoints(SavedArgs),
@@ -83,6 +84,9 @@ struct RunArgs {
     /// Write events there as they happen, one JSON object a line; `-` is stdout.
     #[arg(long, value_name = "FILE|-")]
     events: Option<PathBuf>,
+    /// Record exchanges with language models, to be served again by `[llm] provider = "recorded"`.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Which recorded host calls a new attempt is served.
     #[arg(long, value_enum, default_value = "auto")]
     calls: Calls,

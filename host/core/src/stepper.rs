@@ -1,11 +1,13 @@
 //! The stepper: a team and its environment, and what happens next.
 //!
 //! `next` decides and changes nothing. `apply` changes and decides nothing. What an event does is in `apply`, what
-//! a commit merges in `commit`, what becomes of calls in doubt in `doubt`, how the outcome of an attempt becomes an event in `report`.
+//! a commit merges in `commit`, what joins let go in `join`, what becomes of calls in doubt in `doubt`, how the outcome
+//! of an attempt becomes an event in `report`.
 
 mod apply;
 mod commit;
 mod doubt;
+mod join;
 mod report;
 
 use alloc::sync::Arc;
@@ -60,6 +62,9 @@ impl Stepper {
     }
 
     fn between_steps(&self) -> Effect {
+        if let Some(event) = self.release() {
+            return Effect::Record(event);
+        }
         let roles = self.due();
         if roles.is_empty() {
             let leaving = self.env.outbox.first();
@@ -67,7 +72,12 @@ impl Stepper {
                 return Effect::Wait;
             }
             let failed = self.env.failed().next().is_some() || leaving.is_some();
-            return Effect::Record(self.ended(if failed { self.failure() } else { Status::Done }));
+            let status = match (failed, self.env.is_drained()) {
+                (true, _) => self.failure(),
+                (false, true) => Status::Done,
+                (false, false) => Status::Stalled,
+            };
+            return Effect::Record(self.ended(status));
         }
         if self.team.policy.max_steps.is_some_and(|max| self.env.step >= max) {
             return Effect::Record(self.ended(Status::StepLimit));

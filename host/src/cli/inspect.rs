@@ -6,7 +6,7 @@ use strata_core::event::Work;
 use strata_core::id::{CheckpointId, RoleId};
 use strata_core::stepper::Stepper;
 
-use super::{Failure, InspectArgs, preview, print};
+use super::{Failure, InspectArgs, joins, preview, print};
 use crate::launch::{Doubt, doubts, saved};
 use crate::narrator;
 use crate::store::{At, team_json};
@@ -49,6 +49,7 @@ fn show(stepper: &Stepper) {
     }
     show_faults(stepper);
     section("in doubt (go on with `--in-doubt redo|skip|VALUE`)", in_doubt(stepper));
+    show_joins(stepper);
     show_mail(stepper, env);
 }
 
@@ -87,6 +88,21 @@ fn show_faults(stepper: &Stepper) {
 fn in_doubt(stepper: &Stepper) -> impl Iterator<Item = String> {
     let line = |doubt: Doubt| format!("  {}: {}", doubt.id, doubt.what);
     doubts(stepper).into_iter().map(line)
+}
+
+fn show_joins(stepper: &Stepper) {
+    let text = |standing: joins::Standing<'_>| {
+        let join = standing.join;
+        format!(
+            "  {} ({}, to `{}` by {}): {}",
+            join.id,
+            join.mode.name(),
+            join.to,
+            join.deliver.name(),
+            standing.text()
+        )
+    };
+    section("joins", joins::standings(stepper).map(text));
 }
 
 fn show_mail(stepper: &Stepper, env: &Environment) {

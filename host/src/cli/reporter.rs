@@ -8,7 +8,7 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::stepper::Stepper;
 use strata_core::team::Role;
 
-use super::{note, preview};
+use super::{joins, note, preview};
 use crate::launch::{Doubt, doubts};
 use crate::narrator::{self, Line};
 
@@ -43,10 +43,8 @@ impl Reporter {
         let began_ms = *self.began_ms.get_or_insert(line.time_ms);
         match line.kind {
             "dead-letter" => {
-                let (id, to) = (line.text("id"), line.text("to"));
-                note(format_args!(
-                    "warning: message {id} for `{to}` reached nobody: the team has no such role, alias or group"
-                ));
+                let (id, to, reason) = (line.text("id"), line.text("to"), line.text("reason"));
+                note(format_args!("warning: message {id} for `{to}` reached nobody: {reason}"));
             }
             "message-dropped" => {
                 note(format_args!("warning: message {} was dropped: {}", line.text("id"), line.text("reason")));
@@ -134,9 +132,24 @@ impl Reporter {
                     "  {resume} --in-doubt '{{\"status\":200,\"body\":\"…\"}}'     # this was its response"
                 ));
             }
+            Status::Stalled => stalled(stepper, &saved, &resume, &shell_word(&storage.to_string_lossy())),
             other => note(format_args!("{}; {saved}; go on with:\n  {resume}", other.name())),
         }
     }
+}
+
+/// Tells which joins wait for what, and how they may get it.
+fn stalled(stepper: &Stepper, saved: &str, resume: &str, storage: &str) {
+    note(format_args!("stalled after {}; {saved}", steps(stepper.env().step)));
+    let mut someone = None;
+    for standing in joins::standings(stepper).filter(|standing| !standing.missing.is_empty()) {
+        let (id, missing) = (&standing.join.id, standing.missing_text());
+        note(format_args!("  join `{id}` waits for {missing}, and nobody is at work; it holds {}", standing.held()));
+        someone = someone.or(standing.missing.first().map(|name| shell_word(name)));
+    }
+    let someone = someone.unwrap_or_default();
+    note(format_args!("give it what is missing, and go on with:"));
+    note(format_args!("  strata-host send {storage} --to {someone} --cause LABEL CONTENT\n  {resume}"));
 }
 
 /// Whether this is the idea, and nobody took it up.

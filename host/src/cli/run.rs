@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::reporter::{Loudness, Reporter};
 use super::signals::Signals;
-use super::{Failure, RunArgs, exit_code, note, print};
+use super::{Failure, RunArgs, exit_code, joins, note, print};
 use crate::driver::{Motion, OnLine};
 use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
@@ -79,6 +79,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         max_steps: args.max_steps,
         max_parallel: args.max_parallel,
         investment: args.investment,
+        record: args.record.clone(),
         components: args.component.clone(),
     };
     let report = &mut |line: &str| {
@@ -216,6 +217,9 @@ fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
         "checkpoint": env.checkpoint.as_ref().map(|id| &id.0),
         "spent": env.spent.dollars(), "budget": env.budget.map(|budget| budget.dollars()),
         "faults": env.failed().filter_map(fault).collect::<Vec<_>>(),
+        "joins": joins::standings(stepper).filter(|join| !join.missing.is_empty()).map(|standing| serde_json::json!({
+            "join": standing.join.id, "missing": standing.missing,
+        })).collect::<Vec<_>>(),
     });
     print(&summary.to_string());
 }

@@ -148,7 +148,7 @@ impl Opened {
 pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Resumed, LaunchError> {
     let opened = Opened::open(resume.path, resume.team, resume.overrides)?;
     let env = opened.stepper.env();
-    if env.status == Status::Done && env.is_quiet() && resume.when_idle == WhenIdle::End {
+    if env.status == Status::Done && env.is_drained() && resume.when_idle == WhenIdle::End {
         return opened.finish();
     }
     let definition = &opened.definition;
