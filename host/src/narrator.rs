@@ -128,34 +128,16 @@ impl Narrator {
                 vec![("message-not-handed-over", json!({ "id": id.0, "reason": why }))]
             }
             Event::RetryDue { .. } => Vec::new(),
-            Event::CallStarted { .. }
-            | Event::HostCallBegun { .. }
-            | Event::DoubtSettled { .. }
-            | Event::WritesUnclaimed { .. }
+            Event::HostCallBegun { .. }
             | Event::HostCalled { .. }
-            | Event::CallFinished { .. }
-            | Event::CallFailed { .. } => self.attempt(event),
+            | Event::DoubtSettled { .. }
+            | Event::WritesUnclaimed { .. } => self.host_call(event),
+            Event::CallStarted { .. } | Event::CallFinished { .. } | Event::CallFailed { .. } => self.attempt(event),
         }
     }
 
-    fn attempt(&self, event: &Event) -> Vec<Told> {
+    fn host_call(&self, event: &Event) -> Vec<Told> {
         match event {
-            Event::CallStarted { role, work, attempt, digest, .. } => {
-                let mut told = Vec::new();
-                let digest = digest.as_ref().map(|digest| digest.0.clone());
-                let mut call = self.call(*role, *work);
-                call["digest"] = json!(digest);
-                if digest.is_some() {
-                    let mut fields = call.clone();
-                    fields.as_object_mut().map(|object| object.remove("step"));
-                    told.push(("plugin-instantiated", fields));
-                }
-                if !matches!(work, Work::Think { .. }) {
-                    call["attempt"] = (*attempt).into();
-                    told.push(("action-started", call));
-                }
-                told
-            }
             Event::HostCalled { role, work, call, source } => {
                 let mut fields = self.call(*role, *work);
                 fields["call"] = call.kind.name().into();
@@ -181,6 +163,28 @@ impl Narrator {
                 let mut fields = self.call(*role, *work);
                 fields["writes"] = writes.iter().map(|(_, what)| what.as_str()).collect();
                 vec![("writes-unclaimed", fields)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn attempt(&self, event: &Event) -> Vec<Told> {
+        match event {
+            Event::CallStarted { role, work, attempt, digest, .. } => {
+                let mut told = Vec::new();
+                let digest = digest.as_ref().map(|digest| digest.0.clone());
+                let mut call = self.call(*role, *work);
+                call["digest"] = json!(digest);
+                if digest.is_some() {
+                    let mut fields = call.clone();
+                    fields.as_object_mut().map(|object| object.remove("step"));
+                    told.push(("plugin-instantiated", fields));
+                }
+                if !matches!(work, Work::Think { .. }) {
+                    call["attempt"] = (*attempt).into();
+                    told.push(("action-started", call));
+                }
+                told
             }
             Event::CallFinished { role, work, attempt, result } => {
                 let mut fields = self.call(*role, *work);

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::Stepper;
 use super::report::idle_task;
 use crate::activation::{Activation, Addressed, Done, Outgoing, Phase};
-use crate::event::{Event, Finished, Journal, Routed, Source, Status, Work};
+use crate::event::{Event, Finished, Journal, Routed, Status, Work};
 use crate::fault::{Fault, FaultKind};
 use crate::id::{CheckpointId, Digest, JoinId, MessageId, Part, RoleId, Slot};
 use crate::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
@@ -38,20 +38,10 @@ impl Stepper {
             Event::CallStarted { role, work, attempt, journal, .. } => {
                 self.begin_call(*role, *work, *attempt, *journal)
             }
-            Event::HostCalled { role, work, call, source } => {
-                let activation = self.running(*role, *work)?;
-                if *source == Source::Live {
-                    activation.current.answered(call);
-                    self.env.spent += call.cost;
-                }
-                Ok(())
-            }
-            Event::HostCallBegun { role, work, intent } => {
-                self.running(*role, *work)?.current.begin(intent);
-                Ok(())
-            }
-            Event::DoubtSettled { role, work, place, verdict, .. } => self.settle((*role, *work), *place, verdict),
-            Event::WritesUnclaimed { role, work, writes } => self.unclaimed(*role, *work, writes),
+            Event::HostCallBegun { .. }
+            | Event::HostCalled { .. }
+            | Event::DoubtSettled { .. }
+            | Event::WritesUnclaimed { .. } => self.host_call(event),
             Event::CallFinished { role, work, attempt, result } => {
                 self.attempted(*role, *work, *attempt)?;
                 self.call_finished(*role, *work, result)
