@@ -17,6 +17,8 @@ use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Te
 use strata_host::driver::{Driver, DriverError, Equipment, Journal};
 use strata_host::plugin::{Grants, Limits, Plugin};
 use strata_host::sandbox::{Call, ScriptedSandbox, Value, ended, returned};
+use strata_host::services::http::Http;
+use strata_host::services::http::secret::Secrets;
 use strata_host::store::{
     At, CheckpointRow, Durability, FIRST_LINE, LineageRow, MemoryStore, Pruned, Record, Saved, SavedDefinition, Store,
     StoreError, SumUp,
@@ -152,6 +154,7 @@ fn equipment(team: &Team, sandbox: &ScriptedSandbox) -> Equipment {
         plugins: slots(team).into_iter().map(|slot| (slot, plugin.clone())).collect(),
         descriptions: BTreeMap::new(),
         models: None,
+        http: Arc::new(Http::new(Secrets::default()).unwrap()),
         external: None,
     }
 }

@@ -47,6 +47,7 @@ fn load(path: &Path, when_idle: WhenIdle) -> LiveEnvironment {
         calls,
         strict: false,
         checkpoint: None,
+        in_doubt: &[],
         when_idle,
     };
     LiveEnvironment::load(what).unwrap()

@@ -18,6 +18,8 @@ use strata_host::driver::{Driver, Equipment, Journal};
 use strata_host::manifest::Definition;
 use strata_host::plugin::Plugin;
 use strata_host::sandbox::ScriptedSandbox;
+use strata_host::services::http::Http;
+use strata_host::services::http::secret::Secrets;
 use strata_host::store::{
     At, CheckpointRow, Directory, Durability, FIRST_LINE, LineageRow, Pruned, Record, Replace, Saved, SavedDefinition,
     Store, StoreError, SumUp,
@@ -122,7 +124,8 @@ fn run(dir: &Path, team: &str, durability: Durability) -> Anything<Ran> {
     }));
     let plugins = definition.plugins.into_iter().map(|(slot, plugin)| (slot, Arc::<Plugin>::new(plugin))).collect();
     let sandbox = Arc::new(ScriptedSandbox::new());
-    let equipment = Equipment { sandbox, plugins, descriptions: BTreeMap::new(), models: None, external: None };
+    let http = Arc::new(Http::new(Secrets::default()).expect("a client"));
+    let equipment = Equipment { sandbox, plugins, descriptions: BTreeMap::new(), models: None, external: None, http };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(1).build()?;
     let (_keep, mut stop) = tokio::sync::watch::channel(false);
     *appends.lock().expect("no other holder panics") = 0;

@@ -40,6 +40,7 @@ async fn main() -> anyhow::Result<()> {
         calls: CallPolicy::Auto,
         strict: false,
         checkpoint: None,
+        in_doubt: &[],
         when_idle: WhenIdle::Stay,
     })?;
     environment.start(WhenIdle::Stay)?;

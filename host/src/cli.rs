@@ -122,6 +122,10 @@ struct RunArgs {
     /// When nothing is left to do, wait for messages (see `send`) until stopped.
     #[arg(long)]
     keep_alive: bool,
+    /// What becomes of writes whose result is unknown: make them again (`redo`), go on without (`skip`), or take this
+    /// response, in JSON, for theirs. For one of several: `ROLE.ACTION=…`, as `inspect` names it.
+    #[arg(long, value_name = "redo|skip|VALUE", requires = "recover_path")]
+    in_doubt: Vec<String>,
     /// Start anew although the storage holds an unfinished team. That one is set aside, not deleted.
     #[arg(long, conflicts_with = "recover_path")]
     force: bool,

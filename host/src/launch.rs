@@ -5,6 +5,7 @@ mod back;
 mod compare;
 mod components;
 mod control;
+mod doubt;
 mod edit;
 mod fork;
 mod prune;
@@ -24,6 +25,7 @@ use tokio::sync::watch;
 use crate::driver::{AnswerError, Answered, Driver, DriverError, Given, Motion, Orders, ReplyError, Stop, WhenIdle};
 use crate::manifest::{Definition, Diagnostics, OverrideError};
 use crate::sandbox::SandboxError;
+use crate::services::http::HttpError;
 use crate::services::llm::config::ConfigError;
 use crate::store::team_json::ImportError;
 use crate::store::{Durability, SavedDefinition, StoreError};
@@ -32,6 +34,7 @@ pub use answer::answer;
 pub use compare::{Comparison, Side, compare};
 pub use components::Components;
 use control::Control;
+pub use doubt::{Doubt, doubts};
 pub use fork::{Fork, Forked, fork};
 pub use prune::{KEPT, Kept, prune};
 pub use resume::{Notes, Resume, Resumed, resume};
@@ -73,6 +76,9 @@ pub enum LaunchError {
     /// A language model cannot be set up.
     #[error(transparent)]
     Model(#[from] ConfigError),
+    /// The client for http cannot be set up.
+    #[error(transparent)]
+    Http(#[from] HttpError),
     /// The storage cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),

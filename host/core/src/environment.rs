@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::activation::{Activation, Phase};
 use crate::event::{CallPolicy, Status};
+use crate::host_call::Begun;
 use crate::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::json::Json;
 use crate::message::Message;
@@ -293,6 +294,12 @@ impl Environment {
             Phase::Waiting(request) => Some((id, request)),
             _ => None,
         })
+    }
+
+    /// The calls in doubt: whose, their place among the calls that were begun, what they are.
+    pub fn doubts(&self) -> impl Iterator<Item = (RoleId, usize, &Begun)> {
+        self.activations()
+            .flat_map(|(id, activation)| activation.doubts().map(move |(place, begun)| (id, place, begun)))
     }
 
     /// The roles at work.

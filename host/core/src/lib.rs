@@ -12,6 +12,7 @@ pub mod effect;
 pub mod environment;
 pub mod event;
 pub mod fault;
+pub mod host_call;
 pub mod id;
 pub mod json;
 pub mod message;

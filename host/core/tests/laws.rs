@@ -24,6 +24,8 @@ mod view;
 
 #[path = "laws/cases.rs"]
 mod cases;
+#[path = "laws/doubts.rs"]
+mod doubts;
 #[path = "laws/fan_in.rs"]
 mod fan_in;
 #[path = "laws/halting.rs"]

@@ -131,9 +131,14 @@ fn must_last(event: &Event) -> bool {
         | Event::RequestOpened { .. }
         | Event::RequestAnswered { .. }
         | Event::RunEnded { .. }
-        | Event::Forked { .. } => true,
-        Event::HostCalled { call, source, .. } => *source == Source::Live && call.kind == HostCallKind::Llm,
+        | Event::Forked { .. }
+        | Event::HostCallBegun { .. }
+        | Event::DoubtSettled { .. } => true,
+        Event::HostCalled { call, source, .. } => {
+            *source == Source::Live && matches!(call.kind, HostCallKind::Llm | HostCallKind::Http)
+        }
         Event::StepStarted { .. }
+        | Event::WritesUnclaimed { .. }
         | Event::CallStarted { .. }
         | Event::RetryDue { .. }
         | Event::StepConflicted { .. }

@@ -15,7 +15,7 @@ use strata_core::team::Team;
 use super::back::Way;
 use super::saved::{definition as saved_definition_of, import};
 use super::start::run_id;
-use super::{Components, LaunchError, Run, durability, saved_definition};
+use super::{Components, LaunchError, Run, doubt, durability, saved_definition};
 use crate::driver::{Driver, DriverError, Given, Journal, OnLine, ReplyError, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
@@ -37,6 +37,8 @@ pub struct Resume<'a> {
     pub strict: bool,
     /// The checkpoint it goes on from; the newest where none is named.
     pub checkpoint: Option<&'a CheckpointId>,
+    /// What becomes of calls in doubt: `redo`, `skip` or a response, for all or behind a name and `=`.
+    pub in_doubt: &'a [String],
     /// What will happen once nothing is left to do. A finished team is woken only to stay.
     pub when_idle: WhenIdle,
 }
@@ -54,6 +56,10 @@ pub enum Resumed {
 pub struct Notes {
     /// Whether somebody changed the `team.json` beside the database, which is not looked at.
     pub team_json_differs: bool,
+    /// Whether something was said of calls in doubt and none is.
+    pub nothing_in_doubt: bool,
+    /// What becomes of recorded writes, where that is not what one would expect.
+    pub writes: Vec<String>,
 }
 
 /// A saved team that was read, to be gone on from. Nothing was changed yet.
@@ -160,7 +166,7 @@ impl Opened {
 
     fn notes(&self) -> Notes {
         let team_json_differs = matches!(self.origin, Origin::Database { team_json_differs: true, .. });
-        Notes { team_json_differs }
+        Notes { team_json_differs, ..Notes::default() }
     }
 }
 
@@ -189,8 +195,18 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
         (Some(_), _, budget) | (None, Some(_), budget @ Some(_)) => Some(budget),
         _ => None,
     };
-    let notes = opened.notes();
+    let mut notes = opened.notes();
     let saved = saved_definition(definition);
+    let mut settled = Vec::new();
+    if begun {
+        // As it will be once it goes on: then it shows what is in doubt.
+        let mut stepper = opened.stepper.clone();
+        let resumed = stepper.resumed(given.unwrap_or(env.budget), resume.calls);
+        [&resumed].into_iter().chain(&changes).try_for_each(|event| stepper.apply(event)).map_err(DriverError::from)?;
+        settled = doubt::settle(&stepper, resume.in_doubt, resume.calls)?;
+        notes.nothing_in_doubt = settled.is_empty() && !resume.in_doubt.is_empty();
+        notes.writes = doubt::recorded_writes(&stepper, &changes);
+    }
     let (journal, directory) = opened.journal()?;
     let mut journal = journal.on_line(on_line);
     if resume.team.is_some() || !resume.overrides.components.is_empty() {
@@ -206,7 +222,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
         journal.stepper().started(run, idea, components.digests())
     };
     journal.stage(event)?;
-    changes.into_iter().try_for_each(|event| journal.stage(event))?;
+    changes.into_iter().chain(settled).try_for_each(|event| journal.stage(event))?;
     journal.flush()?;
     let driver = Driver::new(journal, equipment);
     let run = Run { driver, path: directory.path().into() };

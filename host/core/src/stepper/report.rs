@@ -96,7 +96,11 @@ impl Stepper {
             Err(fault) => fault,
         };
         let digest = slot(role, id, work).and_then(|slot| self.env.components.get(&slot).cloned());
-        let retry_ms = pause(&fault, retry(role, work), activation.current.failures);
+        // What is in doubt is not tried again by itself.
+        let retry_ms = match activation.leaves_doubts() {
+            true => None,
+            false => pause(&fault, retry(role, work), activation.current.failures),
+        };
         Some(Event::CallFailed { role: id, work, attempt, digest, fault, retry_ms })
     }
 }

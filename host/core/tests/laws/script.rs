@@ -3,7 +3,7 @@
 
 use strata_core::effect::Invocation;
 use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
-use strata_core::event::{Finished, HostCall, HostCallKind, Work};
+use strata_core::event::{Finished, HostCall, HostCallKind, Outcome, Work};
 use strata_core::fault::{Fault, FaultKind, Hope};
 use strata_core::id::RequestId;
 use strata_core::json::Json;
@@ -59,7 +59,8 @@ impl Script {
     /// The answer to a host call.
     pub fn answer(&self, request: &str) -> HostCall {
         let cost = Usd(Dice::new(self.seed, request).below(4) as u64);
-        HostCall { kind: HostCallKind::Llm, request: request.into(), response: Json::null(), cost }
+        let (request, response, outcome) = (request.into(), Json::null(), Outcome::Answered);
+        HostCall { kind: HostCallKind::Llm, request, response, cost, outcome }
     }
 
     /// What a call asks people: the same in every attempt.
