@@ -74,7 +74,7 @@ fn asking(asked: &Asked<'_>) -> Vec<u8> {
 
 fn grant() -> Grants {
     let http = HttpGrant {
-        host: HostPattern::parse("api.example.com").unwrap(),
+        host: HostPattern::parse("api.example.com").expect("a host"),
         methods: vec!["GET".into(), "POST".into()],
         path: "/v1/*".into(),
         secrets: vec!["TOKEN".into()],
