@@ -132,15 +132,7 @@ impl Narrator {
             Event::RequestOpened { role, work, request } => {
                 vec![("request-opened", self.opened(*role, *work, request))]
             }
-            Event::RequestAnswered { role, request, answer, checkpoint, .. } => {
-                let role = &self.shape.roles[role.index()].name;
-                let mut fields = json!({ "role": role, "request": request.0, "by": answer.by() });
-                if let Some(value) = answer.value() {
-                    fields["answer"] = value.value();
-                }
-                fields["checkpoint"] = checkpoint.0.clone().into();
-                vec![("request-answered", fields)]
-            }
+            Event::RequestAnswered { .. } => self.answered(event),
             Event::CallStarted { .. }
             | Event::HostCalled { .. }
             | Event::CallFinished { .. }
@@ -225,6 +217,16 @@ impl Narrator {
         }
         told.extend(routed.dead.iter().map(|to| ("dead-letter", json!({ "id": id, "to": to }))));
         told
+    }
+
+    fn answered(&self, event: &Event) -> Vec<Told> {
+        let Event::RequestAnswered { role, request, answer, checkpoint, .. } = event else { return Vec::new() };
+        let role = &self.shape.roles[role.index()].name;
+        let mut fields = json!({ "role": role, "request": request.0, "by": answer.by(), "checkpoint": checkpoint.0 });
+        if let Some(value) = answer.value() {
+            fields["answer"] = value.value();
+        }
+        vec![("request-answered", fields)]
     }
 
     fn opened(&self, id: RoleId, work: Work, request: &Request) -> Value {
