@@ -13,6 +13,7 @@
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
 //! | `external` | messages that leave the team, and what comes back |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
+//! | `joins` | joins as event lines, as `inspect` shows them, in a stalled team; several faults before one |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
@@ -31,6 +32,7 @@ mod driver;
 mod external;
 mod faults;
 mod house;
+mod joins;
 mod live;
 mod output;
 mod people;

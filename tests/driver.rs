@@ -105,6 +105,7 @@ fn team(roles: Vec<Role>) -> Arc<Team> {
         roles,
         groups: BTreeMap::new(),
         routes: Vec::new(),
+        joins: Vec::new(),
         scopes: BTreeMap::new(),
         outside: Outside::Nobody,
         policy: Policy { on_fault: OnFault::Stop, max_steps: None, max_parallel: 64, budget: None },

@@ -55,6 +55,7 @@ fn team() -> Arc<Team> {
         roles: vec![role],
         groups: BTreeMap::new(),
         routes: Vec::new(),
+        joins: Vec::new(),
         scopes: BTreeMap::new(),
         outside: Outside::Nobody,
         policy,

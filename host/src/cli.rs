@@ -8,6 +8,7 @@ mod check;
 mod checkpoints;
 mod events;
 mod inspect;
+mod joins;
 mod prompt;
 mod reporter;
 mod requests;
@@ -41,7 +42,7 @@ enum Command {
     Run(RunArgs),
     /// Validate a team and print what each of its actions may do. Nothing is run.
     Check(CheckArgs),
-    /// Show what is saved: status, step, faults, mailboxes, budget.
+    /// Show what is saved: status, step, faults, mailboxes, joins, budget.
     Inspect(InspectArgs),
     /// List the checkpoints of a saved team, oldest first.
     Checkpoints(SavedArgs),

@@ -7,6 +7,7 @@ mod authored;
 mod check;
 mod condition;
 pub mod diagnostic;
+mod doubt;
 mod http;
 mod json;
 mod llm;

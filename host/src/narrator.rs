@@ -3,9 +3,9 @@
 //! It sees events and the team's shape only, so a run can be told again from its records, word for word.
 
 use serde_json::{Map, Value, json};
-use strata_core::event::{Event, Finished, Routed, Source, Work};
+use strata_core::event::{Event, Finished, Released, Routed, Source, Work, Writer};
 use strata_core::fault::{Fault, FaultKind};
-use strata_core::id::{Part, RoleId, Slot};
+use strata_core::id::{JoinId, Part, RoleId, Slot};
 use strata_core::message::Draft;
 use strata_core::request::Request;
 use strata_core::shape::Shape;
@@ -102,17 +102,16 @@ impl Narrator {
                 self.step = *step;
                 vec![("step-started", json!({ "step": step }))]
             }
-            Event::StepConflicted { scope, key, writers, step } => {
-                let message = format!("`{key}` in scope `{scope}` was written by several roles in one step");
-                let failed = |id: &RoleId| {
-                    let role = &self.shape.roles[id.index()].name;
-                    let fields = json!({ "step": step, "role": role, "fault": "state-conflict", "message": message });
-                    ("action-failed", fields)
-                };
-                writers.iter().map(failed).collect()
+            Event::StepConflicted { scope, key, writers, .. } => {
+                let names: Vec<&str> = writers.iter().map(|writer| self.role(writer.role)).collect();
+                let names = names.join(" and ");
+                let message = format!("`{key}` in scope `{scope}` was written by {names} in one step");
+                writers.iter().map(|writer| ("action-failed", self.conflicted(writer, &message))).collect()
             }
-            Event::StepCommitted { step, checkpoint, parent, routed } => {
+            Event::JoinReleased { released } => self.released(released),
+            Event::StepCommitted { step, checkpoint, parent, routed, released } => {
                 let mut told: Vec<Told> = routed.iter().flat_map(|r| self.routed(r)).collect();
+                told.extend(self.released(released));
                 let parent = parent.as_ref().map(|id| id.0.clone());
                 told.push(("step-committed", json!({ "step": step, "checkpoint": checkpoint.0, "parent": parent })));
                 told
@@ -205,18 +204,65 @@ impl Narrator {
             return vec![("message-dropped", json!({ "id": id, "reason": reason }))];
         }
         let mut told = Vec::new();
-        if !routed.to.is_empty() || !routed.outside.is_empty() || routed.dead.is_empty() {
-            let name = |role: &RoleId| self.shape.roles[role.index()].name.clone();
-            let from = routed.from.as_ref().map(name).unwrap_or_default();
-            let to: Vec<String> = routed.to.iter().map(name).collect();
+        let from = routed.from.map(|role| self.role(role)).unwrap_or_default();
+        let to = self.receivers(&routed.to, &routed.joins);
+        if !to.is_empty() || !routed.outside.is_empty() || routed.dead.is_empty() {
             let mut fields = json!({ "id": id, "from": from, "to": to, "cause_by": routed.cause_by });
             if !routed.outside.is_empty() {
                 fields["outside"] = json!(routed.outside);
             }
             told.push(("message-routed", fields));
         }
-        told.extend(routed.dead.iter().map(|to| ("dead-letter", json!({ "id": id, "to": to }))));
+        told.extend(routed.joins.iter().map(|join| self.buffered(*join, from, id)));
+        told.extend(routed.dead.iter().map(|to| {
+            let reason = if self.shape.joins.iter().any(|join| join.id == *to) {
+                "the join does not wait for its sender"
+            } else {
+                "the team has no such role, alias, group or join"
+            };
+            ("dead-letter", json!({ "id": id, "to": to, "reason": reason }))
+        }));
         told
+    }
+
+    fn released(&self, released: &[Released]) -> Vec<Told> {
+        let tell = |Released { join, messages, to, into }: &Released| {
+            let ids: Vec<&str> = messages.iter().map(|(_, id)| id.0.as_str()).collect();
+            let to = self.receivers(to, into.as_slice());
+            let fields = json!({ "join": self.join(*join), "messages": ids, "to": to });
+            let on = into.iter().flat_map(|next| messages.iter().map(|(from, id)| (*next, self.role(*from), &id.0)));
+            let on = on.map(|(next, from, id)| self.buffered(next, from, id));
+            [("join-released", fields)].into_iter().chain(on).collect::<Vec<_>>()
+        };
+        released.iter().flat_map(tell).collect()
+    }
+
+    fn buffered(&self, join: JoinId, from: &str, id: &str) -> Told {
+        ("join-buffered", json!({ "join": self.join(join), "from": from, "id": id }))
+    }
+
+    /// The names of roles, then those of joins.
+    fn receivers(&self, roles: &[RoleId], joins: &[JoinId]) -> Vec<&str> {
+        roles.iter().map(|role| self.role(*role)).chain(joins.iter().map(|join| self.join(*join))).collect()
+    }
+
+    fn role(&self, id: RoleId) -> &str {
+        &self.shape.roles[id.index()].name
+    }
+
+    fn join(&self, id: JoinId) -> &str {
+        &self.shape.joins[id.index()].id
+    }
+
+    /// A call whose result was taken back.
+    fn conflicted(&self, writer: &Writer, message: &str) -> Value {
+        let mut fields = self.call(writer.role, writer.work);
+        fields["attempt"] = writer.attempt.into();
+        fields["fault"] = FaultKind::StateConflict.name().into();
+        fields["message"] = message.into();
+        fields["digest"] = json!(writer.digest.as_ref().map(|digest| &digest.0));
+        fields["backtrace"] = json!([]);
+        fields
     }
 
     fn answered(&self, event: &Event) -> Vec<Told> {

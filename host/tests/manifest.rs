@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::money::Usd;
-use strata_core::team::{OnFault, React, Reducer, Retry, Thinker};
+use strata_core::team::{Deliver, Join, Mode, OnFault, React, Reducer, Retry, Thinker};
 use strata_host::manifest::{Definition, Diagnostics, Durability, Paint, RunConfig};
 use strata_host::plugin::{Access, DirGrant, Limits};
 use strata_host::services::llm::config::{Config, Endpoint, Price, Provider};
@@ -131,6 +131,30 @@ fn what_is_written_is_kept() {
     assert_eq!(team.routes[0].arms[0].to, ["everyone", "<self>", "<all>"]);
     assert_eq!(team.routes[1].arms.len(), 3);
     assert!(team.routes[1].arms[2].when.is_none());
+    let join = |at: usize| {
+        let Join { id, from, to, mode, deliver } = &team.joins[at];
+        (id.as_str(), from.iter().map(|id| id.0).collect::<Vec<_>>(), to.as_str(), *mode, *deliver)
+    };
+    assert_eq!(join(0), ("review", vec![2, 0, 3], "publish", Mode::Active, Deliver::Each));
+    assert_eq!(join(1), ("publish", vec![0, 3, 2], "everyone", Mode::All, Deliver::Batch));
+    assert_eq!(join(2), ("any of them", vec![3], "bee", Mode::Any, Deliver::Batch));
+    assert_eq!(team.joins.len(), 3);
+}
+
+#[test]
+fn a_team_has_not_more_joins_than_can_be_gone_through() {
+    let with = |joins: usize| {
+        let mut text = fs::read_to_string(folder("good").join("smallest.toml")).unwrap();
+        for join in 0..joins {
+            text += &format!("[[route]]\nfrom = \"A\"\nto = [\"j{join}\"]\n");
+            text += &format!("[[join]]\nid = \"j{join}\"\nfrom = [\"A\"]\nto = \"A\"\n");
+        }
+        Definition::parse(&text, "team.toml", &folder("good"))
+    };
+    assert_eq!(with(1000).unwrap().team.joins.len(), 1000);
+    let refused = with(1001).unwrap_err();
+    let messages: Vec<&str> = refused.iter().map(|problem| problem.message()).collect();
+    assert_eq!(messages, ["a team cannot have more than 1000 joins"]);
 }
 
 #[test]

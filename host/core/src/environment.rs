@@ -1,5 +1,6 @@
 //! The environment: everything about a team that changes. Plain data; `stepper::apply` alone changes it.
 
+pub mod join;
 pub mod outbox;
 pub mod routing;
 pub mod scope;
@@ -20,8 +21,9 @@ use crate::money::Usd;
 use crate::request::Request;
 use crate::rules::Rules;
 use crate::shape::Shape;
-use crate::team::Team;
+use crate::team::{Deliver, Team};
 
+use join::JoinState;
 use outbox::Outbound;
 use scope::{ROLE_SCOPE, Scope, Write, reduce};
 
@@ -46,6 +48,8 @@ pub struct Environment {
     pub open: bool,
     /// The roles, in the order of the team.
     pub roles: Vec<RoleState>,
+    /// The joins, in the order of the team.
+    pub joins: Vec<JoinState>,
     /// The shared scopes.
     pub shared: BTreeMap<String, Scope>,
     /// All messages, each once, in the order in which they were made.
@@ -82,7 +86,7 @@ pub struct Environment {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoleState {
     /// What it has not looked at yet, oldest first.
-    pub mailbox: Vec<MessageRef>,
+    pub mailbox: Vec<Mail>,
     /// What it handled and what it did, oldest first.
     pub memory: Vec<MessageRef>,
     /// Its own scope of state.
@@ -93,6 +97,22 @@ pub struct RoleState {
     pub latest: Option<MessageRef>,
 }
 
+/// A message that a role has not looked at yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mail {
+    /// The message.
+    pub message: MessageRef,
+    /// How it is handled.
+    pub deliver: Deliver,
+}
+
+impl Mail {
+    /// A message that is handled with others.
+    pub fn together(message: MessageRef) -> Self {
+        Self { message, deliver: Deliver::Batch }
+    }
+}
+
 /// A message for a name that stands for nobody.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
@@ -100,6 +120,23 @@ pub struct DeadLetter {
     pub message: MessageRef,
     /// The name.
     pub to: String,
+}
+
+impl RoleState {
+    /// Puts what a join let go into the mailbox, unless it lies there already: by however many ways a message comes, a
+    /// role is told once.
+    pub(crate) fn pass(&mut self, message: MessageRef, deliver: Deliver) {
+        if !self.mailbox.iter().any(|mail| mail.message == message) {
+            self.mailbox.push(Mail { message, deliver });
+        }
+    }
+
+    /// Takes the mail of one activation: what is to be handled alone, or all before the next such mail.
+    pub(crate) fn take_mail(&mut self) -> Vec<MessageRef> {
+        let together = self.mailbox.iter().take_while(|mail| mail.deliver == Deliver::Batch).count();
+        let taken = together.max(1).min(self.mailbox.len());
+        self.mailbox.drain(..taken).map(|mail| mail.message).collect()
+    }
 }
 
 impl Environment {
@@ -113,6 +150,7 @@ impl Environment {
             step: 0,
             open: false,
             roles: team.roles.iter().map(|_| RoleState::default()).collect(),
+            joins: team.joins.iter().map(JoinState::of).collect(),
             shared: BTreeMap::new(),
             messages: Vec::new(),
             history: Vec::new(),
@@ -153,9 +191,14 @@ impl Environment {
         &self.roles[id.index()]
     }
 
-    /// Whether nobody has mail, nobody is at work and nothing is on its way out.
+    /// Whether nobody has mail, nobody is at work and nothing is on its way out. Something may yet wait in a join.
     pub fn is_quiet(&self) -> bool {
         self.outbox.is_empty() && self.roles.iter().all(|role| role.mailbox.is_empty() && role.activation.is_none())
+    }
+
+    /// Whether nothing is left anywhere.
+    pub fn is_drained(&self) -> bool {
+        self.is_quiet() && self.joins.iter().all(JoinState::is_empty)
     }
 
     /// Whether the budget is used up.
@@ -199,7 +242,7 @@ impl Environment {
     pub fn buffer(&self, id: RoleId) -> impl Iterator<Item = MessageRef> {
         let role = self.role(id);
         let taken = role.activation.iter().flat_map(|a| a.news.iter().copied());
-        taken.chain(role.mailbox.iter().copied())
+        taken.chain(role.mailbox.iter().map(|mail| mail.message))
     }
 
     /// The value of a key as a role sees it: what is committed, its own finished writes, then `pending` ones.

@@ -1,6 +1,9 @@
 //! Events: the facts a run consists of. What they do to the environment is in `stepper::apply`.
 //!
-//! The encoding is positional: variants and fields are only ever added at the end.
+//! The encoding is positional: variants and fields are only ever added at the end. What a commit says in detail is in
+//! `commit`.
+
+mod commit;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -12,11 +15,13 @@ use crate::environment::scope::Write;
 use crate::fault::Fault;
 use crate::id::{ActionId, CheckpointId, Digest, MessageId, RequestId, RoleId, RunId, Slot};
 use crate::json::Json;
-use crate::message::{Draft, Hop, Message};
+use crate::message::{Draft, Message};
 use crate::money::Usd;
 use crate::request::{Answer, Request};
 use crate::rules::Rules;
 use crate::team::Task;
+
+pub use commit::{Released, Routed, Writer};
 
 /// A fact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -140,7 +145,7 @@ pub enum Event {
         /// The key.
         key: String,
         /// Who wrote it.
-        writers: Vec<RoleId>,
+        writers: Vec<Writer>,
     },
     /// The results of a step took effect, all at once.
     StepCommitted {
@@ -152,6 +157,8 @@ pub enum Event {
         parent: Option<CheckpointId>,
         /// Where its messages went, in the order in which they were published.
         routed: Vec<Routed>,
+        /// What its messages made joins let go, in order.
+        released: Vec<Released>,
     },
     /// The run stopped.
     RunEnded {
@@ -195,6 +202,11 @@ pub enum Event {
         id: MessageId,
         /// Why.
         why: String,
+    },
+    /// Joins fired between steps: the team is quiet.
+    JoinReleased {
+        /// What they let go, in order.
+        released: Vec<Released>,
     },
 }
 
@@ -242,27 +254,6 @@ pub enum Finished {
         /// What was written.
         writes: Vec<Write>,
     },
-}
-
-/// Where a message went.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Routed {
-    /// The message.
-    pub id: MessageId,
-    /// Who sent it; none for what came from outside.
-    pub from: Option<RoleId>,
-    /// Its label.
-    pub cause_by: String,
-    /// The roles that received it, in order, each once.
-    pub to: Vec<RoleId>,
-    /// Names that stand for nobody.
-    pub dead: Vec<String>,
-    /// Why nobody was even tried.
-    pub dropped: Option<String>,
-    /// The legs that travel on with it.
-    pub rest: Vec<Hop>,
-    /// Names that stand for somebody outside.
-    pub outside: Vec<String>,
 }
 
 /// One call of the host with its answer.

@@ -27,6 +27,17 @@ impl ActionId {
     }
 }
 
+/// A join, by its place in the team file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct JoinId(pub u16);
+
+impl JoinId {
+    /// The place as an index.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
 /// A component's place in the team: what a role thinks with, or one of its actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slot {

@@ -7,13 +7,13 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::team::{React, Role, Route, Team, Thinker};
+use crate::team::{Deliver, Join, Mode, React, Role, Route, Team, Thinker};
 
 /// What stands for the mode of a role that a person plays.
 pub const HUMAN: &str = "human";
 
-/// What must stay the same: roles, action names and order, react modes, watch, routes, groups. Components, limits,
-/// grants, budget and configuration are not part of it.
+/// What must stay the same: roles, action names and order, react modes, watch, routes, joins, groups. Components,
+/// limits, grants, budget and configuration are not part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// The roles, in order.
@@ -22,6 +22,23 @@ pub struct Shape {
     pub groups: BTreeMap<String, Vec<String>>,
     /// Routes, as text.
     pub routes: Vec<String>,
+    /// The joins, in order.
+    pub joins: Vec<JoinShape>,
+}
+
+/// What must stay the same about a join.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinShape {
+    /// Its id.
+    pub id: String,
+    /// The names of its sources, in order.
+    pub from: Vec<String>,
+    /// The name of what it lets its messages go to.
+    pub to: String,
+    /// When it fires.
+    pub mode: Mode,
+    /// How what it lets go is handled.
+    pub deliver: Deliver,
 }
 
 /// What must stay the same about a role.
@@ -49,6 +66,7 @@ impl Shape {
                 .map(|(group, members)| (group.clone(), members.iter().map(name).collect()))
                 .collect(),
             routes: team.routes.iter().map(|route| route_text(team, route)).collect(),
+            joins: team.joins.iter().map(|join| JoinShape::of(team, join)).collect(),
         }
     }
 
@@ -80,7 +98,46 @@ impl Shape {
         if lines.is_empty() && self.routes != other.routes {
             lines.push("routes are in another order".into());
         }
+        self.compare_joins(other, &mut lines);
         lines
+    }
+}
+
+impl Shape {
+    fn compare_joins(&self, other: &Self, lines: &mut Vec<String>) {
+        for join in &self.joins {
+            match other.joins.iter().find(|found| found.id == join.id) {
+                None => lines.push(format!("join `{}` is missing", join.id)),
+                Some(found) if found != join => {
+                    lines.push(format!("join `{}` is {}, saved {}", join.id, found.text(), join.text()));
+                }
+                Some(_) => {}
+            }
+        }
+        for join in other.joins.iter().filter(|join| !self.joins.iter().any(|saved| saved.id == join.id)) {
+            lines.push(format!("join `{}` is new", join.id));
+        }
+        if lines.is_empty() && self.joins != other.joins {
+            lines.push("joins are in another order".into());
+        }
+    }
+}
+
+impl JoinShape {
+    fn of(team: &Team, join: &Join) -> Self {
+        Self {
+            id: join.id.clone(),
+            from: join.from.iter().map(|id| team.role(*id).name.clone()).collect(),
+            to: join.to.clone(),
+            mode: join.mode,
+            deliver: join.deliver,
+        }
+    }
+
+    /// All of it in the words of the team file.
+    fn text(&self) -> String {
+        let (mode, deliver) = (self.mode.name(), self.deliver.name());
+        format!("{mode} from {} to `{}` by {deliver}", list(&self.from), self.to)
     }
 }
 

@@ -1,10 +1,11 @@
 //! The stepper: a team and its environment, and what happens next.
 //!
 //! `next` decides and changes nothing. `apply` changes and decides nothing. What an event does is in `apply`, what
-//! a commit merges in `commit`, how the outcome of an attempt becomes an event in `report`.
+//! a commit merges in `commit`, what joins let go in `join`, how the outcome of an attempt becomes an event in `report`.
 
 mod apply;
 mod commit;
+mod join;
 mod people;
 mod report;
 
@@ -60,6 +61,9 @@ impl Stepper {
     }
 
     fn between_steps(&self) -> Effect {
+        if let Some(event) = self.release() {
+            return Effect::Record(event);
+        }
         let roles = self.due();
         if roles.is_empty() {
             return self.at_rest();
@@ -81,8 +85,10 @@ impl Stepper {
             Status::Failed
         } else if self.env.requests().next().is_some() {
             Status::Waiting
-        } else {
+        } else if self.env.is_drained() {
             Status::Done
+        } else {
+            Status::Stalled
         };
         Effect::Record(self.ended(status))
     }

@@ -9,7 +9,7 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{ActionId, RoleId};
+use crate::id::{ActionId, JoinId, RoleId};
 use crate::message::Message;
 use crate::money::Usd;
 
@@ -26,6 +26,8 @@ pub struct Team {
     pub groups: BTreeMap<String, Vec<RoleId>>,
     /// Edges that replace watching for their senders.
     pub routes: Vec<Route>,
+    /// Where messages wait for each other, in the order in which they are declared. At most 65,535.
+    pub joins: Vec<Join>,
     /// Shared scopes of state by name, with what unites concurrent writes.
     pub scopes: BTreeMap<String, Option<Reducer>>,
     /// Whether names that stand for nobody here may stand for somebody outside.
@@ -149,8 +151,67 @@ pub struct Route {
 pub struct Arm {
     /// Holds always when there is none.
     pub when: Option<Condition>,
-    /// Names of roles, aliases, groups, or `<self>`, `<all>`.
+    /// Names of roles, aliases, groups, joins, or `<self>`, `<all>`.
     pub to: Vec<String>,
+}
+
+/// A place where the messages of several roles wait for each other.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// Unique among all names of the team.
+    pub id: String,
+    /// The roles whose messages it takes, each once.
+    pub from: Vec<RoleId>,
+    /// The name of a role, an alias, a group, or of another join that takes the messages of all of `from`. No way over
+    /// joins leads back to where it began.
+    pub to: String,
+    /// When it fires.
+    pub mode: Mode,
+    /// How what it releases is handled.
+    pub deliver: Deliver,
+}
+
+/// When a join fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// As soon as every source has a message in it, with one of each.
+    All,
+    /// With every message.
+    Any,
+    /// Once the team is quiet, with one message of each source that has any.
+    Active,
+}
+
+impl Mode {
+    /// The word for it in team files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Any => "any",
+            Self::Active => "active",
+        }
+    }
+}
+
+/// How mail is handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Deliver {
+    /// In one activation with the mail around it.
+    Batch,
+    /// In an activation of its own.
+    Each,
+}
+
+impl Deliver {
+    /// The word for it in team files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Batch => "batch",
+            Self::Each => "each",
+        }
+    }
 }
 
 /// A judgement of a message: true, false, or why it cannot be told.
@@ -212,10 +273,27 @@ impl Team {
         (0..self.roles.len()).map(|i| RoleId(i as u16))
     }
 
+    /// A join by its id. Panics on an id of another team.
+    pub fn join(&self, id: JoinId) -> &Join {
+        &self.joins[id.index()]
+    }
+
+    /// The ids of all joins, in order.
+    pub fn join_ids(&self) -> impl Iterator<Item = JoinId> + use<> {
+        (0..self.joins.len()).map(|i| JoinId(i as u16))
+    }
+
     /// The role with this name or, failing that, this alias.
     pub fn find(&self, name: &str) -> Option<RoleId> {
         let by_name = self.role_ids().find(|id| self.role(*id).name == name);
         by_name.or_else(|| self.role_ids().find(|id| self.role(*id).addresses.iter().any(|a| a == name)))
+    }
+}
+
+impl Join {
+    /// The place of a role among the sources.
+    pub fn source(&self, role: RoleId) -> Option<usize> {
+        self.from.iter().position(|source| *source == role)
     }
 }
 

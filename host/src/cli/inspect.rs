@@ -9,7 +9,7 @@ use strata_core::id::{CheckpointId, RoleId};
 use strata_core::stepper::Stepper;
 
 use super::requests::{command, listing};
-use super::{Failure, InspectArgs, preview, print};
+use super::{Failure, InspectArgs, joins, preview, print};
 use crate::launch::saved;
 use crate::narrator;
 use crate::store::{At, team_json};
@@ -51,6 +51,7 @@ fn show(stepper: &Stepper, path: &Path) {
         print(&format!("{:<20} {mail:>4} {memory:>8}  {}", team.role(id).name, standing(stepper, id)));
     }
     show_faults(stepper);
+    show_joins(stepper);
     show_requests(stepper, path);
     show_mail(stepper, env);
 }
@@ -87,6 +88,21 @@ fn show_faults(stepper: &Stepper) {
         _ => None,
     };
     section("faults", stepper.env().failed().filter_map(fault));
+}
+
+fn show_joins(stepper: &Stepper) {
+    let text = |standing: joins::Standing<'_>| {
+        let join = standing.join;
+        format!(
+            "  {} ({}, to `{}` by {}): {}",
+            join.id,
+            join.mode.name(),
+            join.to,
+            join.deliver.name(),
+            standing.text()
+        )
+    };
+    section("joins", joins::standings(stepper).map(text));
 }
 
 fn show_requests(stepper: &Stepper, path: &Path) {

@@ -9,7 +9,7 @@ use strata_core::stepper::Stepper;
 use strata_core::team::Role;
 
 use super::requests::{command, listing, plain};
-use super::{note, preview, shell_word};
+use super::{joins, note, preview, shell_word};
 use crate::narrator::{self, Line};
 
 /// How much is told.
@@ -43,10 +43,8 @@ impl Reporter {
         let began_ms = *self.began_ms.get_or_insert(line.time_ms);
         match line.kind {
             "dead-letter" => {
-                let (id, to) = (line.text("id"), line.text("to"));
-                note(format_args!(
-                    "warning: message {id} for `{to}` reached nobody: the team has no such role, alias or group"
-                ));
+                let (id, to, reason) = (line.text("id"), line.text("to"), line.text("reason"));
+                note(format_args!("warning: message {id} for `{to}` reached nobody: {reason}"));
             }
             "message-dropped" => {
                 note(format_args!("warning: message {} was dropped: {}", line.text("id"), line.text("reason")));
@@ -124,6 +122,7 @@ impl Reporter {
                 note(format_args!("out of budget: spent {} of {budget}; {saved}; go on with:", env.spent));
                 note(format_args!("  {resume} --investment USD"));
             }
+            Status::Stalled => stalled(stepper, &saved, &resume, &shell_word(&storage.to_string_lossy())),
             Status::Waiting => {
                 note(format_args!("waiting for a person at step {}; {saved}; answer with:", env.step));
                 note(format_args!("  {}\nthen go on with:\n  {resume}", command(stepper, storage)));
@@ -131,6 +130,20 @@ impl Reporter {
             other => note(format_args!("{}; {saved}; go on with:\n  {resume}", other.name())),
         }
     }
+}
+
+/// Tells which joins wait for what, and how they may get it.
+fn stalled(stepper: &Stepper, saved: &str, resume: &str, storage: &str) {
+    note(format_args!("stalled after {}; {saved}", steps(stepper.env().step)));
+    let mut someone = None;
+    for standing in joins::standings(stepper).filter(|standing| !standing.missing.is_empty()) {
+        let (id, missing) = (&standing.join.id, standing.missing_text());
+        note(format_args!("  join `{id}` waits for {missing}, and nobody is at work; it holds {}", standing.held()));
+        someone = someone.or(standing.missing.first().map(|name| shell_word(name)));
+    }
+    let someone = someone.unwrap_or_default();
+    note(format_args!("give it what is missing, and go on with:"));
+    note(format_args!("  strata-host send {storage} --to {someone} --cause LABEL CONTENT\n  {resume}"));
 }
 
 /// Whether this is the idea, and nobody took it up.

@@ -13,7 +13,7 @@ use super::prompt::{Asked, Prompt};
 use super::reporter::{Loudness, Reporter};
 use super::requests::answer_of;
 use super::signals::Signals;
-use super::{Failure, RunArgs, exit_code, note, print};
+use super::{Failure, RunArgs, exit_code, joins, note, print};
 use crate::driver::{Motion, OnLine};
 use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
@@ -224,6 +224,9 @@ fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
         "checkpoint": env.checkpoint.as_ref().map(|id| &id.0),
         "spent": env.spent.dollars(), "budget": env.budget.map(|budget| budget.dollars()),
         "faults": env.failed().filter_map(fault).collect::<Vec<_>>(),
+        "joins": joins::standings(stepper).filter(|join| !join.missing.is_empty()).map(|standing| serde_json::json!({
+            "join": standing.join.id, "missing": standing.missing,
+        })).collect::<Vec<_>>(),
         "requests": env.requests().map(|(_, request)| &request.id.0).collect::<Vec<_>>(),
     });
     print(&summary.to_string());

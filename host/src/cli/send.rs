@@ -19,7 +19,9 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
         (names, _) => note(format_args!("message {} is in the mailbox of {}", sent.id, names.join(", "))),
     }
     for name in &sent.dead {
-        note(format_args!("warning: `{name}` is no role, alias or group of the team"));
+        note(format_args!(
+            "warning: `{name}` takes no messages from outside: it is no role, alias or group of the team"
+        ));
     }
     Ok(0)
 }

@@ -136,6 +136,7 @@ fn must_last(event: &Event) -> bool {
         | Event::CallStarted { .. }
         | Event::RetryDue { .. }
         | Event::StepConflicted { .. }
+        | Event::JoinReleased { .. }
         | Event::StepCommitted { .. } => false,
     }
 }

@@ -155,7 +155,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     let mut verdicts = opened.judge(resume.answers)?;
     let env = opened.stepper.env();
     verdicts.extend(lapsed(env));
-    if env.status == Status::Done && env.is_quiet() && resume.when_idle == WhenIdle::End {
+    if env.status == Status::Done && env.is_drained() && resume.when_idle == WhenIdle::End {
         return opened.finish();
     }
     let definition = &opened.definition;

@@ -1,4 +1,7 @@
-//! From what is written to what runs: names are resolved, modes and targets checked, conditions compiled.
+//! From what is written to what runs: names are resolved, modes and targets checked, conditions compiled. Joins are
+//! checked in `join`.
+
+mod join;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -7,7 +10,7 @@ use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::json::Json;
 use strata_core::team::{self, Outside, Policy, React, Route, Team, Thinker};
 
-use super::authored::edge::{self, Join};
+use super::authored::edge;
 use super::authored::limits::Patch;
 use super::authored::role::{Mode, Role};
 use super::authored::{Authored, slot};
@@ -38,6 +41,7 @@ pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
             roles: Vec::new(),
             groups: groups(authored, &names, problems),
             routes: routes(authored, &names, problems),
+            joins: join::joins(authored, &names, problems),
             scopes: authored.env.scopes.clone(),
             policy: Policy {
                 on_fault: authored.on_fault,
@@ -50,9 +54,6 @@ pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
         places: BTreeMap::new(),
         modes: Vec::new(),
     };
-    for join in &authored.joins {
-        check_join(join, authored, &names, problems);
-    }
     for (role, id) in authored.roles.iter().zip(0..) {
         check_role(role, problems);
         checked.team.roles.push(build_role(role, &authored.limits));
@@ -269,24 +270,4 @@ fn compile(when: &At<String>, problems: &Problems) -> Option<team::Condition> {
     let message = format!("the condition `{condition}` cannot be used: {}", refusal.reason);
     problems.add(problems.at(&span, message).hint(refusal.hint));
     None
-}
-
-fn check_join(join: &Join, authored: &Authored, names: &Names, problems: &Problems) {
-    let sources: BTreeSet<RoleId> = join.from.iter().filter_map(|source| names.role(source, problems)).collect();
-    if let Some(to) = &join.to {
-        names.role(to, problems);
-    }
-    let Some(id) = &join.id else {
-        return;
-    };
-    let reached = authored.routes.iter().any(|route| {
-        let from = route.from.as_ref().and_then(|from| names.known_role(&from.value));
-        let targets = || route.arms.iter().flat_map(|arm| &arm.to);
-        from.is_some_and(|from| sources.contains(&from)) && targets().any(|to| to.value == id.value)
-    });
-    if !reached && !join.from.is_empty() {
-        let message = format!("no source of the join `{}` can reach it", id.value);
-        let hint = format!("add `[[route]]` from a source with `to = [\"{}\"]`", id.value);
-        problems.add(problems.at(&id.span, message).hint(hint));
-    }
 }

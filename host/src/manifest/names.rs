@@ -79,6 +79,11 @@ impl Names {
         self.known.insert(name.value.clone(), entry);
     }
 
+    /// What a name stands for, if it is known. Nothing is reported.
+    pub(super) fn get(&self, name: &str) -> Option<Named> {
+        self.known.get(name).map(|(named, _)| *named)
+    }
+
     /// What a name stands for, if it is known. One that is not is reported.
     pub(super) fn find(&self, name: &At<String>, problems: &Problems) -> Option<Named> {
         if let Some((named, _)) = self.known.get(&name.value) {
@@ -109,7 +114,7 @@ impl Names {
 
     /// The role behind a name or an alias, if there is one. Nothing is reported.
     pub(super) fn known_role(&self, name: &str) -> Option<RoleId> {
-        match self.known.get(name)?.0 {
+        match self.get(name)? {
             Named::Role(id) | Named::Alias(id) => Some(id),
             Named::Group | Named::Join => None,
         }

@@ -11,9 +11,6 @@ pub(super) fn check(authored: &Authored, problems: &Problems) {
         let message = format!("{what} not supported by this version yet");
         problems.add(problems.at(span, message));
     };
-    for join in &authored.joins {
-        refuse(&join.span, "joins are");
-    }
     for role in &authored.roles {
         let actions = role.actions.iter().map(|action| &action.slot);
         for slot in actions.chain(role.think.iter().map(|think| &think.value)) {

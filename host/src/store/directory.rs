@@ -212,7 +212,7 @@ impl Directory {
         Ok(match saved.tail.last() {
             // Mail that came later is not handled yet.
             Some(last) => matches!(last.event, Event::RunEnded { status: Status::Done, .. }),
-            None => saved.base.status == Status::Done && saved.base.is_quiet(),
+            None => saved.base.status == Status::Done && saved.base.is_drained(),
         })
     }
 

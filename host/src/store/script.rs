@@ -15,7 +15,9 @@ use strata_core::message::{Draft, Hop, Message};
 use strata_core::money::Usd;
 use strata_core::request::{Answer, Request};
 use strata_core::stepper::Stepper;
-use strata_core::team::{Action, OnFault, Outside, Policy, React, Reducer, Retry, Role, Task, Team, Thinker};
+use strata_core::team::{
+    Action, Deliver, Join, Mode, OnFault, Outside, Policy, React, Reducer, Retry, Role, Task, Team, Thinker,
+};
 
 use super::{Record, SavedDefinition};
 
@@ -35,7 +37,11 @@ fn role(name: &str, watch: &[&str], react: React, actions: &[&str]) -> Role {
     }
 }
 
-/// A team with a role of each kind, whose roles keep each other at work.
+fn join(id: &str, from: &[u16], to: &str, (mode, deliver): (Mode, Deliver)) -> Join {
+    Join { id: id.into(), from: from.iter().copied().map(RoleId).collect(), to: to.into(), mode, deliver }
+}
+
+/// A team with a role of each kind and two joins, whose roles keep each other at work.
 pub(super) fn team() -> Arc<Team> {
     let choose = React::Choose { max_loop: 3, thinker: Thinker::Component };
     let roles = vec![
@@ -51,6 +57,10 @@ pub(super) fn team() -> Arc<Team> {
         desc: "a team".into(),
         groups: [("pair".into(), vec![RoleId(0), RoleId(1)])].into(),
         routes: Vec::new(),
+        joins: vec![
+            join("wait/~1", &[1, 0], "D", (Mode::All, Deliver::Each)),
+            join("quiet", &[0, 2], "pair", (Mode::Active, Deliver::Batch)),
+        ],
         scopes: scopes.into_iter().map(|(name, reducer)| (name.into(), reducer)).collect(),
         outside: Outside::Nobody,
         policy: Policy {
@@ -267,8 +277,9 @@ impl<'a> Run<'a> {
     }
 
     fn draft(&mut self) -> Draft {
-        let to: [&[&str]; 5] = [&[], &[], &["C"], &["<self>"], &["pair", "nobody"]];
-        let to = to[usize::from(self.turn(5))];
+        let to: [&[&str]; 7] =
+            [&[], &[], &["C"], &["<self>"], &["pair", "nobody"], &["wait/~1"], &["quiet", "wait/~1", "D"]];
+        let to = to[usize::from(self.turn(7))];
         let hops = [vec![], vec![Hop { from: "the-C".into(), to: vec!["A".into()] }]];
         Draft {
             content: format!("said {}", self.turn(9)),
@@ -321,9 +332,11 @@ pub(super) fn normal(env: &Environment) -> Environment {
 fn references(env: &mut Environment, visit: &mut dyn FnMut(&mut MessageRef)) {
     env.history.iter_mut().for_each(&mut *visit);
     env.dead_letters.iter_mut().for_each(|dead| visit(&mut dead.message));
+    env.joins.iter_mut().flat_map(|join| &mut join.queues).flatten().for_each(&mut *visit);
     env.outbox.iter_mut().for_each(|outbound| visit(&mut outbound.message));
     for role in &mut env.roles {
-        role.mailbox.iter_mut().chain(&mut role.memory).chain(&mut role.latest).for_each(&mut *visit);
+        role.mailbox.iter_mut().for_each(|mail| visit(&mut mail.message));
+        role.memory.iter_mut().chain(&mut role.latest).for_each(&mut *visit);
         if let Some(activation) = &mut role.activation {
             activation.news.iter_mut().for_each(&mut *visit);
             for done in &mut activation.done {

@@ -6,6 +6,7 @@
 mod activation;
 mod export;
 mod import;
+mod joins;
 mod layout;
 mod messages;
 mod metagpt;
@@ -121,6 +122,9 @@ pub fn is_finished(bytes: &[u8]) -> bool {
     let Ok(file) = parse::parse(bytes) else { return false };
     let done = file.pointer("/strata/status").and_then(Value::as_str) == Some("done");
     let unread = |list: &Value| list.as_array().is_none_or(|list| !list.is_empty());
-    let buffers = file.pointer("/strata/buffers").and_then(Value::as_object);
-    done && !buffers.is_some_and(|buffers| buffers.values().any(unread))
+    let any_unread =
+        |lists: Option<&Value>| lists.and_then(Value::as_object).is_some_and(|lists| lists.values().any(unread));
+    let mut joins =
+        file.pointer("/strata/joins").and_then(Value::as_object).into_iter().flat_map(|joins| joins.values());
+    done && !any_unread(file.pointer("/strata/buffers")) && !joins.any(|join| any_unread(join.get("queue")))
 }

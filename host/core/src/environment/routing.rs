@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::activation::Addressed;
 use crate::event::Routed;
-use crate::id::RoleId;
+use crate::id::{JoinId, RoleId};
 use crate::message::{Hop, Message, TO_ALL, TO_SELF};
 use crate::team::{Outside, Route, Team};
 
@@ -22,6 +22,25 @@ pub struct Parcel<'a> {
     pub itinerary: Vec<Hop>,
 }
 
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named<'a> {
+    /// A role, by its name or an alias.
+    Role(RoleId),
+    /// The members of a group.
+    Group(&'a [RoleId]),
+    /// A join.
+    Join(JoinId),
+}
+
+/// What a name stands for: role, alias, group or join, in this order; none when nobody.
+pub fn named<'a>(team: &'a Team, name: &str) -> Option<Named<'a>> {
+    let role = || team.find(name).map(Named::Role);
+    let group = || team.groups.get(name).map(|members| Named::Group(members));
+    let join = || team.join_ids().find(|id| team.join(*id).id == name).map(Named::Join);
+    role().or_else(group).or_else(join)
+}
+
 /// Decides who receives a message: the recipients its sender named; else the next leg of its itinerary; else the
 /// sender's routes; else everyone who watches its label.
 pub fn route(team: &Team, parcel: Parcel<'_>) -> Routed {
@@ -32,6 +51,7 @@ pub fn route(team: &Team, parcel: Parcel<'_>) -> Routed {
         from,
         cause_by: message.cause_by.clone(),
         to: Vec::new(),
+        joins: Vec::new(),
         dead: Vec::new(),
         dropped: None,
         rest,
@@ -49,6 +69,8 @@ pub fn route(team: &Team, parcel: Parcel<'_>) -> Routed {
     }
     routed.to.sort_unstable();
     routed.to.dedup();
+    routed.joins.sort_unstable();
+    routed.joins.dedup();
     routed
 }
 
@@ -89,8 +111,8 @@ fn follow(team: &Team, routed: &mut Routed, routes: &[&Route], message: &Message
     }
 }
 
-/// Adds the roles that names stand for: role, alias, group, in this order; others stand for somebody outside, where
-/// there is anybody, else they are dead letters.
+/// Adds the roles and joins that names stand for. Others stand for somebody outside, where there is anybody, else they
+/// are dead letters, as is what a join does not wait for.
 fn address(team: &Team, routed: &mut Routed, names: &[String]) {
     for name in names {
         match name.as_str() {
@@ -100,20 +122,24 @@ fn address(team: &Team, routed: &mut Routed, names: &[String]) {
                 routed.to.extend(watchers);
             }
             TO_SELF if routed.from.is_some() => routed.to.extend(routed.from),
-            name => {
-                if let Some(role) = team.find(name) {
-                    routed.to.push(role);
-                } else if let Some(members) = team.groups.get(name) {
-                    routed.to.extend(members);
-                } else {
+            name => match named(team, name) {
+                Some(Named::Role(role)) => routed.to.push(role),
+                Some(Named::Group(members)) => routed.to.extend(members),
+                Some(Named::Join(join)) if takes(team, join, routed.from) => routed.joins.push(join),
+                other => {
                     // What comes from outside is not sent back there, or it would go round for ever.
-                    let leaves = team.outside == Outside::Somebody && routed.from.is_some();
+                    let leaves = other.is_none() && team.outside == Outside::Somebody && routed.from.is_some();
                     let names = if leaves { &mut routed.outside } else { &mut routed.dead };
                     if !names.iter().any(|known| known == name) {
                         names.push(name.into());
                     }
                 }
-            }
+            },
         }
     }
+}
+
+/// Whether a join waits for the messages of a sender.
+fn takes(team: &Team, join: JoinId, from: Option<RoleId>) -> bool {
+    from.is_some_and(|from| team.join(join).source(from).is_some())
 }

@@ -11,7 +11,7 @@ use super::report::idle_task;
 use crate::activation::{Activation, Addressed, Done, Outgoing, Phase};
 use crate::event::{Event, Finished, Journal, Routed, Source, Status, Work};
 use crate::fault::{Fault, FaultKind};
-use crate::id::{CheckpointId, Digest, MessageId, Part, RoleId, Slot};
+use crate::id::{CheckpointId, Digest, JoinId, MessageId, Part, RoleId, Slot};
 use crate::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
 use crate::rules::Rules;
 
@@ -68,6 +68,14 @@ impl Stepper {
                 Ok(())
             }
             Event::StepCommitted { .. } => self.step_committed(event),
+            Event::JoinReleased { .. } => {
+                self.started_run()?;
+                self.going()?;
+                ensure(!self.env.open, "joins that fire by themselves within a step")?;
+                ensure(self.release().as_ref() == Some(event), "joins that cannot fire")?;
+                self.join(&[], &self.fired_between_steps());
+                Ok(())
+            }
             Event::RequestOpened { role, work, request } => self.open_request(*role, *work, request),
             Event::RequestAnswered { .. } => self.answer_request(event),
             Event::HandedOver { id } => {
@@ -99,7 +107,7 @@ impl Stepper {
         };
         ensure(self.env.run.0.is_empty() && self.env.messages.is_empty(), "a start of a run that has started")?;
         ensure(!run.0.is_empty(), "a run without a name")?;
-        self.routed(routed)?;
+        self.incoming(routed)?;
         self.rule(rules)?;
         self.env.run = run.clone();
         self.env.idea = idea.clone();
@@ -145,8 +153,6 @@ impl Stepper {
         Ok(())
     }
 
-    /// With another component, recorded calls are worth serving, whatever the failure was. What the old one asked is
-    /// withdrawn: the new one may ask something else.
     fn component_changed(&mut self, slot: Slot, old: Option<&Digest>, new: &Digest) -> Applied {
         self.started_run()?;
         self.known(slot.role)?;
@@ -161,10 +167,7 @@ impl Stepper {
         if let Some(activation) = &mut self.env.roles[slot.role.index()].activation {
             let at = activation.work(role).and_then(|work| super::slot(role, slot.role, work));
             if at == Some(slot) {
-                activation.current.keep = true;
-                if matches!(activation.phase, Phase::Waiting(_)) {
-                    activation.phase = Phase::Ready;
-                }
+                activation.reconsider();
             }
         }
         Ok(())
@@ -174,7 +177,7 @@ impl Stepper {
         self.started_run()?;
         ensure(message.id == self.env.next_sent(), "a message from outside out of turn")?;
         ensure(message.id == routed.id, "a message that was routed under another id")?;
-        self.routed(routed)?;
+        self.incoming(routed)?;
         self.env.sent += 1;
         let message = self.env.add(message.clone());
         self.deliver(message, routed);
@@ -189,7 +192,7 @@ impl Stepper {
         for id in roles {
             let state = &mut self.env.roles[id.index()];
             if state.activation.is_none() {
-                let news = core::mem::take(&mut state.mailbox);
+                let news = state.take_mail();
                 state.latest = news.last().copied();
                 state.activation = Some(Activation::open(step, news, self.team.role(*id)));
             }
@@ -307,14 +310,18 @@ impl Stepper {
     }
 
     fn step_committed(&mut self, event: &Event) -> Applied {
-        let Event::StepCommitted { step, checkpoint, parent, routed } = event else { return Ok(()) };
+        let Event::StepCommitted { step, checkpoint, parent, routed, released } = event else { return Ok(()) };
         ensure(self.settled() && *step == self.env.step, "a commit of a step that is not settled")?;
         ensure(self.conflict().is_none(), "a commit of conflicting writes")?;
         let published = self.publications();
         let sent = published.iter().map(|(id, outgoing)| (Some(*id), &self.env.message(outgoing.message).id));
         ensure(sent.eq(routed.iter().map(|r| (r.from, &r.id))), "a commit that publishes something else")?;
         routed.iter().try_for_each(|r| self.routed(r))?;
-        self.merge(routed);
+        let arrivals = self.arrivals(&published, routed);
+        let fired = self.fired_by(&arrivals);
+        ensure(self.told(&fired) == *released, "a commit that makes other joins fire")?;
+        self.merge(&published, routed);
+        self.join(&arrivals, &fired);
         self.env.step += 1;
         self.env.open = false;
         self.mark(checkpoint.clone(), parent.clone());
@@ -353,10 +360,19 @@ impl Stepper {
         ensure(id.index() < self.env.roles.len(), "a role that the team does not have")
     }
 
-    /// Receivers are roles of the team, in order, each once.
+    /// Receivers are roles of the team, in order, each once; and joins that wait for the sender, likewise.
     fn routed(&self, routed: &Routed) -> Applied {
         ensure(routed.to.is_sorted_by(|a, b| a < b), "receivers that are not in order")?;
-        routed.to.last().map_or(Ok(()), |id| self.known(*id))
+        routed.to.last().map_or(Ok(()), |id| self.known(*id))?;
+        ensure(routed.joins.is_sorted_by(|a, b| a < b), "joins that are not in order")?;
+        let join = |id: &JoinId| self.team.joins.get(id.index());
+        let waits = |id: &JoinId| join(id).zip(routed.from).is_some_and(|(join, from)| join.source(from).is_some());
+        ensure(routed.joins.iter().all(waits), "a join that does not wait for the sender")
+    }
+
+    fn incoming(&self, routed: &Routed) -> Applied {
+        ensure(routed.from.is_none(), "a message from outside that a role sent")?;
+        self.routed(routed)
     }
 
     pub(super) fn activation(&mut self, id: RoleId) -> Result<&mut Activation, Illegal> {

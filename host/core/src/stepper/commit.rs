@@ -5,13 +5,13 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::Stepper;
-use crate::activation::{Activation, Outgoing, Phase};
+use super::{Stepper, slot};
+use crate::activation::{Activation, Done, Outgoing, Phase};
 use crate::environment::outbox::Outbound;
 use crate::environment::routing::{Parcel, route};
 use crate::environment::scope::{ROLE_SCOPE, Write, reduce};
-use crate::environment::{DeadLetter, MessageRef};
-use crate::event::{Event, Routed};
+use crate::environment::{DeadLetter, Mail, MessageRef};
+use crate::event::{Event, Routed, Writer};
 use crate::fault::{Fault, FaultKind};
 use crate::id::RoleId;
 use crate::message::Hop;
@@ -20,12 +20,15 @@ use crate::team::Reducer;
 impl Stepper {
     /// The event that commits the open step.
     pub(super) fn commit(&self) -> Event {
-        let routed = self.publications().into_iter().map(|(id, outgoing)| self.post(id, outgoing)).collect();
+        let published = self.publications();
+        let routed: Vec<Routed> = published.iter().map(|(id, outgoing)| self.post(*id, *outgoing)).collect();
+        let released = self.told(&self.fired_by(&self.arrivals(&published, &routed)));
         Event::StepCommitted {
             step: self.env.step,
             checkpoint: self.env.next_checkpoint(),
             parent: self.env.checkpoint.clone(),
             routed,
+            released,
         }
     }
 
@@ -42,9 +45,18 @@ impl Stepper {
                 }
             }
         }
-        let ((scope, key), writers) = writers.into_iter().find(|(_, roles)| roles.len() > 1)?;
+        let ((scope, key), roles) = writers.into_iter().find(|(_, roles)| roles.len() > 1)?;
+        let writers = roles.into_iter().filter_map(|id| self.writer(id, (scope, key))).collect();
         let (scope, key) = (String::from(scope), String::from(key));
         Some(Event::StepConflicted { step: self.env.step, scope, key, writers })
+    }
+
+    /// A role that wrote a key, with the first call that did.
+    fn writer(&self, id: RoleId, at: (&str, &str)) -> Option<Writer> {
+        let done = &self.env.role(id).activation.as_ref()?.done;
+        let first = &done[first_write(done, at)?];
+        let digest = slot(self.team.role(id), id, first.work).and_then(|slot| self.env.components.get(&slot).cloned());
+        Some(Writer { role: id, work: first.work, attempt: first.tried.attempts, digest })
     }
 
     /// What the open step publishes, in order.
@@ -82,8 +94,7 @@ impl Stepper {
     }
 
     /// Lets the step's results take effect.
-    pub(super) fn merge(&mut self, routed: &[Routed]) {
-        let published = self.publications();
+    pub(super) fn merge(&mut self, published: &[(RoleId, Outgoing)], routed: &[Routed]) {
         for id in self.team.role_ids() {
             let state = &mut self.env.roles[id.index()];
             if !state.activation.as_ref().is_some_and(|a| a.phase == Phase::Complete) {
@@ -95,7 +106,7 @@ impl Stepper {
                 activation.done.iter().flat_map(|done| &done.writes).for_each(|write| self.write(id, write));
             }
         }
-        for ((_, outgoing), routed) in published.into_iter().zip(routed) {
+        for ((_, outgoing), routed) in published.iter().zip(routed) {
             self.deliver(outgoing.message, routed);
         }
     }
@@ -108,7 +119,7 @@ impl Stepper {
         }
         self.env.history.push(message);
         for id in &routed.to {
-            self.env.roles[id.index()].mailbox.push(message);
+            self.env.roles[id.index()].mailbox.push(Mail::together(message));
         }
         let dead = routed.dead.iter().map(|to| DeadLetter { message, to: to.clone() });
         self.env.dead_letters.extend(dead);
@@ -134,21 +145,25 @@ impl Stepper {
     }
 
     /// Takes back what conflicts: every writer goes back to before the call that wrote the key.
-    pub(super) fn undo(&mut self, scope: &str, key: &str, writers: &[RoleId]) {
-        let names: Vec<&str> = writers.iter().map(|id| self.team.role(*id).name.as_str()).collect();
+    pub(super) fn undo(&mut self, scope: &str, key: &str, writers: &[Writer]) {
+        let names: Vec<&str> = writers.iter().map(|writer| self.team.role(writer.role).name.as_str()).collect();
         let message = alloc::format!(
             "`{key}` in scope `{scope}` was written by {} in one step, and the scope has no reducer; \
              set `[env.scope.{scope}] reducer` or let one role write it",
             names.join(" and ")
         );
-        for id in writers {
-            if let Some(activation) = &mut self.env.roles[id.index()].activation {
-                let wrote = |write: &Write| write.scope == scope && write.key == key;
-                let Some(first) = activation.done.iter().position(|done| done.writes.iter().any(wrote)) else {
-                    continue;
-                };
+        for Writer { role, .. } in writers {
+            if let Some(activation) = &mut self.env.roles[role.index()].activation
+                && let Some(first) = first_write(&activation.done, (scope, key))
+            {
                 activation.rewind(first, Fault::new(FaultKind::StateConflict, message.clone()));
             }
         }
     }
+}
+
+/// The first of these calls that wrote a key.
+fn first_write(done: &[Done], (scope, key): (&str, &str)) -> Option<usize> {
+    let wrote = |write: &Write| write.scope == scope && write.key == key;
+    done.iter().position(|done| done.writes.iter().any(wrote))
 }

@@ -222,8 +222,8 @@ fn a_message_from_outside_without_recipients_is_a_broadcast_and_is_taken_once() 
     let sent = life.stepper.sent(mail("hi", "x", &[]));
     life.record(sent.clone());
     assert!(life.stepper.apply(&sent).is_err());
-    let id = life.env().roles[0].mailbox[0];
-    assert_eq!(life.env().message(id).send_to, [TO_ALL]);
+    let mail = life.env().roles[0].mailbox[0];
+    assert_eq!(life.env().message(mail.message).send_to, [TO_ALL]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Forgeries: what cannot have happened where an event did, because it differs from it in one thing.
 
-use strata_core::event::{Event, Routed, Status, Work};
-use strata_core::id::RoleId;
+use strata_core::event::{Event, Released, Routed, Status, Work};
+use strata_core::id::{JoinId, RoleId};
 use strata_core::json::Json;
 use strata_core::request::Answer;
 
@@ -20,12 +20,14 @@ pub fn forgeries(event: &Event) -> Vec<Event> {
 
 fn changes(event: &Event) -> &'static [Change] {
     match event {
-        Event::RunStarted { .. } => &[to_nobody, to_one_twice],
-        Event::MessageSent { .. } => &[to_nobody, to_one_twice, other_id],
-        Event::StepCommitted { routed, .. } if routed.is_empty() => &[other_step],
-        Event::StepCommitted { .. } => {
-            &[other_step, to_nobody, to_one_twice, other_id, other_sender, one_less, one_more]
+        Event::RunStarted { .. } => &[to_nobody, to_one_twice, other_join, by_a_role],
+        Event::MessageSent { .. } => &[to_nobody, to_one_twice, other_join, by_a_role, other_id],
+        Event::StepCommitted { routed, .. } if routed.is_empty() => &[other_step, release_more],
+        Event::StepCommitted { released, .. } if released.is_empty() => {
+            &[other_step, to_nobody, to_one_twice, other_id, other_sender, one_less, one_more, other_join, release_more]
         }
+        Event::StepCommitted { .. } => &[release_less, release_other, release_to_nobody, release_one_twice],
+        Event::JoinReleased { .. } => &[release_less, release_other, release_to_nobody, release_one_twice],
         Event::RunResumed { .. } => &[other_step, other_checkpoint, other_rules],
         Event::StepStarted { .. } => &[other_step, one_less],
         Event::CallStarted { .. } | Event::CallFinished { .. } | Event::CallFailed { .. } => {
@@ -33,7 +35,7 @@ fn changes(event: &Event) -> &'static [Change] {
         }
         Event::HostCalled { .. } => &[other_work, other_role],
         Event::RetryDue { .. } => &[other_role],
-        Event::StepConflicted { .. } => &[other_step, other_key, one_less],
+        Event::StepConflicted { .. } => &[other_step, other_key, one_less, other_writer],
         Event::ComponentChanged { .. } => &[other_component],
         Event::RequestOpened { .. } => &[other_work, other_role, other_request],
         Event::RequestAnswered { .. } => &[other_role, other_request, other_answer],
@@ -59,6 +61,52 @@ fn to_one_twice(event: &mut Event) {
     routed(event).to = vec![RoleId(0), RoleId(0)];
 }
 
+fn other_join(event: &mut Event) {
+    routed(event).joins = vec![JoinId(u16::MAX)];
+}
+
+fn by_a_role(event: &mut Event) {
+    routed(event).from = Some(RoleId(0));
+}
+
+fn released(event: &mut Event) -> &mut Vec<Released> {
+    match event {
+        Event::StepCommitted { released, .. } | Event::JoinReleased { released } => released,
+        other => panic!("nothing is released by {other:?}"),
+    }
+}
+
+fn release_more(event: &mut Event) {
+    let more = Released { join: JoinId(0), messages: Vec::new(), to: Vec::new(), into: None };
+    released(event).push(more);
+}
+
+fn release_less(event: &mut Event) {
+    released(event).pop();
+}
+
+fn release_other(event: &mut Event) {
+    for released in released(event) {
+        released.messages.iter_mut().for_each(|(_, id)| *id = "another".into());
+    }
+}
+
+fn release_to_nobody(event: &mut Event) {
+    released(event).iter_mut().for_each(|released| released.to = vec![RoleId(u16::MAX)]);
+}
+
+fn release_one_twice(event: &mut Event) {
+    let released = released(event);
+    let twice = released.first().cloned();
+    released.splice(0..0, twice);
+}
+
+fn other_writer(event: &mut Event) {
+    if let Event::StepConflicted { writers, .. } = event {
+        writers.iter_mut().for_each(|writer| writer.attempt += 1);
+    }
+}
+
 fn other_id(event: &mut Event) {
     routed(event).id = "another".into();
 }
@@ -76,9 +124,8 @@ fn other_sender(event: &mut Event) {
 fn one_less(event: &mut Event) {
     match event {
         Event::StepCommitted { routed, .. } => routed.truncate(routed.len() - 1),
-        Event::StepStarted { roles, .. } | Event::StepConflicted { writers: roles, .. } => {
-            roles.truncate(roles.len() - 1);
-        }
+        Event::StepStarted { roles, .. } => roles.truncate(roles.len() - 1),
+        Event::StepConflicted { writers, .. } => writers.truncate(writers.len() - 1),
         other => panic!("nothing is listed by {other:?}"),
     }
 }

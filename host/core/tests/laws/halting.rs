@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use strata_core::activation::Phase;
 use strata_core::event::{Event, Source, Status};
 use strata_core::money::Usd;
-use strata_core::team::{React, Team};
+use strata_core::team::{Mode, React, Team};
 
 use crate::life::{Change, Life, Weather};
 use crate::script::{Address, Script};
@@ -37,7 +37,10 @@ proptest! {
     fn a_life_ends_within_its_step_limit(team in any_team(), seed: u64, order: u64, trouble in 0..100_u64) {
         let max_steps = team.policy.max_steps.expect("a limit");
         let life = Life::tell(&team, Script { seed, address: Address::Often, trouble }, Weather::default(), order);
-        prop_assert!(life.log.len() <= most_events(&team, max_steps as usize), "{} events", life.log.len());
+        let (of_joins, others): (Vec<&Event>, _) =
+            life.log.iter().partition(|event| matches!(event, Event::JoinReleased { .. }));
+        prop_assert!(others.len() <= most_events(&team, max_steps as usize), "{} events", others.len());
+        prop_assert!(of_joins.len() <= team.joins.len() * life.env().history.len(), "each lets a message go on");
         prop_assert!(life.env().step <= max_steps);
         let steps = life.log.iter().filter(|event| matches!(event, Event::StepStarted { .. })).count();
         prop_assert!(steps as u64 <= max_steps);
@@ -58,15 +61,18 @@ proptest! {
     }
 
     #[test]
-    fn without_cycles_a_life_ends_by_itself(team in acyclic_team(), seed: u64, order: u64, trouble in 0..60_u64) {
+    fn without_cycles_a_life_ends_by_itself_and_stalled_where_a_join_waits_in_vain(team in acyclic_team(), seed: u64, order: u64, trouble in 0..60_u64) {
         let mut team = team;
         team.policy.budget = None;
         let script = Script { seed, address: Address::Never, trouble };
         let life = Life::tell(&team, script, Weather::default(), order);
-        prop_assert!(life.log.len() <= most_events(&team, team.roles.len()));
-        prop_assert!(life.env().step <= team.roles.len() as u64, "each step goes on to a later role");
-        if trouble == 0 {
-            prop_assert!(life.env().status == Status::Done || life.env().failed().next().is_some());
+        // Each step goes on to a later role, or to further mail of the last, which joins lead to.
+        let further = team.joins.len() * life.env().history.len();
+        prop_assert!(life.log.len() <= most_events(&team, team.roles.len() + further) + further);
+        prop_assert!(life.env().step <= (team.roles.len() + further) as u64);
+        if trouble == 0 && life.env().failed().next().is_none() {
+            let waits = life.env().joins.iter().any(|join| !join.is_empty());
+            prop_assert_eq!(life.env().status, if waits { Status::Stalled } else { Status::Done });
         }
     }
 
@@ -77,7 +83,13 @@ proptest! {
         for (event, state) in life.log.iter().zip(&life.states) {
             let Event::RunEnded { status, .. } = event else { continue };
             match status {
-                Status::Done => prop_assert!(state.is_quiet()),
+                Status::Done => prop_assert!(state.is_drained()),
+                Status::Stalled => {
+                    prop_assert!(state.is_quiet());
+                    for (join, left) in team.joins.iter().zip(&state.joins).filter(|(_, left)| !left.is_empty()) {
+                        prop_assert!(join.mode == Mode::All && left.missing(join).next().is_some());
+                    }
+                }
                 Status::Failed => {
                     let stuck = state.outbox.first().is_some_and(|outbound| outbound.failed.is_some());
                     prop_assert!(stuck || state.failed().next().is_some());

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use strata_core::effect::Effect;
 use strata_core::environment::Environment;
-use strata_core::event::{Event, Finished, Routed, Work};
-use strata_core::id::{ActionId, RoleId};
+use strata_core::event::{Event, Finished, Released, Routed, Work};
+use strata_core::id::{ActionId, JoinId, RoleId};
 use strata_core::stepper::Stepper;
 use strata_core::team::Task;
 
@@ -47,12 +47,14 @@ fn warped(event: &Event, dice: &mut Dice) -> Event {
         Event::RetryDue { role } => *role = any_role(dice),
         Event::StepConflicted { key, writers, .. } => match dice.below(2) {
             0 => key.push('x'),
-            _ => writers.push(any_role(dice)),
+            _ => writers.iter_mut().for_each(|writer| writer.role = any_role(dice)),
         },
-        Event::StepCommitted { step, routed, .. } => match routed.first_mut() {
+        Event::StepCommitted { step, routed, released, .. } => match routed.first_mut() {
             Some(routed) if dice.chance(70) => warp_routed(routed, dice),
+            _ if dice.chance(50) => warp_released(released, dice),
             _ => *step += 1,
         },
+        Event::JoinReleased { released } => warp_released(released, dice),
         Event::RequestOpened { role, work, request } => match dice.below(2) {
             0 => request.id = "another".into(),
             _ => warp_call(role, work, &mut 0, dice),
@@ -72,10 +74,21 @@ fn any_role(dice: &mut Dice) -> RoleId {
 }
 
 fn warp_routed(routed: &mut Routed, dice: &mut Dice) {
-    match dice.below(3) {
+    match dice.below(4) {
         0 => routed.id = "another".into(),
         1 => routed.to.push(any_role(dice)),
+        2 => routed.joins.push(JoinId(*dice.pick(&[0, 1, 2, u16::MAX]))),
         _ => routed.from = Some(any_role(dice)),
+    }
+}
+
+fn warp_released(released: &mut Vec<Released>, dice: &mut Dice) {
+    let more = Released { join: JoinId(*dice.pick(&[0, 1, u16::MAX])), messages: vec![], to: vec![], into: None };
+    match (dice.below(4), released.first_mut()) {
+        (0, Some(first)) => first.join = more.join,
+        (1, Some(first)) => drop(first.messages.pop()),
+        (2, Some(first)) => first.to.push(any_role(dice)),
+        _ => released.push(more),
     }
 }
 

@@ -139,6 +139,8 @@ impl Life {
             }
             let hopeless = match self.env().status {
                 Status::Done => true,
+                // Nothing comes of itself.
+                Status::Stalled => self.weather.mail == 0,
                 Status::StepLimit | Status::OutOfBudget => self.weather.change != Change::Everything,
                 _ => false,
             };
@@ -296,6 +298,7 @@ impl Life {
         let soft = |event: &Event| {
             matches!(event, Event::StepStarted { .. } | Event::CallStarted { .. } | Event::RetryDue { .. })
                 || matches!(event, Event::StepCommitted { .. } | Event::StepConflicted { .. })
+                || matches!(event, Event::JoinReleased { .. })
         };
         // The tail that is not flushed to the disk may be lost with the machine.
         while self.dice.chance(30) && self.log.last().is_some_and(soft) {

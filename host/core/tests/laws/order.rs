@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use strata_core::activation::Activation;
 use strata_core::effect::Effect;
-use strata_core::environment::{Environment, MessageRef};
+use strata_core::environment::{Environment, Mail, MessageRef};
 use strata_core::event::{Event, Status};
 use strata_core::id::RoleId;
 use strata_core::json::Json;
@@ -41,13 +41,13 @@ fn doers(event: &Event) -> Vec<RoleId> {
         | Event::CallFinished { role, .. }
         | Event::CallFailed { role, .. }
         | Event::RetryDue { role } => vec![*role],
-        Event::StepConflicted { writers, .. } => writers.clone(),
+        Event::StepConflicted { writers, .. } => writers.iter().map(|writer| writer.role).collect(),
         _ => Vec::new(),
     }
 }
 
 /// What everyone but the doers of an event can see.
-fn seen_by_others(env: &Environment, doers: &[RoleId]) -> BTreeMap<RoleId, (Vec<MessageRef>, Vec<MessageRef>, String)> {
+fn seen_by_others(env: &Environment, doers: &[RoleId]) -> BTreeMap<RoleId, (Vec<Mail>, Vec<MessageRef>, String)> {
     let others = (0..env.roles.len() as u16).map(RoleId).filter(|id| !doers.contains(id));
     let sight =
         |id: RoleId| (env.role(id).mailbox.clone(), env.memory(id).collect(), format!("{:?}", env.role(id).scope));
@@ -59,7 +59,7 @@ fn scrambled(env: &Environment, id: RoleId) -> Environment {
     let mut env = env.clone();
     let secret = env.add(mail("a secret", "l0", &[]));
     for (i, role) in env.roles.iter_mut().enumerate().filter(|(i, _)| *i != id.index()) {
-        role.mailbox = vec![secret];
+        role.mailbox = vec![Mail::together(secret)];
         role.memory.reverse();
         role.memory.push(secret);
         role.latest = Some(secret);
@@ -102,6 +102,7 @@ proptest! {
             }
             prop_assert_eq!(&before.shared, &after.shared, "{:?}", event);
             prop_assert!(before.roles.iter().map(|role| &role.scope).eq(after.roles.iter().map(|role| &role.scope)));
+            prop_assert_eq!(&before.joins, &after.joins, "{:?}", event);
             if matches!(event, Event::MessageSent { .. }) {
                 continue;
             }

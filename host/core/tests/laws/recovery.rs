@@ -58,9 +58,10 @@ fn remade(life: &Life, which: impl Fn(&Invocation) -> bool) -> Vec<Remade<'_>> {
         }
         let Event::StepConflicted { writers, .. } = event else { continue };
         for writer in writers {
-            let activation = life.states[at].role(*writer).activation.as_ref().expect("an activation");
+            let activation = life.states[at].role(writer.role).activation.as_ref().expect("an activation");
             let (opened, kept) = (format!("run/{}/", activation.opened), activation.done.len());
-            let after = made.iter().filter(|call| call.role == *writer && call.idempotency_key.starts_with(&opened));
+            let after =
+                made.iter().filter(|call| call.role == writer.role && call.idempotency_key.starts_with(&opened));
             let lost = after.filter(|call| call.outputs.len() > kept && which(call));
             all.extend(lost.map(|call| Remade::Forget(&call.idempotency_key)));
         }

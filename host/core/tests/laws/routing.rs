@@ -1,13 +1,16 @@
-//! Who receives what: every message of a life, held against an oracle that is written for nothing but to be plain.
+//! Who receives what and when: every message of a life, held against an oracle that is written for nothing but to be
+//! plain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use strata_core::activation::Phase;
-use strata_core::environment::Environment;
-use strata_core::event::Event;
+use strata_core::environment::outbox::Outbound;
+use strata_core::environment::{Environment, MessageRef};
+use strata_core::event::{Event, Status};
+use strata_core::id::RoleId;
 use strata_core::message::{Draft, Hop, Message};
-use strata_core::team::{Outside, Team};
+use strata_core::team::{Deliver, Mode, Outside, Team};
 
 use crate::life::{Change, Life, Weather};
 use crate::script::{Address, Script, drafts};
@@ -16,8 +19,10 @@ use crate::teams::{any_team, cases};
 /// A post office of its own.
 struct Post<'a> {
     team: &'a Team,
-    /// The ids in each mailbox.
-    boxes: Vec<Vec<String>>,
+    /// The ids in each mailbox, with those that are handled alone.
+    boxes: Vec<Vec<(String, bool)>>,
+    /// What waits in each join, in the order in which it came: its sender and its id.
+    waiting: Vec<Vec<(RoleId, String)>>,
     /// The ids that each role took and has not finished with.
     taken: Vec<Vec<String>>,
     /// The legs that travel with a message.
@@ -42,6 +47,7 @@ impl Post<'_> {
     /// Delivers a message to everyone who is named, once.
     fn deliver(&mut self, message: &Message, from: Option<usize>, names: &[String]) {
         let mut receivers = BTreeSet::new();
+        let mut joined = BTreeSet::new();
         let mut unknown: Vec<&String> = Vec::new();
         for name in names {
             if name == "<all>" {
@@ -53,18 +59,95 @@ impl Post<'_> {
                 receivers.insert(role);
             } else if self.team.groups.contains_key(name) {
                 receivers.extend(self.team.groups[name].iter().map(|id| id.index()));
+            } else if let Some(join) = self.join_for(name, from) {
+                joined.insert(join);
             } else if !unknown.contains(&name) {
                 unknown.push(name);
             }
         }
         if from.is_some() && self.team.outside == Outside::Somebody {
-            let names: Vec<String> = unknown.drain(..).cloned().collect();
+            let is_join = |name: &&String| self.team.joins.iter().any(|join| join.id == **name);
+            let (joins, names): (Vec<&String>, Vec<&String>) = unknown.into_iter().partition(is_join);
+            let names: Vec<String> = names.into_iter().cloned().collect();
+            unknown = joins;
             self.leaving.extend((!names.is_empty()).then(|| (message.id.0.clone(), names)));
         }
         self.dead.extend(unknown.into_iter().map(|name| (message.id.0.clone(), name.clone())));
         for receiver in receivers {
-            self.boxes[receiver].push(message.id.0.clone());
+            self.boxes[receiver].push((message.id.0.clone(), false));
         }
+        for join in joined {
+            let from = RoleId(from.expect("a role sent it") as u16);
+            self.waiting[join].push((from, message.id.0.clone()));
+        }
+    }
+
+    /// The join that a name stands for, if it waits for this sender.
+    fn join_for(&self, name: &str, from: Option<usize>) -> Option<usize> {
+        let from = RoleId(from? as u16);
+        let found = self.team.joins.iter().position(|join| join.id == name)?;
+        self.team.joins[found].from.contains(&from).then_some(found)
+    }
+
+    /// What a join would let go now: the places of messages in it.
+    fn ripe(&self, join: usize, mode: Mode) -> Vec<usize> {
+        let oldest = |source: &RoleId| self.waiting[join].iter().position(|(from, _)| from == source);
+        let of_each: Vec<usize> = self.team.joins[join].from.iter().filter_map(oldest).collect();
+        match mode {
+            _ if mode != self.team.joins[join].mode => Vec::new(),
+            Mode::All if of_each.len() < self.team.joins[join].from.len() => Vec::new(),
+            Mode::All | Mode::Active => of_each,
+            Mode::Any => (0..self.waiting[join].len().min(1)).collect(),
+        }
+    }
+
+    fn can_fire(&self, modes: &[Mode]) -> bool {
+        (0..self.team.joins.len()).any(|join| modes.iter().any(|mode| !self.ripe(join, *mode).is_empty()))
+    }
+
+    /// Lets the first join of these modes fire that can.
+    fn fire(&mut self, modes: &[Mode]) -> bool {
+        for join in 0..self.team.joins.len() {
+            let places: Vec<usize> = modes.iter().flat_map(|mode| self.ripe(join, *mode)).collect();
+            if places.is_empty() {
+                continue;
+            }
+            let gone: Vec<(RoleId, String)> = places.iter().map(|at| self.waiting[join][*at].clone()).collect();
+            self.waiting[join].retain(|held| !gone.contains(held));
+            let to = &self.team.joins[join].to;
+            for (from, id) in gone {
+                match (self.role_named(to), self.team.groups.get(to)) {
+                    (Some(role), _) => self.pass(role, join, &id),
+                    (None, Some(members)) => members.iter().for_each(|member| self.pass(member.index(), join, &id)),
+                    (None, None) => {
+                        let next = self.join_for(to, Some(from.index())).expect("joins lead somewhere");
+                        if !self.waiting[next].contains(&(from, id.clone())) {
+                            self.waiting[next].push((from, id));
+                        }
+                    }
+                }
+            }
+            return true;
+        }
+        false
+    }
+
+    fn pass(&mut self, role: usize, join: usize, id: &str) {
+        if !self.boxes[role].iter().any(|(unread, _)| unread == id) {
+            self.boxes[role].push((id.into(), self.team.joins[join].deliver == Deliver::Each));
+        }
+    }
+
+    /// Whether nobody has anything to read or to finish, and nothing is on its way out.
+    fn is_quiet(&self) -> bool {
+        self.boxes.iter().all(Vec::is_empty) && self.taken.iter().all(Vec::is_empty) && self.leaving.is_empty()
+    }
+
+    /// Takes the mail of one activation out of a mailbox.
+    fn take(&mut self, role: usize) {
+        let mail = &mut self.boxes[role];
+        let end = if mail[0].1 { 1 } else { mail.iter().position(|(_, alone)| *alone).unwrap_or(mail.len()) };
+        self.taken[role] = mail.drain(..end).map(|(id, _)| id).collect();
     }
 
     /// Delivers what a role published. `answers` are the legs of the mail it answers.
@@ -107,9 +190,14 @@ impl Post<'_> {
             Event::HandedOver { id } => assert_eq!(self.leaving.remove(0).0, id.0),
             Event::StepStarted { roles, .. } => {
                 for id in roles.iter().filter(|id| before.role(**id).activation.is_none()) {
-                    self.taken[id.index()] = std::mem::take(&mut self.boxes[id.index()]);
+                    self.take(id.index());
                 }
             }
+            Event::JoinReleased { .. } => {
+                assert!(self.is_quiet() && self.fire(&[Mode::Active]), "an active join fires when all is quiet");
+                while self.fire(&[Mode::All, Mode::Any]) {}
+            }
+            Event::RunEnded { status: Status::Done | Status::Stalled, .. } => assert!(self.is_quiet()),
             Event::CallFinished { result, .. } => {
                 self.drafts.extend(drafts(result).into_iter().map(|draft| (draft.content.clone(), draft.clone())));
             }
@@ -125,6 +213,7 @@ impl Post<'_> {
                         self.publish(&before.message(last.output.message).clone(), id.index(), answers);
                     }
                 }
+                while self.fire(&[Mode::All, Mode::Any]) {}
             }
             _ => {}
         }
@@ -135,16 +224,16 @@ proptest! {
     #![proptest_config(cases(256))]
 
     #[test]
-    fn a_message_reaches_exactly_the_mailboxes_that_routing_names_and_each_once(
+    fn a_message_reaches_exactly_the_mailboxes_and_joins_that_routing_names_and_leaves_joins_as_they_say(
         team in any_team(), seed: u64, order: u64,
     ) {
         let weather = Weather { kills: 1, stops: 1, mail: 4, resumes: 2, change: Change::Nothing };
         let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 15 }, weather, order);
-        let empty = vec![Vec::new(); team.roles.len()];
         let mut post = Post {
             team: &team,
-            boxes: empty.clone(),
-            taken: empty,
+            boxes: vec![Vec::new(); team.roles.len()],
+            waiting: vec![Vec::new(); team.joins.len()],
+            taken: vec![Vec::new(); team.roles.len()],
             legs: BTreeMap::new(),
             leaving: Vec::new(),
             dead: Vec::new(),
@@ -154,13 +243,28 @@ proptest! {
         post.deliver(&idea, None, &["<all>".into()]);
         for (pair, event) in life.states.windows(2).zip(&life.log[1..]) {
             post.follow(event, &pair[0]);
-            let ids = |role: &strata_core::environment::RoleState| {
-                role.mailbox.iter().map(|id| pair[1].message(*id).id.0.clone()).collect::<Vec<_>>()
-            };
-            prop_assert_eq!(&pair[1].roles.iter().map(ids).collect::<Vec<_>>(), &post.boxes, "after {:?}", event);
-            let leaving = |outbound: &strata_core::environment::outbox::Outbound| {
-                (pair[1].message(outbound.message).id.0.clone(), outbound.to.clone())
-            };
+            let id = |message: &MessageRef| pair[1].message(*message).id.0.clone();
+            for (role, state) in pair[1].roles.iter().enumerate() {
+                let mail = state.mailbox.iter().map(|mail| (id(&mail.message), mail.deliver == Deliver::Each));
+                prop_assert_eq!(&mail.collect::<Vec<_>>(), &post.boxes[role], "after {:?}", event);
+                let news = state.activation.iter().flat_map(|activation| activation.news.iter().map(id));
+                prop_assert_eq!(&news.collect::<Vec<_>>(), &post.taken[role], "after {:?}", event);
+            }
+            for (at, join) in team.joins.iter().enumerate() {
+                for (source, queue) in join.from.iter().zip(&pair[1].joins[at].queues) {
+                    let expected = post.waiting[at].iter().filter(|(from, _)| from == source).map(|(_, id)| id.clone());
+                    prop_assert!(queue.iter().map(id).eq(expected), "after {:?}", event);
+                }
+            }
+            if let Event::RunEnded { status: Status::Done | Status::Stalled, .. } = event {
+                let left = post.waiting.iter().any(|waiting| !waiting.is_empty());
+                prop_assert_eq!(left, pair[1].status == Status::Stalled, "stalled is what waits in vain");
+            }
+            // Nothing that can fire is left behind.
+            prop_assert!(!post.can_fire(&[Mode::All, Mode::Any]), "after {:?}", event);
+            let ended = matches!(event, Event::RunEnded { status: Status::Done | Status::Stalled, .. });
+            prop_assert!(!(ended && post.can_fire(&[Mode::Active])), "after {:?}", event);
+            let leaving = |outbound: &Outbound| (id(&outbound.message), outbound.to.clone());
             prop_assert_eq!(&pair[1].outbox.iter().map(leaving).collect::<Vec<_>>(), &post.leaving);
         }
         let dead = |letter: &strata_core::environment::DeadLetter| {

@@ -1,5 +1,6 @@
 //! Random small teams: up to five roles that watch each other's labels (cycles included), answer to aliases, lie in
-//! groups, send along routes with conditions, react in every mode and write scopes with every reducer.
+//! groups, send along routes with conditions, wait for each other in joins of every kind (joins that lead to joins,
+//! and loops through them, included), react in every mode and write scopes with every reducer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +9,15 @@ use strata_core::id::RoleId;
 use strata_core::message::{IDEA_LABEL, Message, TO_ALL, TO_SELF};
 use strata_core::money::Usd;
 use strata_core::team::{
-    Action, Arm, Condition, OnFault, Outside, Policy, React, Reducer, Retry, Role, Route, Team, Thinker,
+    Action, Arm, Condition, Deliver, Join, Mode, OnFault, Outside, Policy, React, Reducer, Retry, Role, Route, Team,
+    Thinker,
 };
 
 /// The names that actions are drawn from; roles share them.
 pub const LABELS: [&str; 6] = ["l0", "l1", "l2", "l3", "l4", "l5"];
 /// Names that messages are sent to; some stand for nobody in most teams.
-pub const NAMES: [&str; 12] = ["R0", "R1", "R2", "R3", "R4", "al0", "al1", "al2", "g0", "g1", TO_ALL, TO_SELF];
+pub const NAMES: [&str; 15] =
+    ["R0", "R1", "R2", "R3", "R4", "al0", "al1", "al2", "g0", "g1", "j0", "j1", "j2", TO_ALL, TO_SELF];
 /// The shared scopes that teams may have.
 pub const SCOPES: [&str; 3] = ["s0", "s1", "s2"];
 
@@ -47,6 +50,7 @@ pub fn team(roles: Vec<Role>) -> Team {
         roles,
         groups: BTreeMap::new(),
         routes: Vec::new(),
+        joins: Vec::new(),
         scopes: BTreeMap::new(),
         outside: Outside::Nobody,
         policy: Policy { on_fault: OnFault::Stop, max_steps: None, max_parallel: 8, budget: None },
@@ -59,6 +63,12 @@ pub fn edge(from: u16, to: &[&str]) -> Route {
     Route { from: RoleId(from), label: String::new(), arms: vec![arm] }
 }
 
+/// A join of all the messages of these roles, handled together.
+pub fn join(id: &str, from: &[u16], to: &str) -> Join {
+    let from = from.iter().copied().map(RoleId).collect();
+    Join { id: id.into(), from, to: to.into(), mode: Mode::All, deliver: Deliver::Batch }
+}
+
 /// Any team whose life ends: its steps are counted.
 pub fn any_team() -> impl Strategy<Value = Team> {
     let roles = prop::collection::vec(any_role(), 1..=5);
@@ -66,7 +76,8 @@ pub fn any_team() -> impl Strategy<Value = Team> {
     let routes = prop::collection::vec(any_route(), 0..=3);
     let scopes = prop::collection::vec(any_reducer(), 0..=3);
     let world = (any_policy(), prop::bool::weighted(0.3));
-    (roles, groups, routes, scopes, world).prop_map(|(roles, groups, routes, scopes, (policy, outside))| {
+    let parts = (roles, groups, routes, any_joins(), scopes, world);
+    parts.prop_map(|(roles, groups, routes, joins, scopes, (policy, outside))| {
         let count = roles.len() as u16;
         let mut team = team(roles.into_iter().enumerate().map(|(i, role)| named(role, i)).collect());
         let member = |members: BTreeSet<u16>| members.into_iter().filter(|id| *id < count).map(RoleId).collect();
@@ -74,6 +85,7 @@ pub fn any_team() -> impl Strategy<Value = Team> {
         team.routes = routes.into_iter().filter(|route| route.from.0 < count).collect();
         team.scopes = SCOPES.iter().map(|name| (*name).into()).zip(scopes).collect();
         team.policy = policy;
+        add_joins(&mut team, joins);
         team.outside = if outside { Outside::Somebody } else { Outside::Nobody };
         // Somebody listens to the idea.
         team.roles[0].watch.insert(IDEA_LABEL.into());
@@ -99,6 +111,7 @@ pub fn acyclic_team() -> impl Strategy<Value = Team> {
     (any_team(), any::<u64>()).prop_map(|(mut team, watches)| {
         team.policy.max_steps = None;
         team.routes.clear();
+        join_towards_the_last(&mut team);
         for (i, role) in team.roles.iter_mut().enumerate() {
             for (j, action) in role.actions.iter_mut().enumerate() {
                 action.name = format!("r{i}a{j}");
@@ -113,6 +126,84 @@ pub fn acyclic_team() -> impl Strategy<Value = Team> {
     })
 }
 
+/// A join that is yet to be given its place in a team.
+#[derive(Clone, Debug)]
+struct Loose {
+    from: Vec<u16>,
+    to: String,
+    mode: Mode,
+    deliver: Deliver,
+    /// Whether it leads to the next join.
+    chained: bool,
+    /// Whether its sources hear the idea and send to it what they have to say.
+    fed: bool,
+}
+
+fn any_joins() -> impl Strategy<Value = (Vec<Loose>, bool)> {
+    let from = prop::sample::subsequence((0..4_u16).collect::<Vec<_>>(), 1..=3).prop_shuffle();
+    let to = prop::sample::select(vec!["R0", "R1", "R2", "R3", "R4", "al0", "al2", "g0"]).prop_map(String::from);
+    let mode = prop::sample::select(vec![Mode::All, Mode::All, Mode::Any, Mode::Active]);
+    let deliver = prop::sample::select(vec![Deliver::Batch, Deliver::Each]);
+    let loose = (from, to, mode, deliver, prop::bool::weighted(0.4), prop::bool::weighted(0.6));
+    let loose =
+        loose.prop_map(|(from, to, mode, deliver, chained, fed)| Loose { from, to, mode, deliver, chained, fed });
+    (prop::collection::vec(loose, 0..=3), any::<bool>())
+}
+
+/// Adds joins to a team. One that leads to another does so forwards, or backwards where their order is turned round.
+fn add_joins(team: &mut Team, (mut loose, turned): (Vec<Loose>, bool)) {
+    let count = team.roles.len() as u16;
+    for at in 0..loose.len() {
+        loose[at].from.retain(|id| *id < count);
+        if loose[at].from.is_empty() {
+            loose[at].from.push(0);
+        }
+        let (here, rest) = loose[at..].split_first_mut().expect("a join");
+        match rest.first_mut().filter(|_| here.chained) {
+            Some(next) => {
+                here.to = format!("j{}", at + 1);
+                let more: Vec<u16> = here.from.iter().copied().filter(|id| !next.from.contains(id)).collect();
+                next.from.extend(more);
+            }
+            None if named_somewhere(team, &here.to) => {}
+            None => here.to = "R0".into(),
+        }
+    }
+    for (at, Loose { from, to, mode, deliver, fed, .. }) in loose.into_iter().enumerate() {
+        let id = format!("j{at}");
+        if fed {
+            from.iter().for_each(|source| team.roles[usize::from(*source)].watch.extend([IDEA_LABEL.into()]));
+            team.routes.extend(from.iter().map(|source| edge(*source, &[&id])));
+        }
+        team.joins.push(Join { mode, deliver, ..join(&id, &from, &to) });
+    }
+    if turned {
+        team.joins.reverse();
+    }
+}
+
+/// Whether a name stands for a role or a group.
+fn named_somewhere(team: &Team, name: &str) -> bool {
+    team.find(name).is_some() || team.groups.contains_key(name)
+}
+
+/// Lets all joins lead to the last role in the end, and all their sources come before it and send to them.
+fn join_towards_the_last(team: &mut Team) {
+    let last = team.roles.len() as u16 - 1;
+    team.roles.iter_mut().for_each(|role| role.addresses.clear());
+    team.joins.iter_mut().for_each(|join| join.from.retain(|id| id.0 < last));
+    if team.joins.iter().any(|join| join.from.is_empty()) {
+        team.joins.clear();
+    }
+    let ids: Vec<String> = team.joins.iter().map(|join| join.id.clone()).collect();
+    for join in &mut team.joins {
+        if !ids.contains(&join.to) {
+            join.to = format!("R{last}");
+        }
+        team.routes.extend(join.from.iter().map(|source| edge(source.0, &[&join.id])));
+    }
+}
+
 fn named(mut role: Role, i: usize) -> Role {
     role.name = format!("R{i}");
     if i == 3 {
@@ -124,8 +215,8 @@ fn named(mut role: Role, i: usize) -> Role {
 fn any_role() -> impl Strategy<Value = Role> {
     let labels = prop::sample::subsequence(LABELS.to_vec(), 1..=3);
     let watch = prop::sample::subsequence([&LABELS[..], &[IDEA_LABEL]].concat(), 0..=3);
-    // One alias is another role's name, one a group's.
-    let alias = prop::option::of(prop::sample::select(vec!["al0", "al1", "al2", "R1"]));
+    // One alias is another role's name, one a group's, one a join's.
+    let alias = prop::option::of(prop::sample::select(vec!["al0", "al1", "al2", "R1", "j1"]));
     let retry = (0..=2_u32, prop::sample::select(vec![0, 100, 50_000, u32::MAX]));
     (labels, watch, alias, any_react(), retry).prop_map(|(labels, watch, alias, react, (retries, backoff_ms))| {
         let mut role = role("", &watch, &labels);

@@ -7,6 +7,7 @@ use strata_core::activation::Activation;
 use strata_core::environment::scope::Scope;
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::message::Message;
+use strata_core::team::Deliver;
 
 /// An environment by content.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,8 @@ pub struct View {
     pub roles: Vec<RoleView>,
     /// The shared scopes.
     pub shared: BTreeMap<String, Scope>,
+    /// What waits in the joins, by source.
+    pub joins: Vec<Vec<Vec<Arc<Message>>>>,
     /// What went to nobody.
     pub dead_letters: Vec<(Arc<Message>, String)>,
 }
@@ -27,7 +30,7 @@ pub struct View {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoleView {
     /// Its mail.
-    pub mailbox: Vec<Arc<Message>>,
+    pub mailbox: Vec<(Arc<Message>, Deliver)>,
     /// What it remembers.
     pub memory: Vec<Arc<Message>>,
     /// Its own scope.
@@ -43,7 +46,7 @@ pub fn view(env: &Environment) -> View {
     let one = |id: &MessageRef| env.message(*id).clone();
     let open = |activation: &Activation| (env.resolve(&activation.news), activation.done.len());
     let role = |role: &strata_core::environment::RoleState| RoleView {
-        mailbox: env.resolve(&role.mailbox),
+        mailbox: role.mailbox.iter().map(|mail| (one(&mail.message), mail.deliver)).collect(),
         memory: env.resolve(&role.memory),
         scope: role.scope.clone(),
         latest: role.latest.as_ref().map(one),
@@ -54,6 +57,7 @@ pub fn view(env: &Environment) -> View {
         history: env.resolve(&env.history),
         roles: env.roles.iter().map(role).collect(),
         shared: env.shared.clone(),
+        joins: env.joins.iter().map(|join| join.queues.iter().map(|q| q.iter().map(one).collect()).collect()).collect(),
         dead_letters: env.dead_letters.iter().map(|dead| (one(&dead.message), dead.to.clone())).collect(),
     }
 }

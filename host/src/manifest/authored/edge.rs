@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use strata_core::team::{Deliver, Mode};
+
 use super::section;
 use crate::manifest::http;
 use crate::manifest::table::{At, Table};
@@ -26,6 +28,8 @@ pub(in crate::manifest) struct Join {
     pub(in crate::manifest) id: Option<At<String>>,
     pub(in crate::manifest) from: Vec<At<String>>,
     pub(in crate::manifest) to: Option<At<String>>,
+    pub(in crate::manifest) mode: Option<Mode>,
+    pub(in crate::manifest) deliver: Option<Deliver>,
 }
 
 /// Reads all routes.
@@ -96,15 +100,12 @@ fn read_to(table: &Table<'_>, key: &'static str) -> Vec<At<String>> {
     to
 }
 
-/// Reads all joins. `mode` and `deliver` are only checked: nothing runs joins yet.
+/// Reads all joins.
 pub(super) fn read_joins(root: &Table<'_>) -> Vec<Join> {
     let tables = root.item("join").map(|item| item.tables("`[[join]]`"));
     let read = |table: &Table<'_>| {
-        let choice = |key, words: &[(&str, ())]| {
-            table.item(key).and_then(|item| item.choice(words));
-        };
-        choice("mode", &[("all", ()), ("any", ()), ("active", ())]);
-        choice("deliver", &[("batch", ()), ("each", ())]);
+        let modes = [Mode::All, Mode::Any, Mode::Active].map(|mode| (mode.name(), mode));
+        let ways = [Deliver::Batch, Deliver::Each].map(|way| (way.name(), way));
         let from = table.required("from");
         if let Some(from) = from.as_ref().filter(|from| from.is_empty_list()) {
             from.refuse("a join needs sources", "name the roles it waits for");
@@ -114,6 +115,8 @@ pub(super) fn read_joins(root: &Table<'_>) -> Vec<Join> {
             id: table.required("id").and_then(|item| item.text()),
             from: from.map(|item| item.texts()).unwrap_or_default(),
             to: table.required("to").and_then(|item| item.text()),
+            mode: table.item("mode").and_then(|item| item.choice(&modes)),
+            deliver: table.item("deliver").and_then(|item| item.choice(&ways)),
         }
     };
     tables.iter().flatten().map(read).collect()

@@ -10,11 +10,11 @@ use strata_core::fault::{Fault, Hope};
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::money::Usd;
 use strata_core::stepper::slot;
-use strata_core::team::{React, Role, Team};
+use strata_core::team::{Deliver, React, Role, Team};
 
 use super::layout::{self, Document, More, Ordered, Text};
 use super::place::child;
-use super::{ANSWER, SCHEMA, SavedDefinition, THINK, VERSION, requests};
+use super::{ANSWER, SCHEMA, SavedDefinition, THINK, VERSION, joins, requests};
 
 /// The text of the file.
 pub fn export(team: &Team, env: &Environment, definition: &SavedDefinition) -> String {
@@ -150,7 +150,8 @@ impl<'a> Exporter<'a> {
             faults: env.failed().filter_map(|(id, activation)| self.fault(id, activation)).collect(),
             open: self.by_role(open),
             buffers: self.by_role(|id| Some(env.buffer(id).map(|message| self.id(message)).collect())),
-            joins: BTreeMap::new(),
+            each: self.by_role(|id| Some(self.alone(id)).filter(|ids| !ids.is_empty())),
+            joins: joins::write(self.team, env),
             requests: requests::write(self.team, env),
             state: layout::State {
                 env: env.shared.iter().map(|(name, scope)| (name.as_str(), values(scope))).collect(),
@@ -172,11 +173,18 @@ impl<'a> Exporter<'a> {
         }
     }
 
+    /// The mail of a role that is handled alone.
+    fn alone(&self, id: RoleId) -> Vec<&str> {
+        let mail = self.env.role(id).mailbox.iter().filter(|mail| mail.deliver == Deliver::Each);
+        mail.map(|mail| self.id(mail.message)).collect()
+    }
+
     /// All messages that something refers to. Those of calls that were taken back are referred to by nothing.
     fn messages(&self) -> BTreeMap<&str, Text<'_>> {
         let env = self.env;
         let mut ids: Vec<MessageRef> = env.history.clone();
         ids.extend(env.dead_letters.iter().map(|dead| dead.message));
+        ids.extend(env.joins.iter().flat_map(|join| join.queues.iter().flatten().copied()));
         ids.extend(env.outbox.iter().map(|outbound| outbound.message));
         for id in self.team.role_ids() {
             ids.extend(env.memory(id));

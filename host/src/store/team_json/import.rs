@@ -21,7 +21,7 @@ use strata_core::team::Team;
 use super::export::{policy_name, slot_name};
 use super::messages::{Labels, Messages};
 use super::place::{Place, child};
-use super::{ImportError, SCHEMA, VERSION, metagpt, parse, roles};
+use super::{ImportError, SCHEMA, VERSION, joins, metagpt, parse, roles};
 use crate::store::file::hash;
 
 /// The fields that are understood; others are kept as they are.
@@ -42,6 +42,7 @@ const STRATA: &[&str] = &[
     "faults",
     "open",
     "buffers",
+    "each",
     "joins",
     "requests",
     "state",
@@ -186,6 +187,7 @@ fn contents(team: &Team, file: &File<'_>, places: &[&Place<'_>], env: &mut Envir
     };
     let read = |(id, place): (RoleId, &&Place<'_>)| roles::read(team.role(id), place, strata, &mut messages);
     let mut states: Vec<RoleState> = team.role_ids().zip(places).map(read).collect::<Result<_, _>>()?;
+    let joins = joins::read(team, strata, &mut messages)?;
     if strata.is_none_or(|strata| strata.get("open").is_none()) {
         let step = metagpt::free_step(messages.ids());
         for ((id, place), state) in team.role_ids().zip(places).zip(&mut states) {
@@ -193,7 +195,8 @@ fn contents(team: &Team, file: &File<'_>, places: &[&Place<'_>], env: &mut Envir
         }
         env.step = env.step.max(step);
     }
-    (env.roles, env.history, env.dead_letters, env.outbox) = (states, history, dead_letters, outbox);
+    (env.roles, env.joins, env.history) = (states, joins, history);
+    (env.dead_letters, env.outbox) = (dead_letters, outbox);
     let Some(state) = strata.map(|strata| strata.get_object("state")).transpose()?.flatten() else { return Ok(()) };
     if let Some(shared) = state.get_object("env")? {
         for (name, place) in shared.fields()? {

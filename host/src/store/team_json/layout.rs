@@ -93,7 +93,8 @@ pub(super) struct Strata<'a> {
     pub faults: Vec<Fault<'a>>,
     pub open: Ordered<'a, Open<'a>>,
     pub buffers: Ordered<'a, Vec<&'a str>>,
-    pub joins: BTreeMap<&'a str, ()>,
+    pub each: Ordered<'a, Vec<&'a str>>,
+    pub joins: Ordered<'a, Join<'a>>,
     pub requests: Vec<Request<'a>>,
     pub state: State<'a>,
     pub components: BTreeMap<String, &'a str>,
@@ -120,6 +121,13 @@ pub(super) struct Fault<'a> {
     pub backtrace: &'a [String],
     pub log: &'a [String],
     pub retryable: bool,
+}
+
+/// What waits in a join.
+#[derive(serde::Serialize)]
+pub(super) struct Join<'a> {
+    pub sources: Vec<&'a str>,
+    pub queue: Ordered<'a, Vec<&'a str>>,
 }
 
 /// What a person is asked.

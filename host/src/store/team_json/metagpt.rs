@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use strata_core::activation::{Activation, Addressed, Done, Outgoing};
-use strata_core::environment::{MessageRef, RoleState};
+use strata_core::environment::{Mail, MessageRef, RoleState};
 use strata_core::event::Work;
 use strata_core::id::ActionId;
 use strata_core::team::{React, Role};
@@ -39,7 +39,7 @@ pub(super) fn reopen(
     let Some(rc) = place.get("rc") else { return Ok(()) };
     if let Some(buffer) = rc.get("msg_buffer") {
         let buffer = queue(&buffer, messages)?;
-        state.mailbox.extend(buffer);
+        state.mailbox.extend(buffer.into_iter().map(Mail::together));
     }
     let at = match rc.get("state") {
         Some(at) => at.whole(-1, role.actions.len() as i64 - 1)?,
@@ -54,7 +54,7 @@ pub(super) fn reopen(
         return Ok(());
     }
     // What a role is at is neither new to it nor remembered.
-    state.mailbox.retain(|id| !news.contains(id));
+    state.mailbox.retain(|mail| !news.contains(&mail.message));
     state.memory.retain(|id| !news.contains(id));
     state.latest = news.last().copied();
     let mut activation = Activation::open(step, news, role);

@@ -60,7 +60,7 @@ fn a_file_of_metagpts_own_is_gone_on_from() {
     assert_eq!((activation.phase.clone(), activation.skipped, activation.done.len()), (Phase::Ready, 0, 1));
     assert_eq!(contents(activation.news.clone()), ["pkg.mod.q ran"]);
     assert_eq!(env.message(activation.news[0]).cause_by, "q");
-    assert_eq!(contents(role.mailbox.clone()), ["unread"]);
+    assert_eq!(contents(role.mailbox.iter().map(|mail| mail.message).collect()), ["unread"]);
     assert_eq!(contents(role.memory.clone()), ["q ran"]);
     assert_eq!(contents(env.memory(RoleId(1)).collect()), ["q ran", "x ran"]);
     assert!([0, 2, 3].iter().all(|i| env.roles[*i].activation.is_none()));

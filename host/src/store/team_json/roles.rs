@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use strata_core::environment::RoleState;
+use strata_core::environment::{Mail, RoleState};
 use strata_core::shape::{HUMAN, RoleShape, Shape};
-use strata_core::team::{React, Role, Team};
+use strata_core::team::{Deliver, React, Role, Team};
 
 use super::activation;
 use super::export::mode;
@@ -130,22 +130,34 @@ pub(super) fn read(
     }
     state.latest = place.get("latest_observed_msg").map(|latest| messages.at(&latest)).transpose()?;
     let Some(strata) = strata else { return Ok(state) };
-    if let Some(buffers) = strata.get_object("buffers")? {
-        state.mailbox = messages.each(&buffers, &role.name)?;
-    }
+    state.mailbox = mailbox(role, strata, messages)?;
     let open = strata.get_object("open")?;
     let Some(open) = open.as_ref().and_then(|open| open.get(&role.name)) else { return Ok(state) };
     let mut activation = activation::read(role, &open, strata, messages)?;
     // The buffer holds the mail that the role took and the mail it has not looked at; somebody may have edited it.
     if strata.get("buffers").is_some() {
-        activation.news.retain(|id| state.mailbox.contains(id));
-        state.mailbox.retain(|id| !activation.news.contains(id));
+        // Once each: what a role is at may come to it again, out of a join.
+        activation.news.retain(|id| {
+            let at = state.mailbox.iter().position(|mail| mail.message == *id);
+            at.map(|at| state.mailbox.remove(at)).is_some()
+        });
     }
     let done: Vec<_> = activation.done.iter().map(|done| done.output.message).collect();
     state.memory.retain(|id| !done.contains(id));
     // Without the mail it was about there is no work.
     state.activation = Some(activation).filter(|activation| !activation.news.is_empty());
     Ok(state)
+}
+
+/// The mail of a role: that it took, then that it has not looked at.
+fn mailbox(role: &Role, strata: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<Mail>, ImportError> {
+    let mut list = |name| match strata.get_object(name)? {
+        Some(lists) => messages.each(&lists, &role.name),
+        None => Ok(Vec::new()),
+    };
+    let (buffer, alone) = (list("buffers")?, list("each")?);
+    let deliver = |id| if alone.contains(&id) { Deliver::Each } else { Deliver::Batch };
+    Ok(buffer.into_iter().map(|message| Mail { message, deliver: deliver(message) }).collect())
 }
 
 /// Keeps what is not understood.

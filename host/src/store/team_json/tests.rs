@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use strata_core::activation::Phase;
 use strata_core::effect::Effect;
-use strata_core::environment::Environment;
+use strata_core::environment::{Environment, MessageRef};
 use strata_core::event::{Event, Finished, Status, Work};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, RoleId};
 use strata_core::message::Draft;
 use strata_core::stepper::Stepper;
-use strata_core::team::Team;
+use strata_core::team::{Deliver, Team};
 
 use super::{ImportError, export, import, is_finished};
 use crate::store::script::{definition, team};
@@ -120,7 +120,9 @@ fn every_documented_field_is_there() {
     check("/strata/faults/0/step", json!(1));
     check("/strata/budget", json!({"total": 0.0, "max": 0.5}));
     check("/strata/state", json!({"env": {}, "role": {}}));
-    check("/strata/joins", json!({}));
+    check("/strata/joins/wait~1~01", json!({"sources": ["B/2", "A"], "queue": {"B/2": [], "A": []}}));
+    check("/strata/joins/quiet", json!({"sources": ["A", "C"], "queue": {"A": [], "C": []}}));
+    check("/strata/each", json!({}));
     check("/strata/requests", json!([]));
     check("/strata/dead_letters", json!([]));
     check("/strata/definition/name", json!("team.toml"));
@@ -208,11 +210,54 @@ fn edited_mail_is_honoured() {
     let env = read(&edited).unwrap();
     assert!(env.roles[1].activation.is_none() && env.roles[1].mailbox.is_empty());
     assert!(env.roles[2].activation.is_some());
-    assert_eq!(env.message(env.roles[0].mailbox[0]).content, "hello");
+    assert_eq!(env.message(env.roles[0].mailbox[0].message).content, "hello");
     // Without its fault a role simply tries again.
     let mut edited = file();
     edited["strata"]["faults"] = json!([]);
     assert_eq!(read(&edited).unwrap().roles[1].activation.as_ref().unwrap().phase, Phase::Ready);
+}
+
+#[test]
+fn an_edited_join_is_honoured() {
+    let mut edited = file();
+    edited["strata"]["joins"] = json!({"wait/~1": {"queue": {"A": ["0-0-1", {"id": "new", "content": "hello"}]}}});
+    edited["strata"]["each"] = json!({"D": ["0-0-1"]});
+    edited["strata"]["buffers"]["D"] = json!(["idea", "0-0-1", "0-0-0"]);
+    let env = read(&edited).unwrap();
+    let contents = |ids: &mut dyn Iterator<Item = MessageRef>| -> Vec<String> {
+        ids.map(|id| env.message(id).content.clone()).collect()
+    };
+    let waiting: Vec<_> = env.joins[0].queues.iter().map(|queue| contents(&mut queue.iter().copied())).collect();
+    assert_eq!(waiting, [vec![], vec!["q ok".to_owned(), "hello".to_owned()]]);
+    assert!(env.joins[1].is_empty());
+    let alone: Vec<_> = env.roles[3].mailbox.iter().map(|mail| mail.deliver == Deliver::Each).collect();
+    assert_eq!(alone, [false, true, false]);
+    let written = again(&edited);
+    assert_eq!(written.pointer("/strata/joins/wait~1~01/queue/A"), Some(&json!(["0-0-1", "new"])));
+    assert_eq!(written.pointer("/strata/messages/new/content"), Some(&json!("hello")));
+    assert_eq!(written.pointer("/strata/each"), Some(&json!({"D": ["0-0-1"]})));
+    assert_eq!(again(&written), written);
+}
+
+#[test]
+fn a_done_team_to_whose_joins_something_was_added_is_not_finished() {
+    let mut edited = file();
+    edited["strata"]["status"] = json!("done");
+    edited["strata"]["buffers"] = json!({});
+    assert!(is_finished(edited.to_string().as_bytes()));
+    edited["strata"]["joins"]["quiet"]["queue"]["C"] = json!(["idea"]);
+    assert!(!is_finished(edited.to_string().as_bytes()));
+}
+
+#[test]
+fn mail_that_a_role_is_at_may_come_to_it_again() {
+    let mut edited = file();
+    // B is at work on it, and a join has let it go.
+    edited["strata"]["buffers"]["B/2"] = json!(["0-0-1", "0-0-1"]);
+    edited["strata"]["each"] = json!({"B/2": ["0-0-1"]});
+    let env = read(&edited).unwrap();
+    assert_eq!((env.roles[1].activation.as_ref().unwrap().news.len(), env.roles[1].mailbox.len()), (1, 1));
+    assert_eq!(again(&edited).pointer("/strata/buffers/B~12"), Some(&json!(["0-0-1", "0-0-1"])));
 }
 
 #[test]
@@ -230,6 +275,7 @@ fn another_team_is_refused_with_the_differences() {
     check("/env/roles/A/rc/react_mode", json!("react"), "react of `A` is by_order, saved react");
     check("/strata/shape/groups", json!({}), "group `pair` is new");
     check("/strata/shape/routes", json!(["from `A` to [`B`]"]), "route from `A` to [`B`] is missing");
+    check("/strata/shape/joins", json!([]), "join `quiet` is new");
     check("/env/roles", json!({"A": {"states": ["0. p", "1. q"]}}), "role `C` is new");
     let mut edited = file();
     edited["env"]["roles"]["F"] = json!({});
@@ -269,6 +315,15 @@ fn what_cannot_be_read_is_named() {
     check("/strata/checkpoints", json!(u64::MAX), "`/strata/checkpoints` is 18446744073709551615");
     check("/strata/status", json!("sleeping"), "`/strata/status` is the text `sleeping`");
     check("/strata/buffers/A", json!(["../x"]), "`/strata/buffers/A/0` names message `../x`");
+    check("/strata/each", json!({"A": 7}), "`/strata/each/A` is 7, expected a list");
+    check("/strata/joins", json!([]), "`/strata/joins` is a list, expected an object");
+    check("/strata/joins", json!({"other": {}}), "`/strata/joins/other` is no join of the team");
+    let quiet = "/strata/joins/quiet";
+    check(quiet, json!({"queues": {}}), "`/strata/joins/quiet/queues` is nothing that a join has");
+    check(quiet, json!({"sources": ["C", "A"]}), "`/strata/joins/quiet` has other sources than the team's");
+    check(quiet, json!({"queue": {"D": []}}), "`/strata/joins/quiet/queue/D` is no source of the join");
+    check(quiet, json!({"queue": {"A": ["x"]}}), "`/strata/joins/quiet/queue/A/0` names message `x`");
+    check(quiet, json!({"queue": {"A": ["idea", "idea"]}}), "`/strata/joins/quiet/queue/A/1` waits there already");
     check("/strata/open/B~12/done/0/work", json!("act/9"), "`/strata/open/B~12/done/0/work` is the text `act/9`");
     check(
         "/strata/open/C/choices",

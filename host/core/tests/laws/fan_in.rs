@@ -1,0 +1,321 @@
+//! Joins in small teams whose whole course is known.
+
+use strata_core::effect::{Effect, Invocation};
+use strata_core::event::{CallPolicy, Event, Finished, Status};
+use strata_core::fault::{Fault, FaultKind};
+use strata_core::id::RoleId;
+use strata_core::message::{Draft, Hop, IDEA_LABEL};
+use strata_core::shape::Shape;
+use strata_core::stepper::Stepper;
+use strata_core::team::{Deliver, Join, Mode, OnFault, Team};
+
+use crate::hand::{Hand, draft, mail, says};
+use crate::teams::{edge, join, role, team};
+
+/// `A` and `B` hear the idea and send to the join `j`, which leads to `D`.
+fn pair(mode: Mode, deliver: Deliver) -> Team {
+    let mut team =
+        team(vec![role("A", &[IDEA_LABEL], &["a"]), role("B", &[IDEA_LABEL], &["b"]), role("D", &[], &["d"])]);
+    team.routes = vec![edge(0, &["j"]), edge(1, &["j"])];
+    team.joins = vec![Join { mode, deliver, ..join("j", &[1, 0], "D") }];
+    team
+}
+
+fn news(call: &Invocation) -> Vec<&str> {
+    call.news.iter().map(|message| message.content.as_str()).collect()
+}
+
+/// Ends the next call with its news, joined; what those were.
+fn act(life: &mut Hand) -> (u16, Vec<String>) {
+    let call = life.call();
+    let news: Vec<String> = news(&call).into_iter().map(String::from).collect();
+    life.end(call.role, Ok(says(&format!("{} of {}", life.stepper.team().role(call.role).name, news.join("+")))));
+    (call.role.0, news)
+}
+
+/// What waits in the first join, by source.
+fn waiting(life: &Hand) -> Vec<usize> {
+    life.env().joins[0].queues.iter().map(|queue| queue.len()).collect()
+}
+
+#[test]
+fn a_branch_that_is_done_sooner_waits_for_the_other_and_both_come_together_in_the_order_of_the_sources() {
+    let mut fan = team(vec![
+        role("foo", &[IDEA_LABEL], &["f"]),
+        role("bar", &[], &["r"]),
+        role("baz", &[], &["z"]),
+        role("qux", &[], &["q"]),
+        role("quux", &[], &["u"]),
+    ]);
+    fan.routes = vec![edge(0, &["bar", "baz"]), edge(1, &["qux"]), edge(2, &["both"]), edge(3, &["both"])];
+    fan.joins = vec![join("both", &[2, 3], "quux")];
+    let mut life = Hand::start(fan.clone());
+    for text in ["f ok", "r ok", "z ok"] {
+        life.act(Ok(says(text)));
+    }
+    life.go();
+    assert_eq!(waiting(&life), [1, 0]);
+    // What waits in a join is saved with everything else.
+    life.resume(fan, CallPolicy::Auto);
+    life.act(Ok(says("q ok")));
+    let last = life.act(Ok(says("u ok")));
+    assert_eq!((last.role, news(&last)), (RoleId(4), vec!["z ok", "q ok"]));
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(life.env().step, 4);
+}
+
+#[test]
+fn an_all_join_takes_one_message_of_each_source_and_keeps_the_rest() {
+    let mut life = Hand::start(pair(Mode::All, Deliver::Batch));
+    let emissions = vec![draft("a1", &["j"]), draft("a2", &["j"])];
+    life.act(Ok(Finished::Returned { output: draft("a3", &[]), emissions, writes: Vec::new() }));
+    life.act(Ok(says("b1")));
+    assert_eq!(act(&mut life), (2, vec!["b1".into(), "a1".into()]));
+    assert_eq!(waiting(&life), [0, 2]);
+    assert_eq!(life.halt(), Status::Stalled);
+}
+
+#[test]
+fn a_join_fires_as_often_as_it_is_filled() {
+    let mut life = Hand::start(pair(Mode::All, Deliver::Batch));
+    for (first, second) in [("a1", "a2"), ("b1", "b2")] {
+        let emissions = vec![draft(first, &["j"])];
+        life.act(Ok(Finished::Returned { output: draft(second, &[]), emissions, writes: Vec::new() }));
+    }
+    assert_eq!(act(&mut life).1, ["b1", "a1", "b2", "a2"], "one mailbox, one activation");
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn an_any_join_lets_everything_go_as_it_comes() {
+    let mut life = Hand::start(pair(Mode::Any, Deliver::Batch));
+    life.act(Ok(says("a1")));
+    life.act(Ok(says("b1")));
+    assert_eq!(act(&mut life).1, ["a1", "b1"], "in the order in which they were published");
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn an_active_join_fires_once_all_is_quiet_with_what_came() {
+    let mut team = pair(Mode::Active, Deliver::Batch);
+    team.roles.push(role("Slow", &[], &["s"]));
+    team.routes[1] = edge(1, &["Slow"]);
+    team.routes.push(edge(3, &["nobody"]));
+    let mut life = Hand::start(team);
+    assert_eq!([act(&mut life).0, act(&mut life).0, act(&mut life).0], [0, 1, 3]);
+    assert_eq!(act(&mut life), (2, vec!["A of idea".into()]));
+    assert_eq!(life.halt(), Status::Done);
+    let released = life.log.iter().filter(|event| matches!(event, Event::JoinReleased { .. })).count();
+    assert_eq!(released, 1);
+}
+
+#[test]
+fn active_joins_fire_one_after_another() {
+    let mut team = pair(Mode::Active, Deliver::Batch);
+    team.roles.push(role("E", &[], &["e"]));
+    team.routes = vec![edge(0, &["j"]), edge(1, &["k"])];
+    team.joins.push(Join { mode: Mode::Active, ..join("k", &[1], "E") });
+    team.joins.swap(0, 1);
+    let mut life = Hand::start(team);
+    assert_eq!([act(&mut life).0, act(&mut life).0], [0, 1]);
+    assert_eq!(act(&mut life), (3, vec!["B of idea".into()]), "the first that is declared");
+    assert_eq!(life.env().step, 1);
+    assert_eq!(act(&mut life), (2, vec!["A of idea".into()]));
+    assert_eq!((life.halt(), life.env().step), (Status::Done, 3));
+}
+
+#[test]
+fn an_active_join_waits_for_what_is_parked() {
+    let parking = || {
+        let mut team = pair(Mode::Active, Deliver::Batch);
+        team.policy.on_fault = OnFault::Park;
+        team
+    };
+    let mut life = Hand::start(parking());
+    life.act(Ok(says("a1")));
+    life.act(Err(Fault::new(FaultKind::Trap, "unreachable")));
+    assert_eq!(life.halt(), Status::Failed);
+    assert_eq!(waiting(&life), [0, 1]);
+    life.resume(parking(), CallPolicy::Auto);
+    life.act(Ok(says("b1")));
+    assert_eq!(act(&mut life).1, ["b1", "a1"]);
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn what_is_delivered_each_is_handled_one_activation_each_in_order() {
+    let mut life = Hand::start(pair(Mode::All, Deliver::Each));
+    life.act(Ok(Finished::Returned {
+        output: draft("a1", &[]),
+        emissions: vec![draft("before", &["D"])],
+        writes: Vec::new(),
+    }));
+    life.act(Ok(says("b1")));
+    assert_eq!(act(&mut life), (2, vec!["before".into()]), "mail that was there first comes first");
+    life.record(life.stepper.sent(mail("after", "x", &["D"])));
+    assert_eq!(act(&mut life), (2, vec!["b1".into()]));
+    assert_eq!(act(&mut life), (2, vec!["a1".into()]));
+    assert_eq!(act(&mut life), (2, vec!["after".into()]));
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn what_comes_by_two_ways_is_told_once() {
+    let mut team = pair(Mode::All, Deliver::Each);
+    team.routes[0] = edge(0, &["j", "D"]);
+    let mut life = Hand::start(team);
+    life.act(Ok(says("a1")));
+    life.act(Ok(says("b1")));
+    assert_eq!(act(&mut life).1, ["a1"]);
+    assert_eq!(act(&mut life).1, ["b1"]);
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn one_join_leads_to_another_forwards_and_backwards() {
+    for turned in [false, true] {
+        let mut team = pair(Mode::All, Deliver::Batch);
+        team.roles.push(role("C", &[IDEA_LABEL], &["c"]));
+        team.routes.push(edge(3, &["k"]));
+        team.joins = vec![join("j", &[0, 1], "k"), Join { deliver: Deliver::Each, ..join("k", &[3, 1, 0], "D") }];
+        if turned {
+            team.joins.reverse();
+        }
+        let mut life = Hand::start(team);
+        for text in ["a1", "b1", "c1"] {
+            life.act(Ok(says(text)));
+        }
+        let handled = [act(&mut life), act(&mut life), act(&mut life)].map(|(_, news)| news.join("+"));
+        assert_eq!(handled, ["c1", "b1", "a1"]);
+        assert_eq!(life.halt(), Status::Done);
+    }
+}
+
+#[test]
+fn two_that_review_each_round_come_together_again_and_again() {
+    let mut team = pair(Mode::All, Deliver::Batch);
+    team.roles[2].watch.clear();
+    team.roles[0].watch.insert("d".into());
+    team.roles[1].watch.insert("d".into());
+    team.policy.max_steps = Some(6);
+    let mut life = Hand::start(team);
+    for _ in 0..3 {
+        assert_eq!([act(&mut life).0, act(&mut life).0], [0, 1]);
+        assert_eq!(act(&mut life).0, 2);
+    }
+    assert_eq!(life.halt(), Status::StepLimit);
+}
+
+#[test]
+fn a_branch_that_is_never_taken_stalls_the_team_until_somebody_sends_word() {
+    let team = || {
+        let mut team = pair(Mode::All, Deliver::Batch);
+        team.roles[1].watch.clear();
+        team
+    };
+    let mut life = Hand::start(team());
+    act(&mut life);
+    assert_eq!(life.halt(), Status::Stalled);
+    let missing: Vec<_> = life.env().joins[0].missing(&team().joins[0]).collect();
+    assert_eq!(missing, [RoleId(1)]);
+    life.resume(team(), CallPolicy::Auto);
+    assert_eq!(life.go(), Effect::Halt(Status::Stalled), "nothing has changed");
+    life.record(life.stepper.sent(mail("your turn", "x", &["B"])));
+    life.resume(team(), CallPolicy::Auto);
+    assert_eq!(act(&mut life).0, 1);
+    assert_eq!(act(&mut life), (2, vec!["B of your turn".into(), "A of idea".into()]));
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn a_message_for_a_join_that_does_not_wait_for_its_sender_is_a_dead_letter() {
+    let mut team = pair(Mode::Any, Deliver::Batch);
+    team.joins[0].from = vec![RoleId(0)];
+    let mut life = Hand::start(team);
+    act(&mut life);
+    act(&mut life);
+    life.record(life.stepper.sent(mail("from outside", "x", &["j"])));
+    assert_eq!(act(&mut life), (2, vec!["A of idea".into()]));
+    assert_eq!(life.halt(), Status::Done);
+    let dead = life.env().dead_letters.iter();
+    let dead: Vec<_> = dead.map(|dead| (life.env().message(dead.message).content.as_str(), &*dead.to)).collect();
+    assert_eq!(dead, [("from outside", "j"), ("B of idea", "j")]);
+}
+
+#[test]
+fn a_leg_of_an_itinerary_may_lead_into_a_join_and_the_rest_travels_on() {
+    let mut team = pair(Mode::All, Deliver::Batch);
+    team.routes.clear();
+    team.roles.push(role("E", &[], &["e"]));
+    let mut life = Hand::start(team);
+    let hop = |from: &str, to: &str| Hop { from: from.into(), to: vec![to.into()] };
+    let output = Draft { route: vec![hop("A", "j"), hop("D", "E")], ..draft("a1", &[]) };
+    life.act(Ok(Finished::Returned { output, emissions: Vec::new(), writes: Vec::new() }));
+    life.act(Ok(Finished::Returned { output: draft("b1", &["j"]), emissions: Vec::new(), writes: Vec::new() }));
+    assert_eq!(act(&mut life).0, 2);
+    assert_eq!(act(&mut life), (3, vec!["D of b1+a1".into()]));
+}
+
+#[test]
+fn several_faults_are_made_good_by_exactly_their_roles_and_the_join_then_has_all() {
+    let trio = || {
+        let mut team = pair(Mode::All, Deliver::Batch);
+        team.roles.push(role("C", &[IDEA_LABEL], &["c"]));
+        team.routes.push(edge(3, &["j"]));
+        team.joins = vec![join("j", &[0, 1, 3], "D")];
+        team
+    };
+    let mut life = Hand::start(trio());
+    let trap = || Err(Fault::new(FaultKind::Trap, "unreachable"));
+    life.act(trap());
+    life.act(Ok(says("b1")));
+    life.act(trap());
+    assert_eq!(life.halt(), Status::Failed);
+    assert_eq!((life.env().failed().count(), waiting(&life)), (2, vec![0, 0, 0]));
+    life.resume(trio(), CallPolicy::Auto);
+    let again = [life.act(Ok(says("a1"))), life.act(Ok(says("c1")))];
+    assert_eq!(again.map(|call| (call.role.0, call.attempt)), [(0, 2), (3, 2)]);
+    assert_eq!(act(&mut life), (2, vec!["a1".into(), "b1".into(), "c1".into()]));
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn a_join_that_was_filled_by_hand_fires_when_the_run_goes_on() {
+    let mut team = pair(Mode::All, Deliver::Batch);
+    team.roles[1].watch.clear();
+    let mut life = Hand::start(team);
+    act(&mut life);
+    assert_eq!(life.halt(), Status::Stalled);
+    let mut env = life.env().clone();
+    env.joins[0].queues[0].push_back(env.history[0]);
+    life.stepper = Stepper::new(life.stepper.team().clone(), env);
+    life.record(life.stepper.resumed(None, CallPolicy::Auto));
+    assert_eq!(act(&mut life), (2, vec!["idea".into(), "A of idea".into()]));
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn joins_belong_to_what_a_team_is() {
+    let saved = pair(Mode::All, Deliver::Batch);
+    let check = |mend: fn(&mut Team), expected: &[&str]| {
+        let mut mended = saved.clone();
+        mend(&mut mended);
+        assert_eq!(Shape::of(&saved).differences(&Shape::of(&mended)), expected);
+    };
+    let all = "saved all from [`B`, `A`] to `D` by batch";
+    check(|_| (), &[]);
+    check(|team| team.joins.clear(), &["join `j` is missing"]);
+    check(|team| team.joins.push(join("k", &[0], "D")), &["join `k` is new"]);
+    check(|team| team.joins[0].mode = Mode::Any, &[&format!("join `j` is any from [`B`, `A`] to `D` by batch, {all}")]);
+    check(|team| team.joins[0].from.swap(0, 1), &[&format!("join `j` is all from [`A`, `B`] to `D` by batch, {all}")]);
+    check(|team| team.joins[0].to = "A".into(), &[&format!("join `j` is all from [`B`, `A`] to `A` by batch, {all}")]);
+    check(
+        |team| team.joins[0].deliver = Deliver::Each,
+        &[&format!("join `j` is all from [`B`, `A`] to `D` by each, {all}")],
+    );
+    let mut two = saved.clone();
+    two.joins.push(join("k", &[0], "D"));
+    let mut turned = two.clone();
+    turned.joins.reverse();
+    assert_eq!(Shape::of(&two).differences(&Shape::of(&turned)), ["joins are in another order"]);
+}

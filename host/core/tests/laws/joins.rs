@@ -1,0 +1,107 @@
+//! Joins: what gets into one leaves it in order and once, together with what its mode says, and is handled as it says.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use proptest::prelude::*;
+use strata_core::event::{Event, Released, Routed};
+use strata_core::id::{JoinId, MessageId, RoleId};
+use strata_core::team::{Deliver, Mode, Team};
+
+use crate::life::{Change, Life, Weather};
+use crate::script::{Address, Script};
+use crate::teams::{any_team, cases};
+
+const WINDY: Weather = Weather { kills: 2, stops: 1, mail: 3, resumes: 3, change: Change::Everything };
+
+/// What the events of a life say waits in its joins, by source.
+#[derive(Default)]
+struct Ledger(BTreeMap<(JoinId, RoleId), VecDeque<MessageId>>);
+
+impl Ledger {
+    fn buffered(&mut self, routed: &Routed) {
+        for join in &routed.joins {
+            let from = routed.from.expect("nothing gets into a join from outside");
+            self.0.entry((*join, from)).or_default().push_back(routed.id.clone());
+        }
+    }
+
+    /// Takes what was released, which must be the oldest of each sender.
+    fn released(&mut self, Released { join, messages, into, .. }: &Released) {
+        for (from, id) in messages {
+            let oldest = self.0.get_mut(&(*join, *from)).and_then(VecDeque::pop_front);
+            assert_eq!(oldest.as_ref(), Some(id), "the oldest message of its sender leaves");
+        }
+        if let Some(next) = into {
+            for (from, id) in messages {
+                let queue = self.0.entry((*next, *from)).or_default();
+                if !queue.contains(id) {
+                    queue.push_back(id.clone());
+                }
+            }
+        }
+    }
+}
+
+/// The sources of what a join let go are those that its mode says, in its order.
+fn fits(team: &Team, Released { join, messages, .. }: &Released) -> bool {
+    let join = team.join(*join);
+    let sources: Vec<RoleId> = messages.iter().map(|(from, _)| *from).collect();
+    let places: Vec<usize> = sources.iter().filter_map(|source| join.source(*source)).collect();
+    let count = match join.mode {
+        Mode::All => join.from.len()..=join.from.len(),
+        Mode::Any => 1..=1,
+        Mode::Active => 1..=join.from.len(),
+    };
+    places.len() == sources.len() && places.is_sorted_by(|a, b| a < b) && count.contains(&places.len())
+}
+
+proptest! {
+    #![proptest_config(cases(192))]
+
+    #[test]
+    fn what_gets_into_a_join_leaves_it_in_order_and_at_most_once(team in any_team(), seed: u64, order: u64) {
+        let script = Script { seed, address: Address::Often, trouble: 15 };
+        let life = Life::tell(&team, script, WINDY, order);
+        let mut ledger = Ledger::default();
+        for (event, state) in life.log.iter().zip(&life.states) {
+            match event {
+                Event::StepCommitted { routed, released, .. } => {
+                    routed.iter().for_each(|routed| ledger.buffered(routed));
+                    released.iter().for_each(|released| ledger.released(released));
+                    prop_assert!(released.iter().all(|released| fits(&team, released)));
+                    let by_itself = |released: &Released| team.join(released.join).mode == Mode::Active;
+                    prop_assert!(!released.iter().any(by_itself), "an active join waits until all is quiet");
+                }
+                Event::JoinReleased { released } => {
+                    released.iter().for_each(|released| ledger.released(released));
+                    prop_assert!(released.iter().all(|released| fits(&team, released)));
+                    let modes: Vec<Mode> = released.iter().map(|released| team.join(released.join).mode).collect();
+                    prop_assert!(modes[0] == Mode::Active && !modes[1..].contains(&Mode::Active));
+                }
+                _ => {}
+            }
+            for id in team.join_ids() {
+                for (source, queue) in team.join(id).from.iter().zip(&state.joins[id.index()].queues) {
+                    let waiting = queue.iter().map(|message| &state.message(*message).id);
+                    prop_assert!(waiting.eq(ledger.0.get(&(id, *source)).into_iter().flatten()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_to_be_handled_alone_is_handled_alone(team in any_team(), seed: u64, order: u64) {
+        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 15 }, WINDY, order);
+        for pair in life.states.windows(2) {
+            for (before, after) in pair[0].roles.iter().zip(&pair[1].roles) {
+                let (None, Some(opened)) = (&before.activation, &after.activation) else { continue };
+                let (taken, left) = before.mailbox.split_at(opened.news.len());
+                prop_assert!(taken.iter().map(|mail| mail.message).eq(opened.news.iter().copied()));
+                prop_assert_eq!(left, &after.mailbox[..]);
+                let alone = taken.iter().any(|mail| mail.deliver == Deliver::Each);
+                prop_assert_eq!(alone, taken.len() == 1 && taken[0].deliver == Deliver::Each);
+                prop_assert!(alone || left.first().is_none_or(|next| next.deliver == Deliver::Each), "no more than needed");
+            }
+        }
+    }
+}

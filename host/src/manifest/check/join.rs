@@ -1,0 +1,168 @@
+//! Joins: what they wait for, where they lead, and whether anything ever gets there. Where messages go is the core's
+//! business.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use strata_core::id::RoleId;
+use strata_core::team::{self, Deliver, Mode};
+
+use crate::manifest::authored::Authored;
+use crate::manifest::authored::edge::Join;
+use crate::manifest::diagnostic::Problems;
+use crate::manifest::names::{Named, Names};
+use crate::manifest::table::At;
+
+/// More joins than any team has use for. They are gone through with every step.
+const MAX_JOINS: usize = 1000;
+
+/// Checks the joins, and builds them.
+pub(super) fn joins(authored: &Authored, names: &Names, problems: &Problems) -> Vec<team::Join> {
+    if let Some(join) = authored.joins.get(MAX_JOINS) {
+        let problem = problems.at(&join.span, format!("a team cannot have more than {MAX_JOINS} joins"));
+        problems.add(problem.hint("take some of them out"));
+        return Vec::new();
+    }
+    let graph = Graph::of(authored, names, problems);
+    graph.check_reach(authored, names, problems);
+    graph.check_chains(problems);
+    graph.check_routes(authored, names, problems);
+    let built = graph.joins.iter().map(|Known { id, sources, join }| team::Join {
+        id: id.value.clone(),
+        from: sources.clone(),
+        to: join.to.as_ref().map(|to| to.value.clone()).unwrap_or_default(),
+        mode: join.mode.unwrap_or(Mode::All),
+        deliver: join.deliver.unwrap_or(Deliver::Batch),
+    });
+    built.collect()
+}
+
+/// The joins that have a name of their own.
+struct Graph<'a> {
+    joins: Vec<Known<'a>>,
+    places: BTreeMap<&'a str, usize>,
+}
+
+struct Known<'a> {
+    id: &'a At<String>,
+    sources: Vec<RoleId>,
+    join: &'a Join,
+}
+
+impl<'a> Graph<'a> {
+    fn of(authored: &'a Authored, names: &Names, problems: &Problems) -> Self {
+        let mut graph = Self { joins: Vec::new(), places: BTreeMap::new() };
+        for join in &authored.joins {
+            let sources = sources(join, names, problems);
+            if let Some(to) = &join.to {
+                names.find(to, problems);
+            }
+            let own = |id: &&At<String>| names.get(&id.value) == Some(Named::Join) && graph.find(&id.value).is_none();
+            if let Some(id) = join.id.as_ref().filter(own) {
+                graph.places.insert(&id.value, graph.joins.len());
+                graph.joins.push(Known { id, sources, join });
+            }
+        }
+        graph
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.places.get(name).copied()
+    }
+
+    /// The join that a join leads to.
+    fn next(&self, at: usize) -> Option<usize> {
+        self.find(&self.joins[at].join.to.as_ref()?.value)
+    }
+
+    /// Something gets into each: along a route, or out of another join.
+    fn check_reach(&self, authored: &Authored, names: &Names, problems: &Problems) {
+        let mut reached: BTreeSet<usize> = BTreeSet::new();
+        for route in &authored.routes {
+            let from = route.from.as_ref().and_then(|from| names.known_role(&from.value));
+            let targets = route.arms.iter().flat_map(|arm| &arm.to).filter_map(|to| self.find(&to.value));
+            let takes = |join: &usize| from.is_some_and(|from| self.joins[*join].sources.contains(&from));
+            reached.extend(targets.filter(takes));
+        }
+        // Each round goes one join further.
+        for _ in 0..self.joins.len() {
+            let further: Vec<usize> = reached.iter().filter_map(|at| self.next(*at)).collect();
+            let before = reached.len();
+            reached.extend(further);
+            if reached.len() == before {
+                break;
+            }
+        }
+        for (at, Known { id, join, .. }) in self.joins.iter().enumerate() {
+            if !reached.contains(&at) && !join.from.is_empty() {
+                let message = format!("no source of the join `{}` can reach it", id.value);
+                let hint = format!("add `[[route]]` from a source with `to = [\"{}\"]`", id.value);
+                problems.add(problems.at(&id.span, message).hint(hint));
+            }
+        }
+    }
+
+    /// A join that leads to another hands it nothing that it does not wait for, and no way leads round in a circle.
+    fn check_chains(&self, problems: &Problems) {
+        for (at, Known { id, sources, join }) in self.joins.iter().enumerate() {
+            let (Some(next), Some(to)) = (self.next(at), &join.to) else { continue };
+            if self.leads_back(at) {
+                let problem = problems.at(&to.span, format!("the join `{}` leads back to itself", id.value));
+                problems.add(problem.hint("let one of the joins on the way lead to a role"));
+                continue;
+            }
+            let unknown = join.from.iter().zip(sources).filter(|(_, id)| !self.joins[next].sources.contains(id));
+            let unknown: Vec<String> = unknown.map(|(name, _)| format!("`{}`", name.value)).collect();
+            if sources.len() == join.from.len() && !unknown.is_empty() {
+                let (id, to_name, unknown) = (&id.value, &to.value, unknown.join(", "));
+                let message = format!("`{id}` passes on what `{to_name}` does not wait for: messages of {unknown}");
+                let hint = format!("messages keep their senders: name those in `from` of `{to_name}`, too");
+                problems.add(problems.at(&to.span, message).hint(hint));
+            }
+        }
+    }
+
+    /// Whether the way on from a join comes back to it, and it is the first in the file of those on the way.
+    fn leads_back(&self, at: usize) -> bool {
+        let mut here = at;
+        for _ in 0..self.joins.len() {
+            match self.next(here) {
+                Some(next) if next == at => return true,
+                Some(next) if next > at => here = next,
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// No route leads into a join that does not wait for its sender.
+    fn check_routes(&self, authored: &Authored, names: &Names, problems: &Problems) {
+        for route in &authored.routes {
+            let Some((from, id)) = route.from.as_ref().and_then(|from| Some((from, names.known_role(&from.value)?)))
+            else {
+                continue;
+            };
+            for to in route.arms.iter().flat_map(|arm| &arm.to) {
+                let Some(join) = self.find(&to.value).map(|at| &self.joins[at]) else { continue };
+                if !join.sources.contains(&id) {
+                    let message = format!("the join `{}` does not wait for `{}`", to.value, from.value);
+                    let hint = format!("name `{}` in its `from`, or let the route lead elsewhere", from.value);
+                    problems.add(problems.at(&to.span, message).hint(hint));
+                }
+            }
+        }
+    }
+}
+
+/// The sources of a join.
+fn sources(join: &Join, names: &Names, problems: &Problems) -> Vec<RoleId> {
+    let mut sources = Vec::new();
+    for name in &join.from {
+        let Some(id) = names.role(name, problems) else { continue };
+        if sources.contains(&id) {
+            let problem = problems.at(&name.span, format!("`{}` is a source of the join twice", name.value));
+            problems.add(problem.hint("an alias stands for its role"));
+        }
+        sources.push(id);
+    }
+    sources
+}

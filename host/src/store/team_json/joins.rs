@@ -1,0 +1,73 @@
+//! Joins in the file: `strata.joins`, what waits in each by its sources. It may have been edited, e.g. to hand a join
+//! what it waits for in vain: whatever it can take it takes.
+
+use std::collections::VecDeque;
+
+use strata_core::environment::join::JoinState;
+use strata_core::environment::{Environment, MessageRef};
+use strata_core::team::{Join, Team};
+
+use super::ImportError;
+use super::layout::{self, Ordered};
+use super::messages::Messages;
+use super::place::Place;
+
+/// The fields that are understood; others are refused, since a slip of the pen would lose messages.
+const JOIN: &[&str] = &["sources", "queue"];
+
+/// What waits in the joins, as it is written.
+pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Ordered<'a, layout::Join<'a>> {
+    let join = |(join, state): (&'a Join, &'a JoinState)| {
+        let sources: Vec<&str> = join.from.iter().map(|id| team.role(*id).name.as_str()).collect();
+        let ids = |queue: &'a VecDeque<MessageRef>| queue.iter().map(|id| env.message(*id).id.0.as_str()).collect();
+        let queue = Ordered(sources.iter().copied().zip(state.queues.iter().map(ids)).collect());
+        (join.id.as_str(), layout::Join { sources, queue })
+    };
+    Ordered(team.joins.iter().zip(&env.joins).map(join).collect())
+}
+
+/// Reads what waits in the joins of a team.
+pub(super) fn read(
+    team: &Team,
+    strata: Option<&Place<'_>>,
+    messages: &mut Messages<'_>,
+) -> Result<Vec<JoinState>, ImportError> {
+    let mut states: Vec<JoinState> = team.joins.iter().map(JoinState::of).collect();
+    let Some(joins) = strata.map(|strata| strata.get_object("joins")).transpose()?.flatten() else {
+        return Ok(states);
+    };
+    for (id, place) in joins.fields()? {
+        let at = team.joins.iter().position(|join| join.id == id);
+        let Some(at) = at else { return Err(place.invalid("is no join of the team")) };
+        read_join(team, at, &place, (&mut states[at], messages))?;
+    }
+    Ok(states)
+}
+
+fn read_join(
+    team: &Team,
+    at: usize,
+    place: &Place<'_>,
+    (state, messages): (&mut JoinState, &mut Messages<'_>),
+) -> Result<(), ImportError> {
+    if let Some((_, unknown)) = place.fields()?.find(|(name, _)| !JOIN.contains(name)) {
+        return Err(unknown.invalid("is nothing that a join has: it has `sources` and `queue`"));
+    }
+    let sources: Vec<&str> = team.joins[at].from.iter().map(|id| team.role(*id).name.as_str()).collect();
+    if place.texts("sources")?.is_some_and(|saved| saved != sources) {
+        return Err(place.invalid(format!("has other sources than the team's, which are {}", sources.join(", "))));
+    }
+    let Some(queue) = place.get_object("queue")? else { return Ok(()) };
+    for (name, waiting) in queue.fields()? {
+        let source = sources.iter().position(|source| *source == name);
+        let Some(source) = source else { return Err(waiting.invalid("is no source of the join")) };
+        for item in waiting.items()? {
+            let message = messages.at(&item)?;
+            if state.queues[source].contains(&message) {
+                return Err(item.invalid("waits there already"));
+            }
+            state.queues[source].push_back(message);
+        }
+    }
+    Ok(())
+}
