@@ -137,15 +137,7 @@ impl Narrator {
             Event::RequestOpened { role, work, request } => {
                 vec![("request-opened", self.opened(*role, *work, request))]
             }
-            Event::RequestAnswered { role, request, answer, checkpoint, .. } => {
-                let role = &self.shape.roles[role.index()].name;
-                let mut fields = json!({ "role": role, "request": request.0, "by": answer.by() });
-                if let Some(value) = answer.value() {
-                    fields["answer"] = value.value();
-                }
-                fields["checkpoint"] = checkpoint.0.clone().into();
-                vec![("request-answered", fields)]
-            }
+            Event::RequestAnswered { .. } => self.answered(event),
             Event::HostCallBegun { .. }
             | Event::HostCalled { .. }
             | Event::DoubtSettled { .. }
@@ -301,6 +293,16 @@ impl Narrator {
         fields["digest"] = json!(writer.digest.as_ref().map(|digest| &digest.0));
         fields["backtrace"] = json!([]);
         fields
+    }
+
+    fn answered(&self, event: &Event) -> Vec<Told> {
+        let Event::RequestAnswered { role, request, answer, checkpoint, .. } = event else { return Vec::new() };
+        let role = &self.shape.roles[role.index()].name;
+        let mut fields = json!({ "role": role, "request": request.0, "by": answer.by(), "checkpoint": checkpoint.0 });
+        if let Some(value) = answer.value() {
+            fields["answer"] = value.value();
+        }
+        vec![("request-answered", fields)]
     }
 
     fn opened(&self, id: RoleId, work: Work, request: &Request) -> Value {

@@ -205,6 +205,15 @@ impl Activation {
         self.phase = Phase::Failed(fault);
     }
 
+    /// Another component is to make the call it is at: what is recorded is worth serving to it, whatever the failure
+    /// was, and what the old one asked a person is withdrawn: the new one may ask something else.
+    pub fn reconsider(&mut self) {
+        self.current.keep = true;
+        if matches!(self.phase, Phase::Waiting(_)) {
+            self.phase = Phase::Ready;
+        }
+    }
+
     /// The tries of a call that comes next: none, where it was not made before and taken back.
     fn tried(&self, work: Work) -> Current {
         let place = self.done.len() as u32;

@@ -141,8 +141,6 @@ impl Stepper {
         Ok(())
     }
 
-    /// With another component, recorded calls are worth serving, whatever the failure was. What the old one asked is
-    /// withdrawn: the new one may ask something else.
     fn component_changed(&mut self, slot: Slot, old: Option<&Digest>, new: &Digest) -> Applied {
         self.started_run()?;
         self.known(slot.role)?;
@@ -157,10 +155,7 @@ impl Stepper {
         if let Some(activation) = &mut self.env.roles[slot.role.index()].activation {
             let at = activation.work(role).and_then(|work| super::slot(role, slot.role, work));
             if at == Some(slot) {
-                activation.current.keep = true;
-                if matches!(activation.phase, Phase::Waiting(_)) {
-                    activation.phase = Phase::Ready;
-                }
+                activation.reconsider();
             }
         }
         Ok(())
