@@ -9,6 +9,7 @@
 //! | `driver` | the driver alone, with a store that fails: how often it saves, what it does when it cannot |
 //! | `signals` | Ctrl-C, SIGTERM, the lock and who holds it |
 //! | `live` | teams that stay: the library, `run --keep-alive`, `send` to a team that runs |
+//! | `people` | questions and answers: kills around them, expiry, moves, a person at the terminal |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
 //! | `external` | messages that leave the team, and what comes back |
 //! | `lineages` | going back to any checkpoint, forks, how they compare |
@@ -22,7 +23,7 @@
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //!
 //! What they are made of: `place` (a folder with a team in which the host is run), `process` (a running host),
-//! `stream` (event lines), `saved` (`team.json`), `probe` (the component that does as it is told). Teams that are
+//! `terminal` (a host that a person sits in front of), `stream` (event lines), `saved` (`team.json`), `probe` (the component that does as it is told). Teams that are
 //! longer than a few lines are fixtures.
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
@@ -37,6 +38,7 @@ mod joins;
 mod lineages;
 mod live;
 mod output;
+mod people;
 mod place;
 mod probe;
 mod process;
@@ -48,3 +50,4 @@ mod signals;
 mod snake;
 mod storage;
 mod stream;
+mod terminal;

@@ -1,5 +1,7 @@
 //! The driver with a scripted sandbox and a store in memory: how often it saves, and what it does when it cannot.
 
+mod people;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

@@ -51,6 +51,8 @@ const RULES: &[Rule] = &[
             "host/src/sandbox/engine/cache",
             "host/src/build",
             "host/src/cli/run",
+            // Where the operator says.
+            "host/src/services/llm/record",
         ],
     },
     Rule {
@@ -88,7 +90,11 @@ const RULES: &[Rule] = &[
             "host/src/manifest/diagnostic",
         ],
     },
-    Rule { what: "other programs", marks: &["process::Command", "Command::new"], only: &["host/src/build"] },
+    Rule {
+        what: "other programs",
+        marks: &["process::Command", "Command::new"],
+        only: &["host/src/build", "host/src/services/external"],
+    },
     Rule { what: "unsafe code", marks: &["unsafe {", "unsafe fn"], only: &["host/src/sandbox"] },
 ];
 

@@ -36,6 +36,7 @@ async fn main() -> anyhow::Result<()> {
         path: storage.path(),
         team: None,
         overrides: &overrides,
+        answers: &[],
         calls: CallPolicy::Auto,
         strict: false,
         checkpoint: None,

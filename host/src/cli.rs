@@ -2,6 +2,7 @@
 //!
 //! Data goes to stdout, everything else to stderr.
 
+mod answer;
 mod build;
 mod check;
 mod checkpoints;
@@ -10,8 +11,10 @@ mod events;
 mod fork;
 mod inspect;
 mod joins;
+mod prompt;
 mod prune;
 mod reporter;
+mod requests;
 mod run;
 mod send;
 mod signals;
@@ -62,6 +65,8 @@ enum Command {
     Prune(PruneArgs),
     /// Put a message into a saved team's environment.
     Send(SendArgs),
+    /// Record answers for what a saved team asks people. `run --recover_path` then goes on.
+    Answer(AnswerArgs),
     /// Build the action in a directory to a component and print its path.
     Build {
         /// The directory of its source.
@@ -105,6 +110,9 @@ struct RunArgs {
     /// Use another component for an action (or for `ROLE.think`).
     #[arg(long, value_name = "ROLE.ACTION=FILE")]
     component: Vec<String>,
+    /// Answer what the saved team asks a person, then go on; as `answer` does.
+    #[arg(long, value_name = "REQUEST=JSON", requires = "recover_path")]
+    answer: Vec<String>,
     /// Refuse to resume with changed components.
     #[arg(long)]
     strict: bool,
@@ -241,6 +249,18 @@ struct SendArgs {
     content: String,
 }
 
+#[derive(Args)]
+#[command(after_help = "An answer is a JSON document. Where a text answers the question it may be given as it is:\n  \
+    strata-host answer store ask-1-1-0-0=42 'ask-1-2-0-0=looks good'\n\
+    All answers are taken, or none.")]
+struct AnswerArgs {
+    /// The storage directory or its team.json.
+    path: PathBuf,
+    /// What is answered, and how. `inspect` shows what is asked.
+    #[arg(value_name = "REQUEST=JSON", required = true)]
+    answers: Vec<String>,
+}
+
 /// Why a command failed, with its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -316,6 +336,7 @@ pub fn main() -> ExitCode {
         Command::Diff(args) => diff::diff(&args),
         Command::Prune(args) => prune::prune(&args),
         Command::Send(args) => send::send(args),
+        Command::Answer(args) => answer::answer(&args),
         Command::Build { dir } => build::build(&dir),
     };
     match done {

@@ -238,6 +238,7 @@ fn standing(stepper: &Stepper, id: RoleId, activation: &Activation) -> String {
     let what = match activation.work(role) {
         Some(Work::Think { round }) => format!("choice {round}"),
         Some(Work::Plan) => "plan".into(),
+        Some(Work::Answer) => "a person".into(),
         Some(Work::Act { action, .. }) => format!("action {} `{}`", action.0, role.action(action).name),
         None => "nothing more".into(),
     };
@@ -247,6 +248,7 @@ fn standing(stepper: &Stepper, id: RoleId, activation: &Activation) -> String {
         Phase::Resting => "rests before another try".into(),
         Phase::Failed(fault) => format!("failed: {}: {}", fault.kind, fault.message),
         Phase::Complete => "complete".into(),
+        Phase::Waiting(request) => format!("waits for request {}", request.id),
     };
     let attempts = activation.current.attempts;
     format!("step {}, {what}, {how} (attempts {attempts})", activation.opened)

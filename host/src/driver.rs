@@ -7,9 +7,11 @@
 mod answer;
 mod attempt;
 pub(crate) mod clock;
+mod human;
 mod journal;
 mod order;
 mod outside;
+mod reply;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,10 +35,13 @@ use crate::store::StoreError;
 
 use answer::Served;
 use attempt::{Attempt, Ending};
+use human::Over;
 pub use journal::Journal;
 use order::Order;
 pub use order::{Ended, Orders, Sent};
 use outside::{Handed, Outside};
+pub use reply::{AnswerError, Answered, Given, ReplyError};
+pub(crate) use reply::{Verdict, judge, lapsed};
 
 /// Why a run cannot go on. What a guest does wrong is never among these.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +109,8 @@ enum Arrived {
     Due(RoleId),
     /// A service answered.
     Served(Served),
+    /// The time of a request is over.
+    Over(Over),
     /// A message was handed over, or could not be.
     Handed(Handed),
 }
@@ -162,6 +169,7 @@ impl Driver {
 
     /// Runs until the team halts or is stopped. Everything that happened is recorded when this returns.
     pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
+        self.await_ends();
         let ended = self.go_on(stop).await;
         self.motion.send_replace(Motion::Still);
         ended
@@ -250,9 +258,8 @@ impl Driver {
         let alone = calls.len() == 1 && self.attempts.is_empty();
         for call in calls {
             let (attempt, ending) = self.attempt(call);
-            let role = attempt.role();
-            self.attempts.insert(role, attempt);
-            let ending = if alone { ending } else { attempt::elsewhere(role, ending) };
+            let ending = if alone { ending } else { attempt::elsewhere(&attempt, ending) };
+            self.attempts.insert(attempt.role(), attempt);
             self.arrivals.push(Box::pin(async move { Arrived::Ended(ending.await) }));
         }
     }
@@ -265,6 +272,7 @@ impl Driver {
                 Arrived::Ended(ending) => self.ended(ending)?,
                 Arrived::Due(role) => self.journal.stage(Event::RetryDue { role })?,
                 Arrived::Served(served) => self.served(served)?,
+                Arrived::Over(over) => self.over(over)?,
                 Arrived::Handed(handed) => self.handed(handed)?,
             }
             next = futures_util::FutureExt::now_or_never(self.arrivals.next()).flatten();
@@ -273,6 +281,10 @@ impl Driver {
     }
 
     fn ended(&mut self, ending: Ending) -> Result<(), DriverError> {
+        // One that asked a person is no longer among them, and another may already be under way.
+        if self.attempts.get(&ending.role).is_none_or(|attempt| attempt.number() != ending.attempt) {
+            return Ok(());
+        }
         self.attempts.remove(&ending.role);
         let Some(event) = self.journal.stepper().call_ended(ending.role, ending.result) else { return Ok(()) };
         if let Event::CallFailed { role, retry_ms: Some(pause), .. } = &event {

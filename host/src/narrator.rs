@@ -7,6 +7,7 @@ use strata_core::event::{Event, Finished, Released, Routed, Source, Work, Writer
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{JoinId, Part, RoleId, Slot};
 use strata_core::message::Draft;
+use strata_core::request::Request;
 use strata_core::shape::Shape;
 
 /// One public event.
@@ -132,6 +133,18 @@ impl Narrator {
                 vec![("message-not-handed-over", json!({ "id": id.0, "reason": why }))]
             }
             Event::RetryDue { .. } => Vec::new(),
+            Event::RequestOpened { role, work, request } => {
+                vec![("request-opened", self.opened(*role, *work, request))]
+            }
+            Event::RequestAnswered { role, request, answer, checkpoint, .. } => {
+                let role = &self.shape.roles[role.index()].name;
+                let mut fields = json!({ "role": role, "request": request.0, "by": answer.by() });
+                if let Some(value) = answer.value() {
+                    fields["answer"] = value.value();
+                }
+                fields["checkpoint"] = checkpoint.0.clone().into();
+                vec![("request-answered", fields)]
+            }
             Event::CallStarted { .. }
             | Event::HostCalled { .. }
             | Event::CallFinished { .. }
@@ -265,11 +278,31 @@ impl Narrator {
         fields
     }
 
+    fn opened(&self, id: RoleId, work: Work, request: &Request) -> Value {
+        let mut fields = self.call(id, work);
+        fields["request"] = request.id.0.clone().into();
+        fields["question"] = request.question.clone().into();
+        if let Some(schema) = &request.schema {
+            fields["schema"] = schema.value();
+        }
+        if !request.choices.is_empty() {
+            fields["choices"] = json!(request.choices);
+        }
+        if let Some(default) = &request.default {
+            fields["default"] = default.value();
+        }
+        if let Some(end) = request.expires_ms {
+            fields["expires"] = rfc3339(end).into();
+        }
+        fields
+    }
+
     /// Step, role, index and action of a call.
     fn call(&self, id: RoleId, work: Work) -> Value {
         let role = &self.shape.roles[id.index()];
         let (index, action) = match work {
             Work::Think { .. } => (-1, "think"),
+            Work::Answer => (-1, "answer"),
             Work::Plan => (0, role.actions.first().map_or("", String::as_str)),
             Work::Act { action, .. } => (i32::from(action.0), role.actions[action.index()].as_str()),
         };

@@ -29,6 +29,7 @@ mod engine;
 mod fault;
 mod limits;
 mod log;
+mod people;
 mod scripted;
 
 /// The sandbox cannot be set up on this machine.

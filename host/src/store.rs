@@ -134,6 +134,8 @@ pub enum Origin {
     Fork,
     /// A run stopped within a step, with this status.
     Stop(Status),
+    /// A request was answered.
+    Answer,
 }
 
 impl Origin {
@@ -143,6 +145,7 @@ impl Origin {
             Self::Entry => "entry",
             Self::Import => "import",
             Self::Step => "step",
+            Self::Answer => "answer",
             Self::Fork => "fork",
             Self::Stop(Status::Failed) => "fault",
             Self::Stop(Status::Interrupted) => "interrupt",
@@ -243,10 +246,7 @@ fn next_line(last: Option<&Record>) -> u64 {
 
 /// Whether an event makes a checkpoint, or says how the run stood at the newest one.
 fn marks(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::RunStarted { .. } | Event::StepCommitted { .. } | Event::RunEnded { .. } | Event::Forked { .. }
-    )
+    matches!(event, Event::RunEnded { .. }) || checkpoint_of(event).is_some()
 }
 
 /// The checkpoint that an event makes.
@@ -254,6 +254,7 @@ fn checkpoint_of(event: &Event) -> Option<&CheckpointId> {
     match event {
         Event::RunStarted { checkpoint, .. }
         | Event::StepCommitted { checkpoint, .. }
+        | Event::RequestAnswered { checkpoint, .. }
         | Event::Forked { checkpoint, .. } => Some(checkpoint),
         Event::RunEnded { checkpoint, .. } => checkpoint.as_ref(),
         _ => None,

@@ -31,7 +31,7 @@
 //!
 //! What lies where: [`Action`], [`Thinker`] and [`Planner`] are what an author implements; [`Context`] and
 //! [`Situation`] what such a function is given; [`llm`], [`state`], [`memory`], [`environment`], [`files`],
-//! [`clock`], [`random`] and [`log`] what it may call. The name, version and description an action states about
+//! [`human`], [`clock`], [`random`] and [`log`] what it may call. The name, version and description an action states about
 //! itself are those of its crate.
 
 mod action;
@@ -45,6 +45,7 @@ pub mod environment;
 pub mod export;
 mod failure;
 pub mod files;
+pub mod human;
 mod json;
 pub mod llm;
 pub mod log;
@@ -64,7 +65,7 @@ pub use context::{Candidate, Context, Situation};
 /// The host's functions: the imports of the component, or the in-memory host in native tests.
 #[cfg(target_arch = "wasm32")]
 mod host {
-    pub use crate::bindings::strata::action::{clock, environment, files, llm, log, memory, random, state};
+    pub use crate::bindings::strata::action::{clock, environment, files, human, llm, log, memory, random, state};
 }
 #[cfg(not(target_arch = "wasm32"))]
 use testing::imports as host;

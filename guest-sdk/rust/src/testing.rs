@@ -28,6 +28,7 @@ pub(crate) mod imports;
 pub use call::Call;
 
 use crate::environment::Emission;
+use crate::human::{Answer, Question, Source};
 use crate::llm::{Reply, Request, Usage};
 use crate::log::Level;
 use crate::{Action, Choice, Failure, HostError, HostErrorKind, Message, Output, Planner, Task, Thinker};
@@ -43,6 +44,8 @@ pub struct Host {
     directories: Directories,
     llm: Option<VecDeque<Result<Reply, HostError>>>,
     requests: Vec<Request>,
+    answers: VecDeque<Result<Answer, HostError>>,
+    questions: Vec<Question>,
     emitted: Vec<Emission>,
     log: Vec<(Level, String)>,
     memory: Vec<Message>,
@@ -66,6 +69,8 @@ impl Host {
             directories: Directories::default(),
             llm: None,
             requests: Vec::new(),
+            answers: VecDeque::new(),
+            questions: Vec::new(),
             emitted: Vec::new(),
             log: Vec::new(),
             memory: Vec::new(),
@@ -82,6 +87,26 @@ impl Host {
         let reply =
             Reply { text: text.into(), data: None, tool_calls: Vec::new(), model: "scripted".to_owned(), usage };
         self.llm.get_or_insert_default().push_back(Ok(reply));
+        self
+    }
+
+    /// Adds a person's answer, by anything that JSON can hold. Answers are given in order; a question without one
+    /// panics, where a real run would wait.
+    ///
+    /// # Panics
+    /// If it cannot be written as JSON.
+    #[must_use]
+    pub fn answer(mut self, value: impl Serialize) -> Self {
+        let value = serde_json::to_string(&value).expect("a test's answer is JSON");
+        self.answers.push_back(Ok(Answer { value, source: Source::Person }));
+        self
+    }
+
+    /// Lets the time of a question pass without an answer: its default is taken, or it fails.
+    #[must_use]
+    pub fn no_answer(mut self) -> Self {
+        let message = "nobody answered in time, and the question has no `default`".to_owned();
+        self.answers.push_back(Err(HostError { kind: HostErrorKind::Expired, message }));
         self
     }
 
@@ -170,6 +195,11 @@ impl Host {
     pub fn prompts(&self) -> Vec<&str> {
         let turns = self.requests.iter().filter_map(|request| request.messages.last());
         turns.map(|turn| turn.content.as_str()).collect()
+    }
+
+    /// What people were asked, oldest first.
+    pub fn questions(&self) -> &[Question] {
+        &self.questions
     }
 
     /// What was published beyond outputs, oldest first.

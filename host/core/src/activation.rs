@@ -10,6 +10,7 @@ use crate::environment::scope::Write;
 use crate::event::{HostCall, Work};
 use crate::fault::Fault;
 use crate::id::ActionId;
+use crate::request::Request;
 use crate::team::{React, Role, Task};
 
 /// A role at work.
@@ -93,6 +94,9 @@ pub struct Current {
     pub journal: Vec<HostCall>,
     /// Whether the next attempt is served what is recorded.
     pub keep: bool,
+    /// Whether the last attempt ended by asking and now has its answer. Then the next one goes on from there, and is
+    /// served what is recorded whatever the operator says.
+    pub answered: bool,
 }
 
 /// How the call an activation is at stands.
@@ -108,6 +112,8 @@ pub enum Phase {
     Failed(Fault),
     /// There is nothing left to do: it waits for the commit.
     Complete,
+    /// It asked a person.
+    Waiting(Request),
 }
 
 impl Activation {
@@ -150,6 +156,7 @@ impl Activation {
                 let action = worker(role, self.tasks.get(next)?, next)?;
                 Some(Work::Act { action, task: Some(next as u32) })
             }
+            React::Human => self.done.is_empty().then_some(Work::Answer),
         }
     }
 
@@ -190,6 +197,7 @@ impl Activation {
         match work {
             Work::Think { round } => alloc::format!("{base}/think/{round}"),
             Work::Plan => alloc::format!("{base}/0"),
+            Work::Answer => alloc::format!("{base}/answer"),
             Work::Act { action, task: Some(task) } => alloc::format!("{base}/{}/{task}", action.0),
             Work::Act { action, task: None } if self.choices.is_empty() => alloc::format!("{base}/{}", action.0),
             Work::Act { action, task: None } => alloc::format!("{base}/{}/{}", action.0, self.done.len()),

@@ -19,6 +19,7 @@ use crate::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::json::Json;
 use crate::message::Message;
 use crate::money::Usd;
+use crate::request::Request;
 use crate::rules::Rules;
 use crate::shape::Shape;
 use crate::team::{Deliver, Team};
@@ -284,6 +285,14 @@ impl Environment {
     /// The roles whose call failed, with what it was.
     pub fn failed(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
         self.activations().filter(|(_, activation)| matches!(activation.phase, Phase::Failed(_)))
+    }
+
+    /// The roles that wait for a person, with what they ask.
+    pub fn requests(&self) -> impl Iterator<Item = (RoleId, &Request)> {
+        self.activations().filter_map(|(id, activation)| match &activation.phase {
+            Phase::Waiting(request) => Some((id, request)),
+            _ => None,
+        })
     }
 
     /// The roles at work.

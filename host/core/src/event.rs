@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 use crate::edit::Edit;
 use crate::environment::scope::Write;
 use crate::fault::Fault;
-use crate::id::{ActionId, CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
+use crate::id::{ActionId, CheckpointId, Digest, MessageId, RequestId, RoleId, RunId, Slot};
 use crate::json::Json;
 use crate::message::{Draft, Message};
 use crate::money::{Account, Usd};
+use crate::request::{Answer, Request};
 use crate::rules::Rules;
 use crate::team::Task;
 
@@ -171,6 +172,28 @@ pub enum Event {
         /// The state before.
         parent: Option<CheckpointId>,
     },
+    /// A person is asked. An attempt that asks ends with it.
+    RequestOpened {
+        /// Who asks.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// What is asked.
+        request: Request,
+    },
+    /// A request has its answer.
+    RequestAnswered {
+        /// Who asked.
+        role: RoleId,
+        /// What was asked.
+        request: RequestId,
+        /// The answer.
+        answer: Answer,
+        /// The state with it.
+        checkpoint: CheckpointId,
+        /// The state before.
+        parent: Option<CheckpointId>,
+    },
     /// Another lineage left here.
     Forked {
         /// Its name.
@@ -222,6 +245,8 @@ pub enum Work {
         /// For which task of the plan.
         task: Option<u32>,
     },
+    /// A person answers for it: the work of human roles.
+    Answer,
 }
 
 /// What came of a successful attempt.
@@ -271,6 +296,8 @@ pub enum HostCallKind {
     Clock,
     /// Random bytes.
     Random,
+    /// A person.
+    Human,
 }
 
 impl HostCallKind {
@@ -280,6 +307,7 @@ impl HostCallKind {
             Self::Llm => "llm",
             Self::Clock => "clock",
             Self::Random => "random",
+            Self::Human => "human",
         }
     }
 }

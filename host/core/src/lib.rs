@@ -16,6 +16,7 @@ pub mod id;
 pub mod json;
 pub mod message;
 pub mod money;
+pub mod request;
 pub mod rules;
 pub mod shape;
 pub mod stepper;

@@ -8,6 +8,7 @@ mod apply;
 mod commit;
 mod fork;
 mod join;
+mod people;
 mod report;
 
 use alloc::sync::Arc;
@@ -77,22 +78,31 @@ impl Stepper {
         }
         let roles = self.due();
         if roles.is_empty() {
-            let leaving = self.env.outbox.first();
-            if leaving.is_some_and(|outbound| outbound.failed.is_none()) {
-                return Effect::Wait;
-            }
-            let failed = self.env.failed().next().is_some() || leaving.is_some();
-            let status = match (failed, self.env.is_drained()) {
-                (true, _) => Status::Failed,
-                (false, true) => Status::Done,
-                (false, false) => Status::Stalled,
-            };
-            return Effect::Record(self.ended(status));
+            return self.at_rest();
         }
         if self.team.policy.max_steps.is_some_and(|max| self.env.step >= max) {
             return Effect::Record(self.ended(Status::StepLimit));
         }
         Effect::Record(Event::StepStarted { step: self.env.step, roles })
+    }
+
+    /// What happens when nobody can go on: what is on its way out is waited for, then the run ends. A fault outweighs a
+    /// question: it needs mending, whatever the answer.
+    fn at_rest(&self) -> Effect {
+        let leaving = self.env.outbox.first();
+        if leaving.is_some_and(|outbound| outbound.failed.is_none()) {
+            return Effect::Wait;
+        }
+        let status = if self.env.failed().next().is_some() || leaving.is_some() {
+            Status::Failed
+        } else if self.env.requests().next().is_some() {
+            Status::Waiting
+        } else if self.env.is_drained() {
+            Status::Done
+        } else {
+            Status::Stalled
+        };
+        Effect::Record(self.ended(status))
     }
 
     /// Who takes part in the next step: who has mail and no open work, and who can go on with open work.
@@ -109,6 +119,9 @@ impl Stepper {
     }
 
     fn within_step(&self) -> Effect {
+        if let Some(question) = self.person_asked() {
+            return Effect::Record(question);
+        }
         let Standing { running, resting, ready, failed } = self.standing();
         if let Some((id, activation)) = ready {
             // Who rests before another try holds nobody up.
@@ -128,6 +141,9 @@ impl Stepper {
         if failed && self.team.policy.on_fault == OnFault::Stop {
             return Effect::Record(self.ended(Status::Failed));
         }
+        if self.waits_for_people() {
+            return self.at_rest();
+        }
         Effect::Record(self.conflict().unwrap_or_else(|| self.commit()))
     }
 
@@ -140,7 +156,7 @@ impl Stepper {
                 Phase::Resting => standing.resting += 1,
                 Phase::Ready => standing.ready = standing.ready.or(Some((id, activation))),
                 Phase::Failed(_) => standing.failed = true,
-                Phase::Complete => {}
+                Phase::Complete | Phase::Waiting(_) => {}
             }
         }
         standing
@@ -151,6 +167,7 @@ impl Stepper {
         // A ready activation always has work: `Activation::proceed` made it ready because of it.
         let work = activation.work(role).unwrap_or(Work::Plan);
         let journal = match self.env.calls {
+            _ if activation.current.answered => Journal::Keep,
             CallPolicy::Reuse => Journal::Keep,
             CallPolicy::Fresh => Journal::Fresh,
             CallPolicy::Auto if activation.current.keep => Journal::Keep,
@@ -193,10 +210,11 @@ struct Standing<'a> {
     failed: bool,
 }
 
-/// Where the component of some work stands; none when the host itself thinks.
+/// Where the component of some work stands; none when the host itself thinks, or a person does.
 pub fn slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
     let part = match work {
         Work::Think { .. } if matches!(role.react, React::Choose { thinker: Thinker::Model, .. }) => return None,
+        Work::Answer => return None,
         Work::Think { .. } => Part::Think,
         Work::Plan => Part::Action(crate::id::ActionId(0)),
         Work::Act { action, .. } => Part::Action(action),

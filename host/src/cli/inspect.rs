@@ -1,11 +1,14 @@
 //! `inspect`: a saved state, for people as tables, for programs as the document that `team.json` holds.
 
+use std::path::Path;
+
 use strata_core::activation::{Activation, Phase};
 use strata_core::environment::Environment;
 use strata_core::event::Work;
 use strata_core::id::{CheckpointId, RoleId};
 use strata_core::stepper::Stepper;
 
+use super::requests::{command, listing};
 use super::{Failure, InspectArgs, joins, preview, print};
 use crate::launch::saved;
 use crate::narrator;
@@ -24,12 +27,12 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
     if args.saved.json {
         print(team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end());
     } else {
-        show(stepper);
+        show(stepper, &args.saved.path);
     }
     Ok(0)
 }
 
-fn show(stepper: &Stepper) {
+fn show(stepper: &Stepper, path: &Path) {
     let (team, env) = (stepper.team(), stepper.env());
     let checkpoint = env.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
     print(&format!("run         {} ({})", env.run, team.name));
@@ -49,6 +52,7 @@ fn show(stepper: &Stepper) {
     }
     show_faults(stepper);
     show_joins(stepper);
+    show_requests(stepper, path);
     show_mail(stepper, env);
 }
 
@@ -58,6 +62,7 @@ fn standing(stepper: &Stepper, id: RoleId) -> String {
     let Some(activation) = &stepper.env().role(id).activation else { return "idle".into() };
     let what = match activation.work(role) {
         Some(Work::Think { round }) => format!("choice {round}"),
+        Some(Work::Answer) => "the answer to its mail".into(),
         Some(Work::Plan) => format!("planning with 0 `{}`", role.actions[0].name),
         Some(Work::Act { action, .. }) => format!("action {} `{}`", action.0, role.action(action).name),
         None => return "finished, waits for the step to commit".into(),
@@ -68,6 +73,7 @@ fn standing(stepper: &Stepper, id: RoleId) -> String {
         Phase::Resting => "waits for another try",
         Phase::Failed(_) => "FAILED",
         Phase::Complete => "finished",
+        Phase::Waiting(_) => "waits for a person",
     };
     format!("{what}: {how} (attempts {})", activation.current.attempts)
 }
@@ -97,6 +103,14 @@ fn show_joins(stepper: &Stepper) {
         )
     };
     section("joins", joins::standings(stepper).map(text));
+}
+
+fn show_requests(stepper: &Stepper, path: &Path) {
+    let mut lines = listing(stepper);
+    if !lines.is_empty() {
+        lines.push(format!("  answer with: {}", command(stepper, path)));
+    }
+    section("requests", lines.into_iter());
 }
 
 fn show_mail(stepper: &Stepper, env: &Environment) {

@@ -8,6 +8,7 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::stepper::Stepper;
 use strata_core::team::Role;
 
+use super::requests::{command, listing, plain};
 use super::{joins, note, preview, shell_word};
 use crate::narrator::{self, Line};
 
@@ -64,6 +65,10 @@ impl Reporter {
                 let message = preview(line.text("message"), PREVIEW);
                 say(line, began_ms, &format!("FAILED{}  {message}", again.unwrap_or_default()));
             }
+            "request-opened" => {
+                let question = preview(&plain(line.text("question")), PREVIEW);
+                say(line, began_ms, &format!("asks  {question}"));
+            }
             "forked" => {
                 let (lineage, parent) = (line.text("lineage"), line.text("parent"));
                 note(format_args!("goes on from `{parent}` as lineage `{lineage}`; what came after it stays saved"));
@@ -93,6 +98,10 @@ impl Reporter {
                 section("what it logged last", fault.log.iter());
             }
         }
+        if env.requests().next().is_some() {
+            note("open requests:");
+            listing(stepper).iter().for_each(note);
+        }
         for outbound in env.outbox.iter().filter(|outbound| outbound.failed.is_some()) {
             let (id, to) = (&env.message(outbound.message).id, outbound.to.join(", "));
             let why = outbound.failed.as_deref().unwrap_or_default();
@@ -118,6 +127,10 @@ impl Reporter {
                 note(format_args!("  {resume} --investment USD"));
             }
             Status::Stalled => stalled(stepper, &saved, &resume, &shell_word(&storage.to_string_lossy())),
+            Status::Waiting => {
+                note(format_args!("waiting for a person at step {}; {saved}; answer with:", env.step));
+                note(format_args!("  {}\nthen go on with:\n  {resume}", command(stepper, storage)));
+            }
             other => note(format_args!("{}; {saved}; go on with:\n  {resume}", other.name())),
         }
     }
@@ -153,10 +166,12 @@ fn say(line: &Line, began_ms: i64, what: &str) {
     note(format_args!("{seconds:7.1}s  step {step:<3} {name:<28} {what}"));
 }
 
-fn place(role: &Role, work: Option<Work>) -> (i32, &str) {
+/// The index of an action, and its name; -1 for what is no action.
+pub(super) fn place(role: &Role, work: Option<Work>) -> (i32, &str) {
     match work {
         Some(Work::Act { action, .. }) => (i32::from(action.0), &role.action(action).name),
         Some(Work::Plan) => (0, &role.actions[0].name),
+        Some(Work::Answer) => (-1, "answer"),
         Some(Work::Think { .. }) | None => (-1, "think"),
     }
 }

@@ -48,6 +48,7 @@ impl Driver {
             }
             Ask::Random { length } => Answer::Bytes(Ok(self.random(role, length)?)),
             Ask::Complete(requests) => return self.complete(role, requests, reply),
+            Ask::Person(question) => return self.consult(role, &question, reply),
         };
         let _ = reply.send(answer);
         Ok(())

@@ -20,11 +20,14 @@ pub(super) struct Attempt {
     recorded: Vec<HostCall>,
     /// How many random draws it made.
     pub(super) draws: u32,
+    /// How often it asked a person.
+    pub(super) consulted: u32,
 }
 
 /// The end of an attempt.
 pub(super) struct Ending {
     pub(super) role: RoleId,
+    pub(super) attempt: u32,
     pub(super) result: Result<Finished, Fault>,
 }
 
@@ -88,15 +91,17 @@ impl Driver {
                 Box::pin(choose(gateway, request, candidates.len()))
             }
         };
-        let ending = Box::pin(async move { Ending { role: id, result: result.await } });
+        let attempt = call.attempt;
+        let ending = Box::pin(async move { Ending { role: id, attempt, result: result.await } });
         let recorded = std::mem::take(&mut call.recorded);
-        (Attempt { call, recorded, draws: 0 }, ending)
+        (Attempt { call, recorded, draws: 0, consulted: 0 }, ending)
     }
 
     fn entry(&self, role: &Role, call: &Invocation) -> Entry {
         let name = |action: ActionId| role.action(action).name.clone();
         match call.work {
             Work::Think { round } => Entry::Choose { round, candidates: self.candidates(role, call.role) },
+            Work::Answer => unreachable!("no component answers for a person"),
             Work::Plan => Entry::Plan { action: name(ActionId(0)), index: 0 },
             Work::Act { action, .. } => {
                 Entry::Run { action: name(action), index: u32::from(action.0), task: call.task.clone() }
@@ -115,18 +120,19 @@ impl Driver {
 }
 
 /// Runs an attempt on another thread; it ends when the returned future is dropped.
-pub(super) fn elsewhere(role: RoleId, ending: BoxFuture<'static, Ending>) -> BoxFuture<'static, Ending> {
+pub(super) fn elsewhere(attempt: &Attempt, ending: BoxFuture<'static, Ending>) -> BoxFuture<'static, Ending> {
     struct AbortOnDrop(tokio::task::JoinHandle<Ending>);
     impl Drop for AbortOnDrop {
         fn drop(&mut self) {
             self.0.abort();
         }
     }
+    let (role, attempt) = (attempt.role(), attempt.number());
     let mut task = AbortOnDrop(tokio::spawn(ending));
     Box::pin(async move {
         (&mut task.0).await.unwrap_or_else(|error| {
             let fault = Fault::new(FaultKind::Host, format!("the host failed while it ran the action: {error}"));
-            Ending { role, result: Err(fault) }
+            Ending { role, attempt, result: Err(fault) }
         })
     })
 }

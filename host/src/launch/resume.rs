@@ -16,7 +16,7 @@ use super::back::Way;
 use super::saved::{definition as saved_definition_of, import};
 use super::start::run_id;
 use super::{Components, LaunchError, Run, durability, saved_definition};
-use crate::driver::{Driver, DriverError, Journal, OnLine, WhenIdle};
+use crate::driver::{Driver, DriverError, Given, Journal, OnLine, ReplyError, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
 use crate::store::{At, Content, Directory, FIRST_LINE, SavedDefinition, SqliteStore, Store, team_json};
@@ -29,6 +29,8 @@ pub struct Resume<'a> {
     pub team: Option<&'a Path>,
     /// What the command line changes.
     pub overrides: &'a Overrides,
+    /// Answers for what is open.
+    pub answers: &'a [Given],
     /// Which recorded host calls are served again.
     pub calls: CallPolicy,
     /// Whether other components than the saved ones are refused.
@@ -129,6 +131,15 @@ impl Opened {
         !self.stepper.env().run.0.is_empty()
     }
 
+    /// Holds answers against what is open.
+    pub(super) fn judge(&self, given: &[Given]) -> Result<Vec<Verdict>, ReplyError> {
+        let store: Option<&dyn Store> = match &self.origin {
+            Origin::Database { store, .. } => Some(store.as_ref()),
+            Origin::TeamJson(_) => None,
+        };
+        judge(self.stepper.env(), store, given)
+    }
+
     /// Ends the resume of a finished team, whose state is not changed. Where the run was killed before it could save
     /// `team.json`, that is made up for.
     fn finish(mut self) -> Result<Resumed, LaunchError> {
@@ -159,7 +170,9 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     if let Some(checkpoint) = resume.checkpoint {
         opened.go_back(checkpoint)?;
     }
+    let mut verdicts = opened.judge(resume.answers)?;
     let env = opened.stepper.env();
+    verdicts.extend(lapsed(env));
     if env.status == Status::Done && env.is_drained() && resume.when_idle == WhenIdle::End {
         return opened.finish();
     }
@@ -183,6 +196,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     if resume.team.is_some() || !resume.overrides.components.is_empty() {
         journal.store().set_definition(&saved)?;
     }
+    journal.settle(verdicts)?;
     let event = if begun {
         let budget = given.unwrap_or(journal.env().budget);
         let spent = journal.store().spent()?;

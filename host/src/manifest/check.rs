@@ -179,6 +179,7 @@ fn mode(role: &Role) -> Mode {
 fn build_role(role: &Role, defaults: &Patch) -> team::Role {
     let values = |texts: &[At<String>]| -> Vec<String> { texts.iter().map(|text| text.value.clone()).collect() };
     let react = match mode(role) {
+        _ if role.human.is_some() => React::Human,
         Mode::ByOrder => React::ByOrder,
         Mode::PlanAndAct => React::PlanAndAct,
         Mode::Choose => React::Choose {

@@ -12,9 +12,6 @@ pub(super) fn check(authored: &Authored, problems: &Problems) {
         problems.add(problems.at(span, message));
     };
     for role in &authored.roles {
-        if let Some(span) = &role.human {
-            refuse(span, "human roles are");
-        }
         let actions = role.actions.iter().map(|action| &action.slot);
         for slot in actions.chain(role.think.iter().map(|think| &think.value)) {
             if let Some(span) = &slot.allow.http {

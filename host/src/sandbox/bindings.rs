@@ -1,7 +1,7 @@
 //! What is generated from the WIT package, and nothing else.
 
 pub(super) use generated::exports::strata::action::{handler, thinker};
-pub(super) use generated::strata::action::{clock, environment, files, llm, log, memory, random, state, types};
+pub(super) use generated::strata::action::{clock, environment, files, human, llm, log, memory, random, state, types};
 
 mod generated {
     #![allow(missing_docs, reason = "generated; the WIT is its documentation")]

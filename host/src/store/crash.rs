@@ -61,7 +61,7 @@ fn child_forks_and_prunes_until_it_is_killed() {
         let line = store.load(&At::Head).unwrap().next_line;
         store.append(&[Record { line, lines: 1, time_ms: 0, event }], Durability::Full).unwrap();
         println!("saved {forks}");
-        if forks % 3 == 0 {
+        if forks.is_multiple_of(3) {
             store.prune(2, &mut |saved| Ok(state(&saved))).unwrap();
         }
     }

@@ -104,6 +104,10 @@ impl Listing {
                     }
                     continue;
                 }
+                // The run goes on standing as it stood; most are answered while it waits.
+                Event::RequestAnswered { checkpoint, parent, .. } => {
+                    (checkpoint, next_step, named(parent), Origin::Answer, Status::Waiting)
+                }
                 Event::Forked { from, checkpoint, step, .. } => {
                     next_step = *step;
                     let from = named(&Some(from.clone()));

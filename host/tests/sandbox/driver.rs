@@ -6,10 +6,12 @@ use std::time::Duration;
 use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
 use strata_core::id::RoleId;
 use strata_core::json::Json;
+use strata_core::request::Answer as Answered;
 use strata_core::team::Profile;
-use strata_host::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind, QUEUE, Question};
+use strata_host::gateway::{self, Answer, Ask, Gateway, HostError, HostErrorKind, QUEUE};
 use strata_host::plugin::{Grants, Limits, Plugin};
 use strata_host::sandbox::{Call, Ended, Entry, Metering, Sandbox, WasmSandbox};
+use strata_host::services::human::Question;
 use strata_host::services::llm;
 use tokio::sync::mpsc;
 
@@ -78,7 +80,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 /// A way to a driver on a thread of its own.
 pub fn gateway() -> Gateway {
-    let (questions, mut asked) = mpsc::channel::<Question>(QUEUE);
+    let (questions, mut asked) = mpsc::channel::<gateway::Question>(QUEUE);
     std::thread::spawn(move || {
         while let Some(question) = asked.blocking_recv() {
             // A guest that is gone no longer listens.
@@ -97,7 +99,16 @@ fn answer(ask: Ask) -> Answer {
         Ask::Recent { .. } => Answer::Messages(Vec::new()),
         Ask::Now => Answer::Time(1234.0),
         Ask::Random { length } => Answer::Bytes(Ok(vec![b'r'; length as usize])),
+        Ask::Person(question) => Answer::Person(person(&question)),
         Ask::Complete(requests) => Answer::Replies(requests.into_iter().map(|_| Ok(reply())).collect()),
+    }
+}
+
+/// Answers with the number of choices, or with nothing where the question has no time.
+fn person(question: &Question) -> Answered {
+    match question.expires_s {
+        Some(0) => Answered::Expired,
+        _ => Answered::Given(Json::parse(&question.choices.len().to_string()).expect("a number")),
     }
 }
 

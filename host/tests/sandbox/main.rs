@@ -3,6 +3,7 @@
 //! - `calls`: what goes in and comes out
 //! - `limits`: every limit bites, and only the guest that deserves it
 //! - `grants`: what is not granted is refused
+//! - `people`: guests that ask
 //! - `loading`: what cannot be loaded says why
 
 mod calls;
@@ -11,3 +12,4 @@ mod grants;
 mod guest;
 mod limits;
 mod loading;
+mod people;

@@ -5,7 +5,7 @@ use crate::steps::{Config, Deed, Leg, Planned};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU32, Ordering};
 use strata_action::environment::{Emission, emit};
-use strata_action::{Failure, Hop, Message, Output, clock, files, llm, random, state};
+use strata_action::{Failure, Hop, Message, Output, clock, files, human, llm, random, state};
 
 /// What the steps are carried out for.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,19 @@ impl Deeds {
             Deed::Plan { plan } => self.plan = Some(plan.clone()),
             Deed::Fail { .. } => {}
             Deed::Http { .. } => return Err(no_interface("http")),
-            Deed::Ask { .. } => return Err(no_interface("ask")),
+            Deed::Ask { ask, schema, choices, expires, default } => {
+                let mut question = human::Question::new(ask).choices(choices);
+                if let Some(schema) = schema {
+                    question = question.schema(schema)?;
+                }
+                if let Some(time) = expires {
+                    question = question.expires_in(*time);
+                }
+                if let Some(default) = default {
+                    question = question.default(default)?;
+                }
+                self.reads.push(print(question.ask()?.parse()?));
+            }
             Deed::GetEnv { .. } => return Err(no_interface("getenv")),
             Deed::Secret { .. } => return Err(no_interface("secret")),
         }

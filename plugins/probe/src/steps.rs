@@ -90,8 +90,16 @@ pub enum Deed {
     Count { count: bool },
     /// Makes a web request. No interface for it yet.
     Http { http: String, method: Option<String>, body: Option<String> },
-    /// Asks a human. No interface for it yet.
-    Ask { ask: String, schema: Option<Value> },
+    /// Asks a person.
+    Ask {
+        ask: String,
+        schema: Option<Value>,
+        #[serde(default)]
+        choices: Vec<String>,
+        #[serde(default, deserialize_with = "some_duration")]
+        expires: Option<Duration>,
+        default: Option<Value>,
+    },
     /// Reads an environment variable. No interface for it yet.
     GetEnv { getenv: String },
     /// Reads a secret. No interface for it yet.
@@ -148,6 +156,10 @@ fn role() -> String {
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     parse_duration(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is no duration")))
+}
+
+fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    duration(deserializer).map(Some)
 }
 
 /// A whole number with its unit: `200ms`, `2s`, `1m`, `1h`.

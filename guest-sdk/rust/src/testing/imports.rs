@@ -164,6 +164,25 @@ pub mod llm {
     }
 }
 
+pub mod human {
+    use super::with;
+    use crate::human::{Answer, Question, Source};
+    use crate::{HostError, HostErrorKind};
+
+    pub fn ask(question: &Question) -> Result<Answer, HostError> {
+        with(|host| {
+            host.questions.push(question.clone());
+            match (host.answers.pop_front(), &question.default) {
+                (Some(Err(error)), Some(default)) if error.kind == HostErrorKind::Expired => {
+                    Ok(Answer { value: default.clone(), source: Source::Default })
+                }
+                (Some(answer), _) => answer,
+                (None, _) => panic!("nobody answers `{}`; add `Host::answer`", question.text),
+            }
+        })
+    }
+}
+
 pub mod files {
     use super::with;
     use crate::HostError;

@@ -76,6 +76,8 @@ impl Stepper {
                 self.join(&[], &self.fired_between_steps());
                 Ok(())
             }
+            Event::RequestOpened { role, work, request } => self.open_request(*role, *work, request),
+            Event::RequestAnswered { .. } => self.answer_request(event),
             Event::HandedOver { id } => {
                 self.leaving(id)?;
                 self.env.outbox.remove(0);
@@ -135,6 +137,8 @@ impl Stepper {
                 // It was killed: it ends like one that was interrupted.
                 Phase::Running => activation.current.keep = true,
                 Phase::Resting | Phase::Failed(_) | Phase::Ready => {}
+                Phase::Waiting(_) if activation.work(role).is_some() => continue,
+                Phase::Waiting(_) => {}
                 Phase::Complete => continue,
             }
             // A lower limit may leave it with nothing more to do.
@@ -151,7 +155,8 @@ impl Stepper {
         Ok(())
     }
 
-    /// With another component, recorded calls are worth serving, whatever the failure was.
+    /// With another component, recorded calls are worth serving, whatever the failure was. What the old one asked is
+    /// withdrawn: the new one may ask something else.
     fn component_changed(&mut self, slot: Slot, old: Option<&Digest>, new: &Digest) -> Applied {
         self.started_run()?;
         self.known(slot.role)?;
@@ -165,7 +170,12 @@ impl Stepper {
         self.env.components.insert(slot, new.clone());
         if let Some(activation) = &mut self.env.roles[slot.role.index()].activation {
             let at = activation.work(role).and_then(|work| super::slot(role, slot.role, work));
-            activation.current.keep |= at == Some(slot);
+            if at == Some(slot) {
+                activation.current.keep = true;
+                if matches!(activation.phase, Phase::Waiting(_)) {
+                    activation.phase = Phase::Ready;
+                }
+            }
         }
         Ok(())
     }
@@ -207,6 +217,7 @@ impl Stepper {
         ensure(activation.work(role) == Some(work), "a call that is not the next one")?;
         ensure(activation.current.attempts + 1 == attempt, "an attempt out of turn")?;
         activation.current.attempts = attempt;
+        activation.current.answered = false;
         if journal == Journal::Fresh {
             activation.current.journal.clear();
         }
@@ -244,7 +255,7 @@ impl Stepper {
     }
 
     /// Keeps what a call returned until the commit.
-    fn keep(
+    pub(super) fn keep(
         &mut self,
         id: RoleId,
         work: Work,
@@ -270,6 +281,7 @@ impl Stepper {
         let action = match work {
             Work::Act { action, .. } => &role.action(action).name,
             Work::Plan | Work::Think { .. } => &role.actions[0].name,
+            Work::Answer => &role.name,
         };
         let addressed = if draft.to.is_empty() { Addressed::Open } else { Addressed::Named };
         let message = Message {
@@ -341,13 +353,13 @@ impl Stepper {
         ensure(!self.env.run.0.is_empty(), "something of a run that never started")
     }
 
-    fn going(&self) -> Applied {
+    pub(super) fn going(&self) -> Applied {
         ensure(self.env.status == Status::Running, "something of a run that has ended")
     }
 
     /// Whether the open step has nothing running or to be run.
     fn settled(&self) -> bool {
-        let ended = |a: &Activation| matches!(a.phase, Phase::Complete | Phase::Failed(_));
+        let ended = |a: &Activation| matches!(a.phase, Phase::Complete | Phase::Failed(_) | Phase::Waiting(_));
         self.going().is_ok() && self.env.open && self.env.activations().all(|(_, activation)| ended(activation))
     }
 
@@ -370,12 +382,12 @@ impl Stepper {
         self.routed(routed)
     }
 
-    fn activation(&mut self, id: RoleId) -> Result<&mut Activation, Illegal> {
+    pub(super) fn activation(&mut self, id: RoleId) -> Result<&mut Activation, Illegal> {
         self.known(id)?;
         self.env.roles[id.index()].activation.as_mut().ok_or_else(|| Illegal("a role that is idle".into()))
     }
 
-    fn running(&mut self, id: RoleId, work: Work) -> Result<&mut Activation, Illegal> {
+    pub(super) fn running(&mut self, id: RoleId, work: Work) -> Result<&mut Activation, Illegal> {
         self.going()?;
         let team = self.team.clone();
         let activation = self.activation(id)?;

@@ -134,7 +134,7 @@ pub(super) fn idle_task<'a>(role: &Role, tasks: &'a [Task]) -> Option<&'a Task> 
 
 fn retry(role: &Role, work: Work) -> Retry {
     match work {
-        Work::Think { .. } => Retry { retries: 0, backoff_ms: 0 },
+        Work::Think { .. } | Work::Answer => Retry { retries: 0, backoff_ms: 0 },
         Work::Plan => role.actions[0].retry,
         Work::Act { action, .. } => role.action(action).retry,
     }

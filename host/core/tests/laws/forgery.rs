@@ -2,6 +2,8 @@
 
 use strata_core::event::{Event, Released, Routed, Status, Work};
 use strata_core::id::{JoinId, RoleId};
+use strata_core::json::Json;
+use strata_core::request::Answer;
 
 /// Something that is changed about an event.
 type Change = fn(&mut Event);
@@ -35,6 +37,8 @@ fn changes(event: &Event) -> &'static [Change] {
         Event::RetryDue { .. } => &[other_role],
         Event::StepConflicted { .. } => &[other_step, other_key, one_less, other_writer],
         Event::ComponentChanged { .. } => &[other_component],
+        Event::RequestOpened { .. } => &[other_work, other_role, other_request],
+        Event::RequestAnswered { .. } => &[other_role, other_request, other_answer],
         Event::RunEnded { .. } => &[no_end],
         Event::Forked { .. } => &[other_step, other_checkpoint],
         Event::HandedOver { .. } | Event::HandOverFailed { .. } => &[other_outbound],
@@ -172,7 +176,8 @@ fn other_work(event: &mut Event) {
         Event::CallStarted { work, .. }
         | Event::HostCalled { work, .. }
         | Event::CallFinished { work, .. }
-        | Event::CallFailed { work, .. } => *work = Work::Think { round: 99 },
+        | Event::CallFailed { work, .. }
+        | Event::RequestOpened { work, .. } => *work = Work::Think { round: 99 },
         other => panic!("{other:?} is no call"),
     }
 }
@@ -183,8 +188,24 @@ fn other_role(event: &mut Event) {
         | Event::HostCalled { role, .. }
         | Event::CallFinished { role, .. }
         | Event::CallFailed { role, .. }
+        | Event::RequestOpened { role, .. }
+        | Event::RequestAnswered { role, .. }
         | Event::RetryDue { role } => *role = RoleId(u16::MAX),
         other => panic!("{other:?} is no call"),
+    }
+}
+
+fn other_request(event: &mut Event) {
+    match event {
+        Event::RequestOpened { request, .. } => request.id = "another".into(),
+        Event::RequestAnswered { request, .. } => *request = "another".into(),
+        other => panic!("{other:?} is about no request"),
+    }
+}
+
+fn other_answer(event: &mut Event) {
+    if let Event::RequestAnswered { answer, .. } = event {
+        *answer = Answer::Default(Json::from(serde_json::Value::from("of nobody")));
     }
 }
 

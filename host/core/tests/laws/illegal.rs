@@ -55,6 +55,14 @@ fn warped(event: &Event, dice: &mut Dice) -> Event {
             _ => *step += 1,
         },
         Event::JoinReleased { released } => warp_released(released, dice),
+        Event::RequestOpened { role, work, request } => match dice.below(2) {
+            0 => request.id = "another".into(),
+            _ => warp_call(role, work, &mut 0, dice),
+        },
+        Event::RequestAnswered { role, request, .. } => match dice.below(2) {
+            0 => *request = "another".into(),
+            _ => *role = any_role(dice),
+        },
         Event::HandedOver { id } | Event::HandOverFailed { id, .. } => *id = "another".into(),
         Event::Forked { lineage, from, step, .. } => match dice.below(3) {
             0 => lineage.clear(),

@@ -5,9 +5,11 @@ use strata_core::effect::Invocation;
 use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
 use strata_core::event::{Finished, HostCall, HostCallKind, Work};
 use strata_core::fault::{Fault, FaultKind, Hope};
+use strata_core::id::RequestId;
 use strata_core::json::Json;
 use strata_core::message::{Draft, Hop, Message};
 use strata_core::money::Usd;
+use strata_core::request::Request;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Role, Task};
 
@@ -60,6 +62,27 @@ impl Script {
         HostCall { kind: HostCallKind::Llm, request: request.into(), response: Json::null(), cost }
     }
 
+    /// What a call asks people: the same in every attempt.
+    pub fn questions(&self, asked: u64, call: &Invocation) -> Vec<String> {
+        let mut dice = Dice::new(self.seed, &format!("people {}", call.idempotency_key));
+        let count = if dice.chance(asked) { 1 + dice.below(2) } else { 0 };
+        (0..count).map(|_| format!("person {}", dice.below(2))).collect()
+    }
+
+    /// A request. Its default is what people answer it, too; that depends on where it is asked.
+    pub fn request(&self, id: RequestId, question: &str) -> Request {
+        let answer = Dice::new(self.seed, &id.0).below(9);
+        Request {
+            id,
+            question: question.into(),
+            schema: None,
+            choices: Vec::new(),
+            default: Some(Json::from(serde_json::Value::from(answer))),
+            expires_ms: None,
+            call: question.into(),
+        }
+    }
+
     /// How an attempt fails; none when it succeeds.
     fn failure(&self, role: &Role, call: &Invocation) -> Option<Result<Finished, Fault>> {
         let mut dice = Dice::new(self.seed, &format!("trouble {}", call.seed));
@@ -94,6 +117,7 @@ impl Script {
         let scopes: Vec<&str> = stepper.team().scopes.keys().map(String::as_str).collect();
         let seen = Dice::new(self.seed, &self.sight(stepper, call)).roll();
         match call.work {
+            Work::Answer => panic!("no script answers for a person"),
             Work::Think { .. } => Finished::Chosen(dice.below(role.actions.len() + 1) as i32 - 1),
             Work::Plan => Finished::Planned {
                 tasks: self.tasks(&mut dice, role),

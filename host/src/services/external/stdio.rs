@@ -4,13 +4,15 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc as sync};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Sleep;
 
 use super::Incoming;
 
@@ -31,8 +33,8 @@ pub(super) struct Program {
     /// None once its input has ended.
     lines: Option<sync::SyncSender<(String, Written)>>,
     incoming: mpsc::Receiver<Incoming>,
-    /// When it has to have ended.
-    deadline: Option<tokio::time::Instant>,
+    /// Over when it has to have ended.
+    patience: Option<Pin<Box<Sleep>>>,
 }
 
 impl Program {
@@ -58,7 +60,7 @@ impl Program {
             thread::Builder::new().name("external in".into()).spawn(move || read(stdout, &watched, &found))
         };
         threads().map_err(|e| format!("cannot start a thread: {e}"))?;
-        Ok(Self { child, lines: Some(lines), incoming, deadline: None })
+        Ok(Self { child, lines: Some(lines), incoming, patience: None })
     }
 
     /// Writes a line. Nothing comes back for it at once.
@@ -82,18 +84,18 @@ impl Program {
     /// Ends its input.
     pub(super) fn close(&mut self) {
         if self.lines.take().is_some() {
-            self.deadline = Some(tokio::time::Instant::now() + PATIENCE);
+            self.patience = Some(Box::pin(tokio::time::sleep(PATIENCE)));
         }
     }
 
     /// What it says next.
     pub(super) async fn incoming(&mut self) -> Incoming {
         let next = self.incoming.recv();
-        let next = match self.deadline {
+        let next = match &mut self.patience {
             None => next.await,
-            Some(deadline) => match tokio::time::timeout_at(deadline, next).await {
-                Ok(next) => next,
-                Err(_) => {
+            Some(patience) => tokio::select! {
+                next = next => next,
+                () = patience => {
                     let seconds = PATIENCE.as_secs();
                     return Incoming::Closed(format!("did not end within {seconds} s of its input and is killed"));
                 }
@@ -139,14 +141,13 @@ fn read(stdout: Option<ChildStdout>, child: &Mutex<Child>, found: &mpsc::Sender<
             Err(error) => break Some(format!("wrote what cannot be read: {error}")),
         }
     };
-    let patience = Instant::now() + PATIENCE;
-    let ended = loop {
+    let glances = PATIENCE.as_millis() / GLANCE.as_millis();
+    let ended = (0..glances).find_map(|_| {
         let status = child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
-        match status {
-            Ok(Some(status)) => break status.to_string(),
-            Ok(None) if Instant::now() < patience => thread::sleep(GLANCE),
-            _ => break "does not end".into(),
-        }
-    };
-    let _ = found.blocking_send(Incoming::Closed(why.unwrap_or(ended)));
+        status.ok()?.map(|status| status.to_string()).or_else(|| {
+            thread::sleep(GLANCE);
+            None
+        })
+    });
+    let _ = found.blocking_send(Incoming::Closed(why.or(ended).unwrap_or_else(|| "does not end".into())));
 }

@@ -7,11 +7,12 @@ use strata_core::event::{HostCall, HostCallKind, Work};
 use strata_core::fault::{Fault, FaultKind, Hope};
 use strata_core::id::ActionId;
 use strata_core::json::Json;
-use strata_core::team::{Role, Task};
+use strata_core::team::{React, Role, Task};
 
 use super::ImportError;
 use super::messages::Messages;
 use super::place::Place;
+use super::requests;
 
 type Read<T> = Result<T, ImportError>;
 
@@ -45,13 +46,14 @@ pub(super) fn read(
         undone: place.each("undone", |item| undone(role, &item))?,
         phase: Phase::Ready,
     };
-    let fault = fault(role, strata)?;
+    let (fault, request) = (fault(role, strata)?, requests::read(role, strata)?);
     let phase = |word: &str| match (word, fault.clone()) {
         ("ready", _) | ("failed", None) => Some(Phase::Ready),
         ("running", _) => Some(Phase::Running),
         ("resting", _) => Some(Phase::Resting),
         ("failed", Some(fault)) => Some(Phase::Failed(fault)),
         ("complete", _) => Some(Phase::Complete),
+        ("waiting", _) => Some(request.clone().map_or(Phase::Ready, Phase::Waiting)),
         _ => None,
     };
     let phase = place.word("phase", phase)?.unwrap_or(Phase::Ready);
@@ -109,6 +111,7 @@ fn work(role: &Role, tasks: usize, name: &str) -> Option<Work> {
     let mut parts = name.split('/');
     let work = match parts.next()? {
         "plan" => Work::Plan,
+        "answer" if role.react == React::Human => Work::Answer,
         "act" => {
             let action = parts.next()?.parse().ok().map(ActionId)?;
             let task =
@@ -144,6 +147,7 @@ fn tried(place: &Place<'_>) -> Read<Current> {
         failures: tried.small("failures")?,
         journal: tried.each("journal", host_call)?,
         keep: tried.flag("keep")?,
+        answered: tried.flag("answered")?,
     })
 }
 
@@ -160,7 +164,7 @@ fn write(place: Place<'_>) -> Read<Write> {
 
 fn host_call(place: Place<'_>) -> Read<HostCall> {
     place.object()?;
-    let kinds = [HostCallKind::Llm, HostCallKind::Clock, HostCallKind::Random];
+    let kinds = [HostCallKind::Llm, HostCallKind::Clock, HostCallKind::Random, HostCallKind::Human];
     let kind = place.word("kind", |name| kinds.into_iter().find(|kind| kind.name() == name))?;
     Ok(HostCall {
         kind: kind.ok_or_else(|| place.invalid("says no `kind`"))?,

@@ -249,7 +249,7 @@ fn unknown(team: &Team, file: &File<'_>, places: &[&Place<'_>], foreign: &mut Fo
     }
     for (role, place) in team.roles.iter().zip(places) {
         let at = child("/env/roles", &role.name);
-        roles::unknown(place, &at, foreign)?;
+        roles::unknown(role, place, &at, foreign)?;
     }
     Ok(())
 }

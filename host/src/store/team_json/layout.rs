@@ -97,7 +97,7 @@ pub(super) struct Strata<'a> {
     pub buffers: Ordered<'a, Vec<&'a str>>,
     pub each: Ordered<'a, Vec<&'a str>>,
     pub joins: Ordered<'a, Join<'a>>,
-    pub requests: Vec<()>,
+    pub requests: Vec<Request<'a>>,
     pub state: State<'a>,
     pub components: BTreeMap<String, &'a str>,
     pub budget: Budget,
@@ -132,6 +132,23 @@ pub(super) struct Join<'a> {
     pub queue: Ordered<'a, Vec<&'a str>>,
 }
 
+/// What a person is asked.
+#[derive(serde::Serialize)]
+pub(super) struct Request<'a> {
+    pub id: &'a str,
+    pub role: &'a str,
+    pub index: i64,
+    pub action: &'a str,
+    pub step: u64,
+    pub question: &'a str,
+    pub schema: Option<Document<'a>>,
+    pub choices: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Document<'a>>,
+    pub expires: Option<String>,
+    pub call: &'a str,
+}
+
 /// Open work.
 #[derive(serde::Serialize)]
 pub(super) struct Open<'a> {
@@ -154,6 +171,7 @@ pub(super) struct Tried<'a> {
     pub failures: u32,
     pub journal: Vec<HostCall<'a>>,
     pub keep: bool,
+    pub answered: bool,
 }
 
 /// A call that was taken back.
