@@ -8,6 +8,7 @@ mod apply;
 mod commit;
 mod fork;
 mod join;
+mod outside;
 mod people;
 mod report;
 
