@@ -14,6 +14,8 @@
 //! | `secrets` | secrets reach the service that is meant, and nothing else |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
 //! | `external` | messages that leave the team, and what comes back |
+//! | `lineages` | going back to any checkpoint, forks, how they compare |
+//! | `retention` | old checkpoints forgotten and pruned |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
 //! | `joins` | joins as event lines, as `inspect` shows them, in a stalled team; several faults before one |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
@@ -36,6 +38,7 @@ mod external;
 mod faults;
 mod house;
 mod joins;
+mod lineages;
 mod live;
 mod output;
 mod people;
@@ -44,6 +47,7 @@ mod probe;
 mod process;
 mod random_teams;
 mod recovery;
+mod retention;
 mod saved;
 mod secrets;
 mod signals;
