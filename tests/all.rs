@@ -21,6 +21,7 @@
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
+//! | `graph` | teams drawn on stdout |
 //! | `house` | the sources keep the rules of the house: who may touch what |
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //!
@@ -36,6 +37,7 @@ mod crash;
 mod driver;
 mod external;
 mod faults;
+mod graph;
 mod house;
 mod joins;
 mod lineages;
