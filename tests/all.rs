@@ -9,8 +9,13 @@
 //! | `driver` | the driver alone, with a store that fails: how often it saves, what it does when it cannot |
 //! | `signals` | Ctrl-C, SIGTERM, the lock and who holds it |
 //! | `live` | teams that stay: the library, `run --keep-alive`, `send` to a team that runs |
+//! | `people` | questions and answers: kills around them, expiry, moves, a person at the terminal |
+//! | `writes` | requests that change something: killed, timed out, broken, settled by the operator |
+//! | `secrets` | secrets reach the service that is meant, and nothing else |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
 //! | `external` | messages that leave the team, and what comes back |
+//! | `lineages` | going back to any checkpoint, forks, how they compare |
+//! | `retention` | old checkpoints forgotten and pruned |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
 //! | `joins` | joins as event lines, as `inspect` shows them, in a stalled team; several faults before one |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
@@ -22,7 +27,8 @@
 //! | `werewolf` | the game that ships with the product: its secrets, its counts, its resumes |
 //!
 //! What they are made of: `place` (a folder with a team in which the host is run), `process` (a running host),
-//! `stream` (event lines), `saved` (`team.json`), `probe` (the component that does as it is told). Teams that are
+//! `terminal` (a host that a person sits in front of), `stream` (event lines), `saved` (`team.json`), `probe` (the
+//! component that does as it is told), `web` (a server). Teams that are
 //! longer than a few lines are fixtures.
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
@@ -35,16 +41,23 @@ mod faults;
 mod graph;
 mod house;
 mod joins;
+mod lineages;
 mod live;
 mod output;
+mod people;
 mod place;
 mod probe;
 mod process;
 mod random_teams;
 mod recovery;
+mod retention;
 mod saved;
+mod secrets;
 mod signals;
 mod snake;
 mod storage;
 mod stream;
+mod terminal;
+mod web;
 mod werewolf;
+mod writes;

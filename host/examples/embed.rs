@@ -36,8 +36,11 @@ async fn main() -> anyhow::Result<()> {
         path: storage.path(),
         team: None,
         overrides: &overrides,
+        answers: &[],
         calls: CallPolicy::Auto,
         strict: false,
+        checkpoint: None,
+        in_doubt: &[],
         when_idle: WhenIdle::Stay,
     })?;
     environment.start(WhenIdle::Stay)?;

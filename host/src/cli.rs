@@ -2,204 +2,36 @@
 //!
 //! Data goes to stdout, everything else to stderr.
 
+mod answer;
+mod args;
 mod build;
 mod check;
 mod checkpoints;
+mod diff;
 mod events;
+mod fork;
 mod graph;
 mod inspect;
 mod joins;
+mod prompt;
+mod prune;
 mod reporter;
+mod requests;
 mod run;
 mod send;
 mod signals;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use strata_core::event::{CallPolicy, Status};
+use args::{
+    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, PruneArgs, RunArgs,
+    SavedArgs, SendArgs,
+};
+use clap::Parser;
+use strata_core::event::Status;
 
-use crate::driver::{DriverError, WhenIdle};
+use crate::driver::DriverError;
 use crate::manifest::{Diagnostics, Paint};
-
-/// Runs teams of agents whose every action is a sandboxed WebAssembly component.
-#[derive(Parser)]
-#[command(name = "strata-host", version, propagate_version = true)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-    /// Log more to stderr; twice for everything.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
-    verbose: u8,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Run a team, or go on with a saved one.
-    Run(RunArgs),
-    /// Validate a team and print what each of its actions may do. Nothing is run.
-    Check(CheckArgs),
-    /// Show what is saved: status, step, faults, mailboxes, joins, budget.
-    Inspect(InspectArgs),
-    /// List the checkpoints of a saved team, oldest first.
-    Checkpoints(SavedArgs),
-    /// Print the recorded events of a saved team, one JSON object a line, oldest first.
-    Events {
-        /// The storage directory or its team.json.
-        path: PathBuf,
-    },
-    /// Put a message into a saved team's environment.
-    Send(SendArgs),
-    /// Draw a team: roles, what they hear of, routes, joins. Its components need not be there.
-    Graph(GraphArgs),
-    /// Build the action in a directory to a component and print its path.
-    Build {
-        /// The directory of its source.
-        #[arg(default_value = ".")]
-        dir: PathBuf,
-    },
-}
-
-#[derive(Args)]
-#[command(after_help = "Examples:\n  strata-host run team.toml \"write a snake game\"\n  \
-    strata-host run --recover_path workspace/storage/team\n  \
-    strata-host run team.toml --recover_path store --component Engineer.WriteCode=mended.wasm")]
-struct RunArgs {
-    /// The team file (ends in .toml) and the idea (anything else). On resume both may be left out.
-    #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
-    words: Vec<String>,
-    /// Go on with the team saved in this directory (or in its team.json).
-    #[arg(long = "recover_path", alias = "recover-path", value_name = "PATH")]
-    recover_path: Option<PathBuf>,
-    /// Where a fresh run is saved.
-    #[arg(long, value_name = "DIR", default_value = "./workspace/storage/team")]
-    storage: PathBuf,
-    /// What may be spent in all, in USD; 0 for no limit.
-    #[arg(long, value_name = "USD")]
-    investment: Option<f64>,
-    /// How many steps may be made in all, resumes included; 0 for no limit. Holds for this call, not for later resumes.
-    #[arg(long, value_name = "N")]
-    max_steps: Option<u64>,
-    /// How many actions may run at once. Holds for this call.
-    #[arg(long, value_name = "N")]
-    max_parallel: Option<usize>,
-    /// Write events there as they happen, one JSON object a line; `-` is stdout.
-    #[arg(long, value_name = "FILE|-")]
-    events: Option<PathBuf>,
-    /// Record exchanges with language models, to be served again by `[llm] provider = "recorded"`.
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
-    /// Which recorded host calls a new attempt is served.
-    #[arg(long, value_enum, default_value = "auto")]
-    calls: Calls,
-    /// Use another component for an action (or for `ROLE.think`).
-    #[arg(long, value_name = "ROLE.ACTION=FILE")]
-    component: Vec<String>,
-    /// Refuse to resume with changed components.
-    #[arg(long)]
-    strict: bool,
-    /// When nothing is left to do, wait for messages (see `send`) until stopped.
-    #[arg(long)]
-    keep_alive: bool,
-    /// Start anew although the storage holds an unfinished team. That one is set aside, not deleted.
-    #[arg(long, conflicts_with = "recover_path")]
-    force: bool,
-    /// Print nothing but errors and faults.
-    #[arg(short, long)]
-    quiet: bool,
-    /// Print a summary as JSON to stdout.
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Calls {
-    /// It depends on how the earlier attempt ended.
-    Auto,
-    /// All of them.
-    Reuse,
-    /// None.
-    Fresh,
-}
-
-impl RunArgs {
-    fn when_idle(&self) -> WhenIdle {
-        if self.keep_alive { WhenIdle::Stay } else { WhenIdle::End }
-    }
-}
-
-impl From<Calls> for CallPolicy {
-    fn from(calls: Calls) -> Self {
-        match calls {
-            Calls::Auto => Self::Auto,
-            Calls::Reuse => Self::Reuse,
-            Calls::Fresh => Self::Fresh,
-        }
-    }
-}
-
-#[derive(Args)]
-struct CheckArgs {
-    /// The team file.
-    team: PathBuf,
-    /// Print the policy as JSON.
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-#[command(after_help = "Examples:\n  strata-host graph team.toml --format svg > team.svg\n  \
-    strata-host graph team.toml --format dot | dot -Tpng > team.png")]
-struct GraphArgs {
-    /// The team file.
-    team: PathBuf,
-    /// How it is written.
-    #[arg(long, value_enum, default_value = "mermaid")]
-    format: GraphFormat,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum GraphFormat {
-    /// A flowchart, as Markdown pages show it.
-    Mermaid,
-    /// For Graphviz.
-    Dot,
-    /// A picture.
-    Svg,
-}
-
-#[derive(Args)]
-struct SavedArgs {
-    /// The storage directory or its team.json.
-    path: PathBuf,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-struct InspectArgs {
-    #[command(flatten)]
-    saved: SavedArgs,
-    /// Show this checkpoint instead of the newest state.
-    #[arg(long, value_name = "ID")]
-    checkpoint: Option<String>,
-}
-
-#[derive(Args)]
-struct SendArgs {
-    /// The storage directory or its team.json.
-    path: PathBuf,
-    /// The message's label.
-    #[arg(long, value_name = "LABEL")]
-    cause: String,
-    /// A recipient; everyone who watches the label where none is named.
-    #[arg(long, value_name = "NAME")]
-    to: Vec<String>,
-    /// The text.
-    content: String,
-}
 
 /// Why a command failed, with its exit code.
 #[derive(Debug)]
@@ -271,8 +103,12 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::check(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Checkpoints(args) => checkpoints::checkpoints(&args),
-        Command::Events { path } => events::events(&path),
+        Command::Events { path, lineage } => events::events(&path, lineage.as_deref()),
+        Command::Fork(args) => fork::fork(&args),
+        Command::Diff(args) => diff::diff(&args),
+        Command::Prune(args) => prune::prune(&args),
         Command::Send(args) => send::send(args),
+        Command::Answer(args) => answer::answer(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Build { dir } => build::build(&dir),
     };
@@ -308,6 +144,15 @@ fn print(line: &str) {
 fn note(text: impl std::fmt::Display) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// A text as one word of a shell's.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.into();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// The beginning of a text, on one line, at most so many characters.

@@ -1,15 +1,21 @@
 //! The driver: does what the stepper decides.
 //!
 //! One loop on one thread owns the stepper and the store. It records and applies events (`driver::journal`), starts
-//! attempts in the sandbox (`driver::attempt`) and answers what they ask (`driver::answer`). It decides nothing: what
-//! happens next is the stepper's, what a guest may do is the sandbox's.
+//! attempts in the sandbox (`driver::attempt`), answers what they ask (`driver::answer`), makes the calls that leave the
+//! host for them (`driver::call`) and ends them (`driver::end`). It decides nothing: what happens next is the stepper's,
+//! what a guest may do is the sandbox's.
 
 mod answer;
 mod attempt;
+mod call;
 pub(crate) mod clock;
+mod end;
+mod flights;
+mod human;
 mod journal;
 mod order;
 mod outside;
+mod reply;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +24,6 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_core::effect::{Effect, Invocation};
 use strata_core::event::{Event, Status};
-use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{RoleId, Slot};
 use strata_core::stepper::Illegal;
 use tokio::sync::{mpsc, watch};
@@ -28,15 +33,19 @@ use crate::narrator::Line;
 use crate::plugin::Plugin;
 use crate::sandbox::Sandbox;
 use crate::services::external::External;
+use crate::services::http::Http;
 use crate::services::llm::Models;
 use crate::store::StoreError;
 
-use answer::Served;
 use attempt::{Attempt, Ending};
+use call::Served;
+use human::Over;
 pub use journal::Journal;
 use order::Order;
 pub use order::{Ended, Orders, Sent};
 use outside::{Handed, Outside};
+pub use reply::{AnswerError, Answered, Given, ReplyError};
+pub(crate) use reply::{Verdict, judge, lapsed};
 
 /// Why a run cannot go on. What a guest does wrong is never among these.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +101,8 @@ pub struct Equipment {
     pub descriptions: BTreeMap<Slot, String>,
     /// The language models; none where the team file names no provider.
     pub models: Option<Arc<Models>>,
+    /// The client for http.
+    pub http: Arc<Http>,
     /// Where messages for names outside of the team go.
     pub external: Option<External>,
 }
@@ -102,8 +113,10 @@ enum Arrived {
     Ended(Ending),
     /// A pause before another try is over.
     Due(RoleId),
-    /// A service answered.
-    Served(Served),
+    /// An attempt that has ended was kept open long enough.
+    Overdue(RoleId, u32),
+    /// The time of a request is over.
+    Over(Over),
     /// A message was handed over, or could not be.
     Handed(Handed),
 }
@@ -115,6 +128,8 @@ pub struct Driver {
     attempts: BTreeMap<RoleId, Attempt>,
     outside: Outside,
     arrivals: FuturesUnordered<BoxFuture<'static, Arrived>>,
+    /// Calls that left the host and did not come back yet.
+    flights: FuturesUnordered<BoxFuture<'static, Served>>,
     questions: mpsc::Receiver<Question>,
     ask: mpsc::Sender<Question>,
     orders: mpsc::Receiver<Order>,
@@ -134,6 +149,7 @@ impl Driver {
             equipment,
             attempts: BTreeMap::new(),
             arrivals: FuturesUnordered::new(),
+            flights: FuturesUnordered::new(),
             questions,
             ask,
             orders,
@@ -162,6 +178,7 @@ impl Driver {
 
     /// Runs until the team halts or is stopped. Everything that happened is recorded when this returns.
     pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
+        self.await_ends();
         let ended = self.go_on(stop).await;
         self.motion.send_replace(Motion::Still);
         ended
@@ -180,8 +197,9 @@ impl Driver {
             self.hand_over();
             tokio::select! {
                 biased;
-                Ok(_) = stop.wait_for(|stop| *stop) => return self.stop(&turn),
+                true = is_told(stop) => return self.stop(&turn).await,
                 Some(first) = self.arrivals.next(), if !self.arrivals.is_empty() => self.arrived(first)?,
+                Some(served) = self.flights.next(), if !self.flights.is_empty() => self.served(served)?,
                 Some(question) = self.questions.recv() => self.answer(question)?,
                 incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
                 Some(order) = self.orders.recv() => self.obey(order)?,
@@ -233,14 +251,14 @@ impl Driver {
     }
 
     /// Ends the run because it was told to: an idle one as it would have ended by itself.
-    fn stop(&mut self, turn: &Turn) -> Result<Status, DriverError> {
+    async fn stop(&mut self, turn: &Turn) -> Result<Status, DriverError> {
         match turn {
             Turn::Idle(status) => {
                 self.journal.stage(self.journal.stepper().ended(*status))?;
                 self.journal.flush()?;
                 Ok(*status)
             }
-            Turn::Busy | Turn::Halted(_) => self.interrupt(),
+            Turn::Busy | Turn::Halted(_) => self.interrupt().await,
         }
     }
 
@@ -250,9 +268,8 @@ impl Driver {
         let alone = calls.len() == 1 && self.attempts.is_empty();
         for call in calls {
             let (attempt, ending) = self.attempt(call);
-            let role = attempt.role();
-            self.attempts.insert(role, attempt);
-            let ending = if alone { ending } else { attempt::elsewhere(role, ending) };
+            let ending = if alone { ending } else { attempt::elsewhere(&attempt, ending) };
+            self.attempts.insert(attempt.role(), attempt);
             self.arrivals.push(Box::pin(async move { Arrived::Ended(ending.await) }));
         }
     }
@@ -264,41 +281,23 @@ impl Driver {
             match arrived {
                 Arrived::Ended(ending) => self.ended(ending)?,
                 Arrived::Due(role) => self.journal.stage(Event::RetryDue { role })?,
-                Arrived::Served(served) => self.served(served)?,
+                Arrived::Overdue(role, number) => {
+                    if self.attempts.get(&role).is_some_and(|attempt| attempt.number() == number) {
+                        self.conclude(role)?;
+                    }
+                }
+                Arrived::Over(over) => self.over(over)?,
                 Arrived::Handed(handed) => self.handed(handed)?,
             }
             next = futures_util::FutureExt::now_or_never(self.arrivals.next()).flatten();
         }
         Ok(())
     }
+}
 
-    fn ended(&mut self, ending: Ending) -> Result<(), DriverError> {
-        self.attempts.remove(&ending.role);
-        let Some(event) = self.journal.stepper().call_ended(ending.role, ending.result) else { return Ok(()) };
-        if let Event::CallFailed { role, retry_ms: Some(pause), .. } = &event {
-            let (role, pause) = (*role, std::time::Duration::from_millis(u64::from(*pause)));
-            self.arrivals.push(Box::pin(async move {
-                tokio::time::sleep(pause).await;
-                Arrived::Due(role)
-            }));
-        }
-        self.journal.stage(event)
-    }
-
-    /// Ends all attempts and saves.
-    fn interrupt(&mut self) -> Result<Status, DriverError> {
-        // Dropping the futures ends the attempts, wherever they run.
-        self.arrivals = FuturesUnordered::new();
-        for role in std::mem::take(&mut self.attempts).into_keys() {
-            let fault = Fault::new(FaultKind::Interrupted, "stopped by the operator");
-            if let Some(event) = self.journal.stepper().call_ended(role, Err(fault)) {
-                self.journal.stage(event)?;
-            }
-        }
-        self.journal.stage(self.journal.stepper().ended(Status::Interrupted))?;
-        self.journal.flush()?;
-        Ok(Status::Interrupted)
-    }
+/// Waits until a driver is told to stop. False when nobody is left who could.
+async fn is_told(stop: &mut Stop) -> bool {
+    stop.wait_for(|stop| *stop).await.is_ok()
 }
 
 /// Receives every public line, after what it tells is durable.

@@ -11,9 +11,10 @@ use strata_core::environment::scope::Write;
 use strata_core::id::RoleId;
 use strata_core::json::Json;
 use strata_core::message::Message;
+use strata_core::request;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::services::llm;
+use crate::services::{http, human, llm};
 
 /// How many questions may wait for the driver at once. A guest waits for its answer before it asks again, so this
 /// is the number of guests that can ask without being held up, not a bound on what is accepted.
@@ -41,6 +42,8 @@ pub enum HostErrorKind {
     Upstream,
     /// The budget does not cover it.
     OutOfBudget,
+    /// Nobody answered in time.
+    Expired,
 }
 
 impl HostError {
@@ -85,6 +88,10 @@ pub enum Ask {
     },
     /// Replies of language models, all at once.
     Complete(Vec<llm::Request>),
+    /// An answer of a person. Where there is none yet the attempt ends here: nothing is answered.
+    Person(human::Question),
+    /// HTTP exchanges, all at once. They were found to be granted.
+    Fetch(Vec<http::Request>),
 }
 
 /// What the driver answers. Each question has its own kind of answer.
@@ -102,6 +109,10 @@ pub enum Answer {
     Bytes(Result<Vec<u8>, HostError>),
     /// To `Complete`, in the order of the requests.
     Replies(Vec<Result<llm::Reply, HostError>>),
+    /// To `Person`.
+    Person(request::Answer),
+    /// To `Fetch`, in the order of the requests.
+    Responses(Vec<Result<http::Response, HostError>>),
 }
 
 /// A question on its way.

@@ -1,7 +1,14 @@
 //! Launching: from a team file, or from what is saved, to a run that is ready to go.
 
+mod answer;
+mod back;
+mod compare;
 mod components;
 mod control;
+mod doubt;
+mod edit;
+mod fork;
+mod prune;
 mod resume;
 mod saved;
 mod send;
@@ -15,17 +22,23 @@ use strata_core::stepper::Stepper;
 
 use tokio::sync::watch;
 
-use crate::driver::{Driver, DriverError, Motion, Orders, Stop, WhenIdle};
+use crate::driver::{AnswerError, Answered, Driver, DriverError, Given, Motion, Orders, ReplyError, Stop, WhenIdle};
 use crate::manifest::{Definition, Diagnostics, OverrideError};
 use crate::sandbox::SandboxError;
+use crate::services::http::HttpError;
 use crate::services::llm::config::ConfigError;
 use crate::store::team_json::ImportError;
 use crate::store::{Durability, SavedDefinition, StoreError};
 
+pub use answer::answer;
+pub use compare::{Comparison, Side, compare};
 pub use components::Components;
 use control::Control;
+pub use doubt::{Doubt, doubts};
+pub use fork::{Fork, Forked, fork};
+pub use prune::{KEPT, Kept, prune};
 pub use resume::{Notes, Resume, Resumed, resume};
-pub use saved::{SavedTeam, reader, saved};
+pub use saved::{SavedTeam, checkpoints, reader, saved};
 pub use send::send;
 pub use start::{Start, Started, start};
 pub use telling::Telling;
@@ -34,6 +47,15 @@ pub use telling::Telling;
 pub struct Run {
     driver: Driver,
     path: PathBuf,
+}
+
+impl From<ReplyError> for LaunchError {
+    fn from(error: ReplyError) -> Self {
+        match error {
+            ReplyError::Refused(why) => Self::Answer(why),
+            ReplyError::Driver(error) => Self::Driver(error),
+        }
+    }
 }
 
 /// Why a run cannot be launched.
@@ -48,9 +70,15 @@ pub enum LaunchError {
     /// Something needed was not given.
     #[error("{0}")]
     Missing(String),
+    /// An answer is not taken.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
     /// A language model cannot be set up.
     #[error(transparent)]
     Model(#[from] ConfigError),
+    /// The client for http cannot be set up.
+    #[error(transparent)]
+    Http(#[from] HttpError),
     /// The storage cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -89,6 +117,19 @@ impl Run {
         drop(control);
         self.driver.journal_mut().save()?;
         Ok(status)
+    }
+
+    /// Records an answer for a team that does not run, durably.
+    pub fn answer(&mut self, given: &[Given]) -> Result<Vec<Answered>, ReplyError> {
+        let journal = self.driver.journal_mut();
+        let answered = journal.reply(given)?;
+        journal.save()?;
+        Ok(answered)
+    }
+
+    /// Lets a team that has halted go on, like a resume with nothing changed. `run` then runs it.
+    pub fn go_on(&mut self) -> Result<(), DriverError> {
+        self.driver.journal_mut().go_on()
     }
 
     /// Writes `team.json` as the team stands.

@@ -11,10 +11,10 @@ use strata_core::message::Message;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::driver::{DriverError, Ended, Motion, Orders, WhenIdle};
+use crate::driver::{AnswerError, DriverError, Ended, Motion, Orders, ReplyError, WhenIdle};
 use crate::launch::{self, LaunchError, Resume, Resumed, Run, Start};
 
-pub use crate::driver::Sent;
+pub use crate::driver::{Answered, Given, Sent};
 pub use events::Events;
 
 /// A team's environment: its roles with their mailboxes, memories and state, saved in a directory.
@@ -80,9 +80,21 @@ pub enum LiveError {
     /// It cannot go on.
     #[error(transparent)]
     Driver(#[from] DriverError),
+    /// An answer is not taken. What it was for stays open.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
     /// The task it ran in was torn down, e.g. with the runtime.
     #[error("the environment's task was torn down: {0}")]
     Task(#[from] tokio::task::JoinError),
+}
+
+impl From<ReplyError> for LiveError {
+    fn from(error: ReplyError) -> Self {
+        match error {
+            ReplyError::Refused(why) => Self::Answer(why),
+            ReplyError::Driver(error) => Self::Driver(error),
+        }
+    }
 }
 
 impl LiveEnvironment {
@@ -174,6 +186,16 @@ impl LiveEnvironment {
         match &self.state {
             State::Running { .. } => Ok(self.orders.send(message).await?),
             _ => Err(LiveError::State("does not run; start it first")),
+        }
+    }
+
+    /// Answers what people were asked: all of it, or nothing. It is durable when this returns, and where the
+    /// environment runs, whoever asked goes on at once. What is open is told by `request-opened` events.
+    pub async fn answer(&mut self, given: Vec<Given>) -> Result<Vec<Answered>, LiveError> {
+        match &mut self.state {
+            State::Still(run) => Ok(run.answer(&given)?),
+            State::Running { .. } => Ok(self.orders.answer(given).await??),
+            State::Broken => Err(LiveError::State("was ended by an error; load it again")),
         }
     }
 

@@ -5,8 +5,10 @@
 use serde_json::{Map, Value, json};
 use strata_core::event::{Event, Finished, Released, Routed, Source, Work, Writer};
 use strata_core::fault::{Fault, FaultKind};
+use strata_core::host_call::Verdict;
 use strata_core::id::{JoinId, Part, RoleId, Slot};
 use strata_core::message::Draft;
+use strata_core::request::Request;
 use strata_core::shape::Shape;
 
 /// One public event.
@@ -122,15 +124,57 @@ impl Narrator {
                 }
                 vec![("run-ended", fields)]
             }
+            Event::Forked { lineage, from, checkpoint, step, .. } => {
+                self.step = *step;
+                let fields = json!({ "lineage": lineage, "checkpoint": checkpoint.0, "parent": from.0 });
+                vec![("forked", fields)]
+            }
             Event::HandedOver { id } => vec![("message-handed-over", json!({ "id": id.0 }))],
             Event::HandOverFailed { id, why } => {
                 vec![("message-not-handed-over", json!({ "id": id.0, "reason": why }))]
             }
             Event::RetryDue { .. } => Vec::new(),
-            Event::CallStarted { .. }
+            Event::RequestOpened { role, work, request } => {
+                vec![("request-opened", self.opened(*role, *work, request))]
+            }
+            Event::RequestAnswered { .. } => self.answered(event),
+            Event::HostCallBegun { .. }
             | Event::HostCalled { .. }
-            | Event::CallFinished { .. }
-            | Event::CallFailed { .. } => self.attempt(event),
+            | Event::DoubtSettled { .. }
+            | Event::WritesUnclaimed { .. } => self.host_call(event),
+            Event::CallStarted { .. } | Event::CallFinished { .. } | Event::CallFailed { .. } => self.attempt(event),
+        }
+    }
+
+    fn host_call(&self, event: &Event) -> Vec<Told> {
+        match event {
+            Event::HostCalled { role, work, call, source } => {
+                let mut fields = self.call(*role, *work);
+                fields["call"] = call.kind.name().into();
+                fields["source"] = if *source == Source::Live { "live" } else { "recorded" }.into();
+                // What is served again costs nothing.
+                let cost = if *source == Source::Live { call.cost.dollars() } else { 0.0 };
+                fields["cost"] = json!(cost);
+                vec![("host-call", fields)]
+            }
+            Event::HostCallBegun { role, work, intent } => {
+                let mut fields = self.call(*role, *work);
+                fields["call"] = intent.kind.name().into();
+                fields["what"] = intent.what.clone().into();
+                vec![("host-call-begun", fields)]
+            }
+            Event::DoubtSettled { role, work, what, verdict, .. } => {
+                let mut fields = self.call(*role, *work);
+                fields["what"] = what.clone().into();
+                fields["verdict"] = if *verdict == Verdict::Redo { "redo" } else { "answered" }.into();
+                vec![("doubt-settled", fields)]
+            }
+            Event::WritesUnclaimed { role, work, writes } => {
+                let mut fields = self.call(*role, *work);
+                fields["writes"] = writes.iter().map(|(_, what)| what.as_str()).collect();
+                vec![("writes-unclaimed", fields)]
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -151,15 +195,6 @@ impl Narrator {
                     told.push(("action-started", call));
                 }
                 told
-            }
-            Event::HostCalled { role, work, call, source } => {
-                let mut fields = self.call(*role, *work);
-                fields["call"] = call.kind.name().into();
-                fields["source"] = if *source == Source::Live { "live" } else { "recorded" }.into();
-                // What is served again costs nothing.
-                let cost = if *source == Source::Live { call.cost.dollars() } else { 0.0 };
-                fields["cost"] = json!(cost);
-                vec![("host-call", fields)]
             }
             Event::CallFinished { role, work, attempt, result } => {
                 let mut fields = self.call(*role, *work);
@@ -260,11 +295,41 @@ impl Narrator {
         fields
     }
 
+    fn answered(&self, event: &Event) -> Vec<Told> {
+        let Event::RequestAnswered { role, request, answer, checkpoint, .. } = event else { return Vec::new() };
+        let role = &self.shape.roles[role.index()].name;
+        let mut fields = json!({ "role": role, "request": request.0, "by": answer.by(), "checkpoint": checkpoint.0 });
+        if let Some(value) = answer.value() {
+            fields["answer"] = value.value();
+        }
+        vec![("request-answered", fields)]
+    }
+
+    fn opened(&self, id: RoleId, work: Work, request: &Request) -> Value {
+        let mut fields = self.call(id, work);
+        fields["request"] = request.id.0.clone().into();
+        fields["question"] = request.question.clone().into();
+        if let Some(schema) = &request.schema {
+            fields["schema"] = schema.value();
+        }
+        if !request.choices.is_empty() {
+            fields["choices"] = json!(request.choices);
+        }
+        if let Some(default) = &request.default {
+            fields["default"] = default.value();
+        }
+        if let Some(end) = request.expires_ms {
+            fields["expires"] = rfc3339(end).into();
+        }
+        fields
+    }
+
     /// Step, role, index and action of a call.
     fn call(&self, id: RoleId, work: Work) -> Value {
         let role = &self.shape.roles[id.index()];
         let (index, action) = match work {
             Work::Think { .. } => (-1, "think"),
+            Work::Answer => (-1, "answer"),
             Work::Plan => (0, role.actions.first().map_or("", String::as_str)),
             Work::Act { action, .. } => (i32::from(action.0), role.actions[action.index()].as_str()),
         };

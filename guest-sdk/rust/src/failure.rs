@@ -24,7 +24,7 @@ impl From<HostError> for Failure {
         let kind = match error.kind {
             HostErrorKind::Denied => FailureKind::Denied,
             HostErrorKind::Upstream | HostErrorKind::OutOfBudget => FailureKind::Host,
-            HostErrorKind::Invalid | HostErrorKind::NotFound => FailureKind::Error,
+            HostErrorKind::Invalid | HostErrorKind::NotFound | HostErrorKind::Expired => FailureKind::Error,
         };
         Self { kind, message: error.message }
     }

@@ -9,7 +9,9 @@ use crate::environment::MessageRef;
 use crate::environment::scope::Write;
 use crate::event::{HostCall, Work};
 use crate::fault::Fault;
+use crate::host_call::Begun;
 use crate::id::ActionId;
+use crate::request::Request;
 use crate::team::{React, Role, Task};
 
 /// A role at work.
@@ -93,6 +95,11 @@ pub struct Current {
     pub journal: Vec<HostCall>,
     /// Whether the next attempt is served what is recorded.
     pub keep: bool,
+    /// Whether the last attempt ended by asking and now has its answer. Then the next one goes on from there, and is
+    /// served what is recorded whatever the operator says.
+    pub answered: bool,
+    /// The calls that may have changed the world, in the order in which they were begun.
+    pub begun: Vec<Begun>,
 }
 
 /// How the call an activation is at stands.
@@ -108,6 +115,8 @@ pub enum Phase {
     Failed(Fault),
     /// There is nothing left to do: it waits for the commit.
     Complete,
+    /// It asked a person.
+    Waiting(Request),
 }
 
 impl Activation {
@@ -150,6 +159,7 @@ impl Activation {
                 let action = worker(role, self.tasks.get(next)?, next)?;
                 Some(Work::Act { action, task: Some(next as u32) })
             }
+            React::Human => self.done.is_empty().then_some(Work::Answer),
         }
     }
 
@@ -158,6 +168,25 @@ impl Activation {
         let work = self.work(role);
         self.current = work.map(|work| self.tried(work)).unwrap_or_default();
         self.phase = if work.is_some() { Phase::Ready } else { Phase::Complete };
+    }
+
+    /// Goes on after a stop or a crash.
+    pub(crate) fn resume(&mut self, role: &Role) {
+        self.current.failures = 0;
+        if self.phase == Phase::Complete {
+            return;
+        }
+        if self.phase == Phase::Running {
+            // It was killed: it ends like one that was interrupted.
+            self.current.keep = true;
+            self.phase = self.lost().map_or(Phase::Ready, Phase::Failed);
+        }
+        // A lower limit may leave it with nothing more to do.
+        if self.work(role).is_none() {
+            self.phase = Phase::Complete;
+        } else if !matches!(self.phase, Phase::Waiting(_)) && self.doubts().next().is_none() {
+            self.phase = Phase::Ready;
+        }
     }
 
     /// Goes back to before a finished call, which will be made again: as the next attempt, with what it recorded.
@@ -176,6 +205,15 @@ impl Activation {
         self.phase = Phase::Failed(fault);
     }
 
+    /// Another component is to make the call it is at: what is recorded is worth serving to it, whatever the failure
+    /// was, and what the old one asked a person is withdrawn: the new one may ask something else.
+    pub fn reconsider(&mut self) {
+        self.current.keep = true;
+        if matches!(self.phase, Phase::Waiting(_)) {
+            self.phase = Phase::Ready;
+        }
+    }
+
     /// The tries of a call that comes next: none, where it was not made before and taken back.
     fn tried(&self, work: Work) -> Current {
         let place = self.done.len() as u32;
@@ -190,6 +228,7 @@ impl Activation {
         match work {
             Work::Think { round } => alloc::format!("{base}/think/{round}"),
             Work::Plan => alloc::format!("{base}/0"),
+            Work::Answer => alloc::format!("{base}/answer"),
             Work::Act { action, task: Some(task) } => alloc::format!("{base}/{}/{task}", action.0),
             Work::Act { action, task: None } if self.choices.is_empty() => alloc::format!("{base}/{}", action.0),
             Work::Act { action, task: None } => alloc::format!("{base}/{}/{}", action.0, self.done.len()),

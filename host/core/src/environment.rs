@@ -1,6 +1,7 @@
 //! The environment: everything about a team that changes. Plain data; `stepper::apply` alone changes it.
 
 pub mod join;
+pub mod lineage;
 pub mod outbox;
 pub mod routing;
 pub mod scope;
@@ -14,15 +15,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::activation::{Activation, Phase};
 use crate::event::{CallPolicy, Status};
+use crate::host_call::Begun;
 use crate::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::json::Json;
 use crate::message::Message;
 use crate::money::Usd;
+use crate::request::Request;
 use crate::rules::Rules;
 use crate::shape::Shape;
 use crate::team::{Deliver, Team};
 
 use join::JoinState;
+use lineage::Lineage;
 use outbox::Outbound;
 use scope::{ROLE_SCOPE, Scope, Write, reduce};
 
@@ -79,6 +83,8 @@ pub struct Environment {
     pub foreign: BTreeMap<String, Json>,
     /// The rules the run is under.
     pub rules: Rules,
+    /// The line of checkpoints it belongs to.
+    pub lineage: Lineage,
 }
 
 /// Everything about a role that changes. Nobody else sees it.
@@ -165,6 +171,7 @@ impl Environment {
             calls: CallPolicy::Auto,
             foreign: BTreeMap::new(),
             rules: Rules::of(team),
+            lineage: Lineage::default(),
         }
     }
 
@@ -205,9 +212,9 @@ impl Environment {
         self.budget.is_some_and(|max| self.spent >= max)
     }
 
-    /// The name of the next checkpoint. `main` is the only lineage there is yet.
+    /// The name of the next checkpoint.
     pub fn next_checkpoint(&self) -> CheckpointId {
-        CheckpointId(alloc::format!("main-{}", self.checkpoints))
+        self.lineage.checkpoint(self.checkpoints)
     }
 
     /// The id of the next message from outside.
@@ -279,6 +286,20 @@ impl Environment {
     /// The roles whose call failed, with what it was.
     pub fn failed(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
         self.activations().filter(|(_, activation)| matches!(activation.phase, Phase::Failed(_)))
+    }
+
+    /// The roles that wait for a person, with what they ask.
+    pub fn requests(&self) -> impl Iterator<Item = (RoleId, &Request)> {
+        self.activations().filter_map(|(id, activation)| match &activation.phase {
+            Phase::Waiting(request) => Some((id, request)),
+            _ => None,
+        })
+    }
+
+    /// The calls in doubt: whose, their place among the calls that were begun, what they are.
+    pub fn doubts(&self) -> impl Iterator<Item = (RoleId, usize, &Begun)> {
+        self.activations()
+            .flat_map(|(id, activation)| activation.doubts().map(move |(place, begun)| (id, place, begun)))
     }
 
     /// The roles at work.

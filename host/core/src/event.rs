@@ -4,6 +4,7 @@
 //! `commit`.
 
 mod commit;
+mod status;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -11,16 +12,20 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::edit::Edit;
 use crate::environment::scope::Write;
 use crate::fault::Fault;
-use crate::id::{ActionId, CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
-use crate::json::Json;
+use crate::host_call::{Intent, Verdict};
+use crate::id::{ActionId, CheckpointId, Digest, MessageId, RequestId, RoleId, RunId, Slot};
 use crate::message::{Draft, Message};
-use crate::money::Usd;
+use crate::money::{Account, Usd};
+use crate::request::{Answer, Request};
 use crate::rules::Rules;
 use crate::team::Task;
 
+pub use crate::host_call::{CallPolicy, HostCall, HostCallKind, Journal, Outcome, Source};
 pub use commit::{Released, Routed, Writer};
+pub use status::Status;
 
 /// A fact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +61,8 @@ pub enum Event {
         kept: Vec<(RoleId, Work)>,
         /// The rules from now on.
         rules: Rules,
+        /// What was spent in all, by other lineages too.
+        spent: Usd,
     },
     /// A component was replaced.
     ComponentChanged {
@@ -168,6 +175,74 @@ pub enum Event {
         /// The state before.
         parent: Option<CheckpointId>,
     },
+    /// A person is asked. An attempt that asks ends with it.
+    RequestOpened {
+        /// Who asks.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// What is asked.
+        request: Request,
+    },
+    /// A request has its answer.
+    RequestAnswered {
+        /// Who asked.
+        role: RoleId,
+        /// What was asked.
+        request: RequestId,
+        /// The answer.
+        answer: Answer,
+        /// The state with it.
+        checkpoint: CheckpointId,
+        /// The state before.
+        parent: Option<CheckpointId>,
+    },
+    /// Another lineage left here.
+    Forked {
+        /// Its name.
+        lineage: String,
+        /// The checkpoint it left at.
+        from: CheckpointId,
+        /// Its first checkpoint.
+        checkpoint: CheckpointId,
+        /// The open or next step.
+        step: u64,
+        /// What the operator changed.
+        edits: Vec<Edit>,
+        /// The money, as it stands now: going back gives nothing back.
+        account: Account,
+    },
+    /// An attempt is about to make a host call that may change the world.
+    HostCallBegun {
+        /// Whose attempt.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// The call.
+        intent: Intent,
+    },
+    /// The operator said what is to become of a call in doubt.
+    DoubtSettled {
+        /// Whose call.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// Its place among the calls that were begun.
+        place: u32,
+        /// What it is, for people.
+        what: String,
+        /// What was said.
+        verdict: Verdict,
+    },
+    /// An attempt that succeeds did not make calls that an earlier one had made.
+    WritesUnclaimed {
+        /// Whose attempt.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// Those calls: their places among the ones that were begun, in order, and what they are, for people.
+        writes: Vec<(u32, String)>,
+    },
     /// The oldest message on its way out was handed over.
     HandedOver {
         /// The message.
@@ -204,6 +279,8 @@ pub enum Work {
         /// For which task of the plan.
         task: Option<u32>,
     },
+    /// A person answers for it: the work of human roles.
+    Answer,
 }
 
 /// What came of a successful attempt.
@@ -229,127 +306,4 @@ pub enum Finished {
         /// What was written.
         writes: Vec<Write>,
     },
-}
-
-/// One call of the host with its answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostCall {
-    /// What was called.
-    pub kind: HostCallKind,
-    /// A digest of the request.
-    pub request: String,
-    /// The answer.
-    pub response: Json,
-    /// What it cost.
-    pub cost: Usd,
-}
-
-/// What a guest can call that is recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum HostCallKind {
-    /// A language model.
-    Llm,
-    /// The time.
-    Clock,
-    /// Random bytes.
-    Random,
-}
-
-impl HostCallKind {
-    /// The name used in events.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Llm => "llm",
-            Self::Clock => "clock",
-            Self::Random => "random",
-        }
-    }
-}
-
-/// Where the answer of a host call came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Source {
-    /// It was made.
-    Live,
-    /// It was recorded by an earlier attempt.
-    Recorded,
-}
-
-/// What happens to recorded host calls when a call is tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Journal {
-    /// They are served first.
-    Keep,
-    /// They are forgotten.
-    Fresh,
-}
-
-/// Which recorded host calls are served again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CallPolicy {
-    /// It depends on how the earlier attempt ended; see `FaultKind::keeps_calls`.
-    #[default]
-    Auto,
-    /// All.
-    Reuse,
-    /// None.
-    Fresh,
-}
-
-/// How a run stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Status {
-    /// It goes on, or was killed.
-    Running,
-    /// Nothing is left to do.
-    Done,
-    /// A fault stopped it.
-    Failed,
-    /// It waits for a person.
-    Waiting,
-    /// The budget is used up.
-    OutOfBudget,
-    /// A join can never fire.
-    Stalled,
-    /// The step limit is reached.
-    StepLimit,
-    /// The result of an external write is unknown.
-    InDoubt,
-    /// The operator stopped it.
-    Interrupted,
-}
-
-impl Status {
-    /// All.
-    pub const ALL: [Self; 9] = [
-        Self::Running,
-        Self::Done,
-        Self::Failed,
-        Self::Waiting,
-        Self::OutOfBudget,
-        Self::Stalled,
-        Self::StepLimit,
-        Self::InDoubt,
-        Self::Interrupted,
-    ];
-
-    /// The name used in events and in `team.json`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Waiting => "waiting",
-            Self::OutOfBudget => "out-of-budget",
-            Self::Stalled => "stalled",
-            Self::StepLimit => "step-limit",
-            Self::InDoubt => "in-doubt",
-            Self::Interrupted => "interrupted",
-        }
-    }
-
-    /// The status with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|status| status.name() == name)
-    }
 }

@@ -90,6 +90,10 @@ text_id! {
     MessageId
 }
 text_id! {
+    /// Something that a person is asked; unique among what is open in a run, and the same when the run is repeated.
+    RequestId
+}
+text_id! {
     /// A saved state to which a run can go back.
     CheckpointId
 }

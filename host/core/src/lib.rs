@@ -7,14 +7,17 @@
 extern crate alloc;
 
 pub mod activation;
+pub mod edit;
 pub mod effect;
 pub mod environment;
 pub mod event;
 pub mod fault;
+pub mod host_call;
 pub mod id;
 pub mod json;
 pub mod message;
 pub mod money;
+pub mod request;
 pub mod rules;
 pub mod shape;
 pub mod stepper;

@@ -56,7 +56,7 @@ impl RoleRules {
     fn of(role: &Role) -> Self {
         let max_loop = match role.react {
             React::Choose { max_loop, .. } => Some(max_loop),
-            React::ByOrder | React::PlanAndAct => None,
+            React::ByOrder | React::PlanAndAct | React::Human => None,
         };
         Self { profile: role.profile.clone(), max_loop }
     }

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::team::{Deliver, Join, Mode, React, Role, Route, Team, Thinker};
 
+/// What stands for the mode of a role that a person plays.
+pub const HUMAN: &str = "human";
+
 /// What must stay the same: roles, action names and order, react modes, watch, routes, joins, groups. Components,
 /// limits, grants, budget and configuration are not part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,6 +173,7 @@ fn react_text(react: React) -> String {
         React::Choose { thinker: Thinker::Component, .. } => "react (think by a component)".to_string(),
         React::Choose { thinker: Thinker::Model, .. } => "react (think by the model)".to_string(),
         React::PlanAndAct => "plan_and_act".to_string(),
+        React::Human => HUMAN.to_string(),
     }
 }
 

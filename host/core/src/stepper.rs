@@ -1,11 +1,16 @@
 //! The stepper: a team and its environment, and what happens next.
 //!
 //! `next` decides and changes nothing. `apply` changes and decides nothing. What an event does is in `apply`, what
-//! a commit merges in `commit`, what joins let go in `join`, how the outcome of an attempt becomes an event in `report`.
+//! a commit merges in `commit`, what joins let go in `join`, what becomes of calls in doubt in `doubt`, how another
+//! lineage begins in `fork`, how the outcome of an attempt becomes an event in `report`.
 
 mod apply;
 mod commit;
+mod doubt;
+mod fork;
 mod join;
+mod outside;
+mod people;
 mod report;
 
 use alloc::sync::Arc;
@@ -38,6 +43,16 @@ impl Stepper {
         Self { given: team, team: under, env }
     }
 
+    /// The same team in another state of its run.
+    pub fn at(&self, env: Environment) -> Self {
+        Self::new(self.given.clone(), env)
+    }
+
+    /// The state alone.
+    pub fn into_env(self) -> Environment {
+        self.env
+    }
+
     /// The team, under the rules that the run was last started or resumed with.
     pub fn team(&self) -> &Arc<Team> {
         &self.team
@@ -65,22 +80,31 @@ impl Stepper {
         }
         let roles = self.due();
         if roles.is_empty() {
-            let leaving = self.env.outbox.first();
-            if leaving.is_some_and(|outbound| outbound.failed.is_none()) {
-                return Effect::Wait;
-            }
-            let failed = self.env.failed().next().is_some() || leaving.is_some();
-            let status = match (failed, self.env.is_drained()) {
-                (true, _) => Status::Failed,
-                (false, true) => Status::Done,
-                (false, false) => Status::Stalled,
-            };
-            return Effect::Record(self.ended(status));
+            return self.at_rest();
         }
         if self.team.policy.max_steps.is_some_and(|max| self.env.step >= max) {
             return Effect::Record(self.ended(Status::StepLimit));
         }
         Effect::Record(Event::StepStarted { step: self.env.step, roles })
+    }
+
+    /// What happens when nobody can go on: what is on its way out is waited for, then the run ends. A fault outweighs a
+    /// question: it needs mending, whatever the answer.
+    fn at_rest(&self) -> Effect {
+        let leaving = self.env.outbox.first();
+        if leaving.is_some_and(|outbound| outbound.failed.is_none()) {
+            return Effect::Wait;
+        }
+        let status = if self.env.failed().next().is_some() || leaving.is_some() {
+            self.failure()
+        } else if self.env.requests().next().is_some() {
+            Status::Waiting
+        } else if self.env.is_drained() {
+            Status::Done
+        } else {
+            Status::Stalled
+        };
+        Effect::Record(self.ended(status))
     }
 
     /// Who takes part in the next step: who has mail and no open work, and who can go on with open work.
@@ -97,6 +121,9 @@ impl Stepper {
     }
 
     fn within_step(&self) -> Effect {
+        if let Some(question) = self.person_asked() {
+            return Effect::Record(question);
+        }
         let Standing { running, resting, ready, failed } = self.standing();
         if let Some((id, activation)) = ready {
             // Who rests before another try holds nobody up.
@@ -114,9 +141,17 @@ impl Stepper {
             return Effect::Record(self.ended(Status::OutOfBudget));
         }
         if failed && self.team.policy.on_fault == OnFault::Stop {
-            return Effect::Record(self.ended(Status::Failed));
+            return Effect::Record(self.ended(self.failure()));
+        }
+        if self.waits_for_people() {
+            return self.at_rest();
         }
         Effect::Record(self.conflict().unwrap_or_else(|| self.commit()))
+    }
+
+    /// What a run that is stopped by faults is called: a call in doubt is the more pressing of its troubles.
+    fn failure(&self) -> Status {
+        if self.env.doubts().next().is_some() { Status::InDoubt } else { Status::Failed }
     }
 
     /// How the open activations stand.
@@ -128,22 +163,28 @@ impl Stepper {
                 Phase::Resting => standing.resting += 1,
                 Phase::Ready => standing.ready = standing.ready.or(Some((id, activation))),
                 Phase::Failed(_) => standing.failed = true,
-                Phase::Complete => {}
+                Phase::Complete | Phase::Waiting(_) => {}
             }
         }
         standing
+    }
+
+    /// What the next attempt of an activation does with the recorded host calls of earlier ones.
+    pub fn journal(&self, activation: &Activation) -> Journal {
+        match self.env.calls {
+            _ if activation.current.answered => Journal::Keep,
+            CallPolicy::Reuse => Journal::Keep,
+            CallPolicy::Fresh => Journal::Fresh,
+            CallPolicy::Auto if activation.current.keep => Journal::Keep,
+            CallPolicy::Auto => Journal::Fresh,
+        }
     }
 
     fn invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
         let role = self.team.role(id);
         // A ready activation always has work: `Activation::proceed` made it ready because of it.
         let work = activation.work(role).unwrap_or(Work::Plan);
-        let journal = match self.env.calls {
-            CallPolicy::Reuse => Journal::Keep,
-            CallPolicy::Fresh => Journal::Fresh,
-            CallPolicy::Auto if activation.current.keep => Journal::Keep,
-            CallPolicy::Auto => Journal::Fresh,
-        };
+        let journal = self.journal(activation);
         let task = match work {
             Work::Act { task: Some(task), .. } => activation.tasks.get(task as usize).cloned(),
             _ => None,
@@ -156,7 +197,8 @@ impl Stepper {
             digest: slot(role, id, work).and_then(|slot| self.env.components.get(&slot).cloned()),
             journal,
             recorded: if journal == Journal::Keep { activation.current.journal.clone() } else { Vec::new() },
-            idempotency_key: activation.key(&self.env.run.0, &role.name, work),
+            idempotency_key: activation.key(&self.env.lineage.key(&self.env.run.0), &role.name, work),
+            seed: activation.key(&self.env.run.0, &role.name, work),
             news: self.env.resolve(&activation.news),
             outputs: activation.done.iter().map(|done| self.env.message(done.output.message).clone()).collect(),
         }
@@ -180,10 +222,11 @@ struct Standing<'a> {
     failed: bool,
 }
 
-/// Where the component of some work stands; none when the host itself thinks.
+/// Where the component of some work stands; none when the host itself thinks, or a person does.
 pub fn slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
     let part = match work {
         Work::Think { .. } if matches!(role.react, React::Choose { thinker: Thinker::Model, .. }) => return None,
+        Work::Answer => return None,
         Work::Think { .. } => Part::Think,
         Work::Plan => Part::Action(crate::id::ActionId(0)),
         Work::Act { action, .. } => Part::Action(action),

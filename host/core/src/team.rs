@@ -104,6 +104,8 @@ pub enum React {
     },
     /// The first action plans tasks, the others carry them out.
     PlanAndAct,
+    /// It has no actions: a person answers its mail.
+    Human,
 }
 
 /// What chooses the next action.

@@ -1,13 +1,16 @@
 //! `inspect`: a saved state, for people as tables, for programs as the document that `team.json` holds.
 
+use std::path::Path;
+
 use strata_core::activation::{Activation, Phase};
 use strata_core::environment::Environment;
 use strata_core::event::Work;
 use strata_core::id::{CheckpointId, RoleId};
 use strata_core::stepper::Stepper;
 
+use super::requests::{command, listing};
 use super::{Failure, InspectArgs, joins, preview, print};
-use crate::launch::saved;
+use crate::launch::{Doubt, doubts, saved};
 use crate::narrator;
 use crate::store::{At, team_json};
 
@@ -24,19 +27,19 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
     if args.saved.json {
         print(team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end());
     } else {
-        show(stepper);
+        show(stepper, &args.saved.path);
     }
     Ok(0)
 }
 
-fn show(stepper: &Stepper) {
+fn show(stepper: &Stepper, path: &Path) {
     let (team, env) = (stepper.team(), stepper.env());
     let checkpoint = env.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
     print(&format!("run         {} ({})", env.run, team.name));
     print(&format!("idea        {}", preview(&env.idea, PREVIEW)));
     print(&format!("status      {}", env.status.name()));
     let open = if env.open { "open" } else { "next" };
-    print(&format!("step        {} ({open}), checkpoint {checkpoint}", env.step));
+    print(&format!("step        {} ({open}), checkpoint {checkpoint} of lineage {}", env.step, env.lineage.name));
     let budget = env.budget.map_or_else(|| "no limit".into(), |budget| budget.to_string());
     print(&format!("spent       {} of {budget}", env.spent));
     print(&format!("messages    {} published, {} dead letters", env.history.len(), env.dead_letters.len()));
@@ -48,7 +51,9 @@ fn show(stepper: &Stepper) {
         print(&format!("{:<20} {mail:>4} {memory:>8}  {}", team.role(id).name, standing(stepper, id)));
     }
     show_faults(stepper);
+    section("in doubt (go on with `--in-doubt redo|skip|VALUE`)", in_doubt(stepper));
     show_joins(stepper);
+    show_requests(stepper, path);
     show_mail(stepper, env);
 }
 
@@ -58,6 +63,7 @@ fn standing(stepper: &Stepper, id: RoleId) -> String {
     let Some(activation) = &stepper.env().role(id).activation else { return "idle".into() };
     let what = match activation.work(role) {
         Some(Work::Think { round }) => format!("choice {round}"),
+        Some(Work::Answer) => "the answer to its mail".into(),
         Some(Work::Plan) => format!("planning with 0 `{}`", role.actions[0].name),
         Some(Work::Act { action, .. }) => format!("action {} `{}`", action.0, role.action(action).name),
         None => return "finished, waits for the step to commit".into(),
@@ -68,6 +74,7 @@ fn standing(stepper: &Stepper, id: RoleId) -> String {
         Phase::Resting => "waits for another try",
         Phase::Failed(_) => "FAILED",
         Phase::Complete => "finished",
+        Phase::Waiting(_) => "waits for a person",
     };
     format!("{what}: {how} (attempts {})", activation.current.attempts)
 }
@@ -84,6 +91,11 @@ fn show_faults(stepper: &Stepper) {
     section("faults", stepper.env().failed().filter_map(fault));
 }
 
+fn in_doubt(stepper: &Stepper) -> impl Iterator<Item = String> {
+    let line = |doubt: Doubt| format!("  {}: {}", doubt.id, doubt.what);
+    doubts(stepper).into_iter().map(line)
+}
+
 fn show_joins(stepper: &Stepper) {
     let text = |standing: joins::Standing<'_>| {
         let join = standing.join;
@@ -97,6 +109,14 @@ fn show_joins(stepper: &Stepper) {
         )
     };
     section("joins", joins::standings(stepper).map(text));
+}
+
+fn show_requests(stepper: &Stepper, path: &Path) {
+    let mut lines = listing(stepper);
+    if !lines.is_empty() {
+        lines.push(format!("  answer with: {}", command(stepper, path)));
+    }
+    section("requests", lines.into_iter());
 }
 
 fn show_mail(stepper: &Stepper, env: &Environment) {

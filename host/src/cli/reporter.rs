@@ -8,7 +8,9 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::stepper::Stepper;
 use strata_core::team::Role;
 
-use super::{joins, note, preview};
+use super::requests::{command, listing, plain};
+use super::{joins, note, preview, shell_word};
+use crate::launch::{Doubt, doubts};
 use crate::narrator::{self, Line};
 
 /// How much is told.
@@ -54,6 +56,13 @@ impl Reporter {
             "message-routed" if is_idle_idea(line) => {
                 note(format_args!("warning: the idea reached nobody: no role watches `{IDEA_LABEL}`"));
             }
+            "writes-unclaimed" => {
+                let writes = line.fields.get("writes").and_then(serde_json::Value::as_array);
+                let (role, action) = (line.text("role"), line.text("action"));
+                for write in writes.into_iter().flatten().filter_map(serde_json::Value::as_str) {
+                    note(format_args!("warning: {role}.{action} no longer makes a write that it made before: {write}"));
+                }
+            }
             _ if self.loudness == Loudness::Quiet => {}
             "action-finished" => {
                 let output = line.fields.get("output").and_then(|o| o.get("content")).and_then(|c| c.as_str());
@@ -63,6 +72,14 @@ impl Reporter {
                 let again = line.fields.get("retry_ms").map(|pause| format!(", tried again after {pause} ms"));
                 let message = preview(line.text("message"), PREVIEW);
                 say(line, began_ms, &format!("FAILED{}  {message}", again.unwrap_or_default()));
+            }
+            "request-opened" => {
+                let question = preview(&plain(line.text("question")), PREVIEW);
+                say(line, began_ms, &format!("asks  {question}"));
+            }
+            "forked" => {
+                let (lineage, parent) = (line.text("lineage"), line.text("parent"));
+                note(format_args!("goes on from `{parent}` as lineage `{lineage}`; what came after it stays saved"));
             }
             "component-changed" => {
                 note(format_args!("component of {}.{} was replaced", line.text("role"), line.text("action")));
@@ -89,10 +106,17 @@ impl Reporter {
                 section("what it logged last", fault.log.iter());
             }
         }
+        if env.requests().next().is_some() {
+            note("open requests:");
+            listing(stepper).iter().for_each(note);
+        }
         for outbound in env.outbox.iter().filter(|outbound| outbound.failed.is_some()) {
             let (id, to) = (&env.message(outbound.message).id, outbound.to.join(", "));
             let why = outbound.failed.as_deref().unwrap_or_default();
             note(format_args!("fault: message {id} for {to} could not be handed over to `[env.external]`: {why}"));
+        }
+        for Doubt { id, what, .. } in doubts(stepper) {
+            note(format_args!("in doubt: {id}: `{what}` was begun, and whether it took effect is not known"));
         }
         let saved = format!("saved in `{}`", storage.display());
         match status {
@@ -113,7 +137,19 @@ impl Reporter {
                 note(format_args!("out of budget: spent {} of {budget}; {saved}; go on with:", env.spent));
                 note(format_args!("  {resume} --investment USD"));
             }
+            Status::InDoubt => {
+                note(format_args!("in doubt at step {}; {saved}; find out, then go on with one of:", env.step));
+                note(format_args!("  {resume} --in-doubt redo     # make it again"));
+                note(format_args!("  {resume} --in-doubt skip     # go on without it"));
+                note(format_args!(
+                    "  {resume} --in-doubt '{{\"status\":200,\"body\":\"…\"}}'     # this was its response"
+                ));
+            }
             Status::Stalled => stalled(stepper, &saved, &resume, &shell_word(&storage.to_string_lossy())),
+            Status::Waiting => {
+                note(format_args!("waiting for a person at step {}; {saved}; answer with:", env.step));
+                note(format_args!("  {}\nthen go on with:\n  {resume}", command(stepper, storage)));
+            }
             other => note(format_args!("{}; {saved}; go on with:\n  {resume}", other.name())),
         }
     }
@@ -149,10 +185,12 @@ fn say(line: &Line, began_ms: i64, what: &str) {
     note(format_args!("{seconds:7.1}s  step {step:<3} {name:<28} {what}"));
 }
 
-fn place(role: &Role, work: Option<Work>) -> (i32, &str) {
+/// The index of an action, and its name; -1 for what is no action.
+pub(super) fn place(role: &Role, work: Option<Work>) -> (i32, &str) {
     match work {
         Some(Work::Act { action, .. }) => (i32::from(action.0), &role.action(action).name),
         Some(Work::Plan) => (0, &role.actions[0].name),
+        Some(Work::Answer) => (-1, "answer"),
         Some(Work::Think { .. }) | None => (-1, "think"),
     }
 }
@@ -163,15 +201,6 @@ fn section<'a>(title: &str, lines: impl Iterator<Item = &'a String>) {
         note(format_args!("  {title}:"));
         lines.for_each(|line| note(format_args!("    {line}")));
     }
-}
-
-/// A text as one word of a shell's.
-fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.into();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// A number of steps, in words.

@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 
 use strata_core::activation::Phase;
 use strata_core::event::Status;
+use strata_core::id::CheckpointId;
 use strata_core::stepper::Stepper;
 use tokio::sync::watch;
 
+use super::prompt::{Asked, Prompt};
 use super::reporter::{Loudness, Reporter};
+use super::requests::answer_of;
 use super::signals::Signals;
 use super::{Failure, RunArgs, exit_code, joins, note, print};
 use crate::driver::{Motion, OnLine};
@@ -51,7 +54,16 @@ async fn launch_and_run(args: RunArgs) -> Result<u8, Failure> {
         tokio::spawn(tell_when_idle(run.motion(), run.path().to_owned()));
     }
     let mut stop = signals.stop.clone();
-    let status = run.run(&mut stop).await?;
+    let mut status = run.run(&mut stop).await?;
+    let mut prompt = Prompt::at_terminal().filter(|_| loudness == Loudness::Normal);
+    while let (Status::Waiting, Some(prompt)) = (status, &mut prompt) {
+        match prompt.ask(&mut run, &mut stop).await? {
+            Asked::Settled => run.go_on()?,
+            Asked::Nothing => break,
+            Asked::Stopped => return Ok(signals.code()),
+        }
+        status = run.run(&mut stop).await?;
+    }
     reporter.end(status, run.stepper(), run.path());
     summarise(&args, status, run.stepper(), run.path());
     Ok(if status == Status::Interrupted { signals.code() } else { exit_code(status) })
@@ -91,13 +103,17 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         if idea.is_some() {
             note(format_args!("warning: the idea is ignored: a resume goes on with the saved one"));
         }
-        let calls = args.calls.into();
+        let answers = args.answer.iter().map(|text| answer_of(text)).collect::<Result<Vec<_>, _>>()?;
+        let checkpoint = args.checkpoint.clone().map(CheckpointId);
         let what = Resume {
             path,
             team: team.as_deref(),
             overrides: &overrides,
-            calls,
+            answers: &answers,
+            calls: args.calls.into(),
             strict: args.strict,
+            checkpoint: checkpoint.as_ref(),
+            in_doubt: &args.in_doubt,
             when_idle: args.when_idle(),
         };
         return match resume(what, report, on_line)? {
@@ -130,6 +146,10 @@ fn warn(notes: &Notes, path: &Path) {
             "warning: `team.json` in `{path}` was changed by hand; `team.db` beside it is newer and wins"
         ));
     }
+    if notes.nothing_in_doubt {
+        note(format_args!("warning: `--in-doubt` is ignored: nothing is in doubt"));
+    }
+    notes.writes.iter().for_each(|line| note(format_args!("warning: {line}")));
 }
 
 /// The team file and the idea among the words of the command line.
@@ -215,6 +235,7 @@ fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
         "joins": joins::standings(stepper).filter(|join| !join.missing.is_empty()).map(|standing| serde_json::json!({
             "join": standing.join.id, "missing": standing.missing,
         })).collect::<Vec<_>>(),
+        "requests": env.requests().map(|(_, request)| &request.id.0).collect::<Vec<_>>(),
     });
     print(&summary.to_string());
 }
@@ -225,7 +246,9 @@ impl From<LaunchError> for Failure {
             LaunchError::Store(error) | LaunchError::Driver(crate::driver::DriverError::Store(error)) => error.into(),
             LaunchError::Definition(diagnostics) => diagnostics.into(),
             LaunchError::Unfit(_) => Self::unfit(error.to_string()),
-            LaunchError::Sandbox(_) | LaunchError::Driver(_) => Self::internal(error.to_string()),
+            LaunchError::Sandbox(_) | LaunchError::Http(_) | LaunchError::Driver(_) => {
+                Self::internal(error.to_string())
+            }
             _ => Self::usage(error.to_string()),
         }
     }

@@ -72,6 +72,11 @@ impl Journal {
         self.store.as_mut()
     }
 
+    /// The store, to look things up.
+    pub(super) fn records(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+
     /// Writes `team.json`, as everything stands that was flushed.
     pub fn save(&mut self) -> Result<(), DriverError> {
         let text = team_json::export(self.stepper.team(), self.stepper.env(), &self.store.definition()?);
@@ -123,9 +128,17 @@ fn must_last(event: &Event) -> bool {
         | Event::HandOverFailed { .. }
         | Event::CallFinished { .. }
         | Event::CallFailed { .. }
-        | Event::RunEnded { .. } => true,
-        Event::HostCalled { call, source, .. } => *source == Source::Live && call.kind == HostCallKind::Llm,
+        | Event::RequestOpened { .. }
+        | Event::RequestAnswered { .. }
+        | Event::RunEnded { .. }
+        | Event::Forked { .. }
+        | Event::HostCallBegun { .. }
+        | Event::DoubtSettled { .. } => true,
+        Event::HostCalled { call, source, .. } => {
+            *source == Source::Live && matches!(call.kind, HostCallKind::Llm | HostCallKind::Http)
+        }
         Event::StepStarted { .. }
+        | Event::WritesUnclaimed { .. }
         | Event::CallStarted { .. }
         | Event::RetryDue { .. }
         | Event::StepConflicted { .. }

@@ -7,7 +7,7 @@ use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Driver, DriverError, Motion};
+use super::{AnswerError, Answered, Driver, DriverError, Given, Motion, ReplyError};
 
 /// How many orders may wait for the driver. Who gives one waits for its answer, so this is the number of callers that
 /// are not held up, not a bound on what is accepted.
@@ -18,6 +18,8 @@ const QUEUE: usize = 64;
 pub(super) enum Order {
     /// Publish a message from outside.
     Send { message: Box<Message>, reply: oneshot::Sender<Sent> },
+    /// Record answers of people.
+    Answer { given: Vec<Given>, reply: oneshot::Sender<Result<Vec<Answered>, AnswerError>> },
     /// Write `team.json`.
     Save { reply: oneshot::Sender<()> },
 }
@@ -66,6 +68,13 @@ impl Orders {
         answer.await.map_err(|_| Ended)
     }
 
+    /// Records answers of people: all of them, or none. They are durable when this returns, and whoever asked goes on.
+    pub async fn answer(&self, given: Vec<Given>) -> Result<Result<Vec<Answered>, AnswerError>, Ended> {
+        let (reply, answer) = oneshot::channel();
+        self.give(Order::Answer { given, reply }).await?;
+        answer.await.map_err(|_| Ended)
+    }
+
     /// Writes `team.json` as the team stands now.
     pub async fn save(&self) -> Result<(), Ended> {
         let (reply, answer) = oneshot::channel();
@@ -92,6 +101,17 @@ impl Driver {
                 if let Some(sent) = sent {
                     let _ = reply.send(sent);
                 }
+            }
+            Order::Answer { given, reply } => {
+                let answered = match self.journal.reply(&given) {
+                    Ok(answered) => Ok(answered),
+                    Err(ReplyError::Refused(why)) => Err(why),
+                    Err(ReplyError::Driver(error)) => return Err(error),
+                };
+                if answered.is_ok() {
+                    self.motion.send_replace(Motion::Busy);
+                }
+                let _ = reply.send(answered);
             }
             Order::Save { reply } => {
                 self.journal.save()?;

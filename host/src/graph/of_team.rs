@@ -224,14 +224,15 @@ impl<'a> Drawing<'a> {
     }
 }
 
-fn kind(_role: &Role) -> NodeKind {
-    NodeKind::Role
+fn kind(role: &Role) -> NodeKind {
+    if role.react == React::Human { NodeKind::Human } else { NodeKind::Role }
 }
 
 /// A role's profile and, where it is not the usual one, how it goes from one action to the next.
 fn note(role: &Role) -> String {
     let mode = match role.react {
         React::ByOrder => String::new(),
+        React::Human => "a person".into(),
         React::Choose { max_loop: 1, .. } => "chooses one".into(),
         React::Choose { max_loop, .. } => format!("chooses up to {max_loop}"),
         React::PlanAndAct => "plans and acts".into(),

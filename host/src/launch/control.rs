@@ -12,7 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
 use super::LaunchError;
-use crate::driver::{Orders, Sent};
+use crate::driver::{Answered, Given, Orders, Sent};
 use crate::store::{Directory, Socket};
 
 /// The longest line that is read: larger than any message that makes sense.
@@ -26,12 +26,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Serialize, Deserialize)]
 enum Request {
     Send(Box<Message>),
+    Answer(Vec<Given>),
 }
 
 /// What is answered.
 #[derive(Serialize, Deserialize)]
 enum Response {
     Sent(Sent),
+    Answered(Vec<Answered>),
     Refused(String),
 }
 
@@ -77,6 +79,11 @@ async fn attend(mut stream: UnixStream, orders: Orders) {
             Ok(sent) => Response::Sent(sent),
             Err(ended) => Response::Refused(ended.to_string()),
         },
+        Ok(Request::Answer(given)) => match orders.answer(given).await {
+            Ok(Ok(answered)) => Response::Answered(answered),
+            Ok(Err(why)) => Response::Refused(why.to_string()),
+            Err(ended) => Response::Refused(ended.to_string()),
+        },
         Err(error) => Response::Refused(format!("the request is not understood: {error}")),
     };
     let text = serde_json::to_string(&response).unwrap_or_default() + "\n";
@@ -86,16 +93,36 @@ async fn attend(mut stream: UnixStream, orders: Orders) {
 
 /// Hands a message to the process that runs the team saved at a path. None where none listens.
 pub(super) fn hand_over(path: &Path, message: &Message) -> Option<Result<Sent, LaunchError>> {
+    Some(match call(path, &Request::Send(Box::new(message.clone())))? {
+        Ok(Response::Sent(sent)) => Ok(sent),
+        other => Err(not_taken(other)),
+    })
+}
+
+/// Hands answers to the process that runs the team saved at a path. None where none listens.
+pub(super) fn answer(path: &Path, given: &[Given]) -> Option<Result<Vec<Answered>, LaunchError>> {
+    Some(match call(path, &Request::Answer(given.to_vec()))? {
+        Ok(Response::Answered(answered)) => Ok(answered),
+        other => Err(not_taken(other)),
+    })
+}
+
+/// Asks the process that runs the team saved at a path. None where none listens.
+fn call(path: &Path, request: &Request) -> Option<std::io::Result<Response>> {
     let mut stream = Directory::locate(path).ok()?.connect()?;
-    let request = serde_json::to_string(&Request::Send(Box::new(message.clone()))).ok()? + "\n";
+    let request = serde_json::to_string(request).ok()? + "\n";
     let mut line = String::new();
     let answered =
         stream.write_all(request.as_bytes()).and_then(|()| BufReader::new(stream.take(MAX_LINE)).read_line(&mut line));
-    let lost = |why: String| LaunchError::Missing(format!("the process that runs the team did not take it: {why}"));
-    Some(match (answered, serde_json::from_str(&line)) {
-        (Ok(_), Ok(Response::Sent(sent))) => Ok(sent),
-        (Ok(_), Ok(Response::Refused(why))) => Err(lost(why)),
-        (Ok(_), Err(_)) => Err(lost("it ended before it answered".into())),
-        (Err(error), _) => Err(lost(error.to_string())),
-    })
+    let lost = |_| std::io::Error::other("it ended before it answered");
+    Some(answered.and_then(|_| serde_json::from_str(&line).map_err(lost)))
+}
+
+fn not_taken(response: std::io::Result<Response>) -> LaunchError {
+    let why = match response {
+        Ok(Response::Refused(why)) => why,
+        Ok(_) => "it answered something else".into(),
+        Err(error) => error.to_string(),
+    };
+    LaunchError::Missing(format!("the process that runs the team did not take it: {why}"))
 }

@@ -99,6 +99,7 @@ impl Checked {
             component: component.span.clone(),
             pin: slot.pin.as_ref().map(|pin| pin.span.clone()),
             allow: slot.allow.span.clone(),
+            secrets: slot.allow.secrets.clone(),
         };
         self.places.insert(at, place);
     }
@@ -179,6 +180,7 @@ fn mode(role: &Role) -> Mode {
 fn build_role(role: &Role, defaults: &Patch) -> team::Role {
     let values = |texts: &[At<String>]| -> Vec<String> { texts.iter().map(|text| text.value.clone()).collect() };
     let react = match mode(role) {
+        _ if role.human.is_some() => React::Human,
         Mode::ByOrder => React::ByOrder,
         Mode::PlanAndAct => React::PlanAndAct,
         Mode::Choose => React::Choose {

@@ -133,6 +133,7 @@ pub(super) fn host_error(error: HostError) -> types::HostError {
         HostErrorKind::NotFound => types::HostErrorKind::NotFound,
         HostErrorKind::Upstream => types::HostErrorKind::Upstream,
         HostErrorKind::OutOfBudget => types::HostErrorKind::OutOfBudget,
+        HostErrorKind::Expired => types::HostErrorKind::Expired,
     };
     types::HostError { kind, message: error.message }
 }

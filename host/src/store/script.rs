@@ -7,12 +7,14 @@ use strata_core::activation::Phase;
 use strata_core::effect::Effect;
 use strata_core::environment::scope::{Change, Write};
 use strata_core::environment::{Environment, MessageRef};
-use strata_core::event::{CallPolicy, Event, Finished, HostCall, HostCallKind, Source, Status, Work};
+use strata_core::event::{CallPolicy, Event, Finished, HostCall, HostCallKind, Outcome, Source, Status, Work};
 use strata_core::fault::{Fault, FaultKind, Hope};
+use strata_core::host_call::{Again, Intent, Verdict};
 use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
 use strata_core::json::Json;
 use strata_core::message::{Draft, Hop, Message};
 use strata_core::money::Usd;
+use strata_core::request::{Answer, Request};
 use strata_core::stepper::Stepper;
 use strata_core::team::{
     Action, Deliver, Join, Mode, OnFault, Outside, Policy, React, Reducer, Retry, Role, Task, Team, Thinker,
@@ -48,6 +50,7 @@ pub(super) fn team() -> Arc<Team> {
         role("B/2", &["q", "work"], React::ByOrder, &["x", "y", "z"]),
         role("C", &["q", "z"], choose, &["c", "think"]),
         role("D", &["c"], React::PlanAndAct, &["plan", "work", "rest"]),
+        role("E", &["x", "odd", "rest"], React::Human, &[]),
     ];
     let scopes = [("log", Some(Reducer::Append)), ("sum", Some(Reducer::Add)), ("plain", None)];
     Arc::new(Team {
@@ -134,6 +137,9 @@ impl<'a> Run<'a> {
             Effect::Wait => self.outcome(),
             Effect::Halt(_) => return self.resume(),
         }
+        if self.turn(6) == 5 {
+            self.hear();
+        }
         if self.turn(40) == 39 && self.stepper.env().status == Status::Running {
             let env = self.stepper.env();
             let checkpoint = env.open.then(|| env.next_checkpoint());
@@ -148,6 +154,7 @@ impl<'a> Run<'a> {
         if self.turns.len() == 0 {
             return false;
         }
+        self.hear();
         match self.turn(4) {
             0 => {
                 let mut message = Message {
@@ -179,6 +186,14 @@ impl<'a> Run<'a> {
         let calls = [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh][usize::from(self.turn(3))];
         let event = self.stepper.resumed(Some(Usd::from_dollars(100.0)), calls);
         self.happen(event);
+        let doubt =
+            self.stepper.env().doubts().next().map(|(role, place, begun)| (role, place, begun.intent.what.clone()));
+        if let (Some((role, place, what)), true) = (doubt, self.turn(2) == 0) {
+            let activation = self.stepper.env().role(role).activation.as_ref().unwrap();
+            let work = activation.work(self.stepper.team().role(role)).unwrap();
+            let verdict = if self.turn(2) == 0 { Verdict::Redo } else { Verdict::Answer(self.document()) };
+            self.happen(Event::DoubtSettled { role, work, place: place as u32, what, verdict });
+        }
         true
     }
 
@@ -197,17 +212,28 @@ impl<'a> Run<'a> {
         let role = self.stepper.team().role(id).clone();
         let activation = self.stepper.env().role(id).activation.clone().unwrap();
         let work = activation.work(&role).unwrap();
-        let result = match self.turn(10) {
+        let result = match self.turn(11) {
+            10 => return self.consult(id),
             0..=5 => Ok(self.finished(work)),
             6 | 7 => {
                 let call = HostCall {
-                    kind: [HostCallKind::Llm, HostCallKind::Clock, HostCallKind::Random][usize::from(self.turn(3))],
+                    kind: HostCallKind::ALL[usize::from(self.turn(HostCallKind::ALL.len() as u8))],
                     request: "0123".into(),
                     response: self.document(),
                     cost: Usd::from_dollars(0.125),
+                    outcome: Outcome::ALL[usize::from(self.turn(Outcome::ALL.len() as u8))],
                 };
                 let source = if self.turn(3) == 2 { Source::Recorded } else { Source::Live };
                 return self.happen(Event::HostCalled { role: id, work, call, source });
+            }
+            8 => {
+                let again = Again::ALL[usize::from(self.turn(Again::ALL.len() as u8))];
+                let (kind, request, what) = (HostCallKind::Http, "0123".into(), "POST http://a/b".into());
+                return self.happen(Event::HostCallBegun {
+                    role: id,
+                    work,
+                    intent: Intent { kind, request, what, again },
+                });
             }
             _ => {
                 let kind = FaultKind::ALL[usize::from(self.turn(FaultKind::ALL.len() as u8))];
@@ -218,6 +244,37 @@ impl<'a> Run<'a> {
         };
         let event = self.stepper.call_ended(id, result).unwrap();
         self.happen(event);
+    }
+
+    /// Lets a running call ask a person.
+    fn consult(&mut self, role: RoleId) {
+        let before = u32::from(self.turn(3));
+        let id = self.stepper.request_id(role, before).unwrap();
+        let some = self.turn(2) == 1;
+        let request = Request {
+            id,
+            question: "how\n\"many\"?".into(),
+            schema: some.then(|| Json::parse("{\"type\":\"integer\"}").unwrap()),
+            choices: if some { vec!["a".into(), "b".into()] } else { Vec::new() },
+            default: (self.turn(2) == 1).then(|| self.document()),
+            expires_ms: some.then(|| 1_700_000_000_123 + i64::from(self.turn(9))),
+            call: "4567".into(),
+        };
+        let event = self.stepper.request_opened(role, request).unwrap();
+        self.happen(event);
+    }
+
+    /// Lets one of those who are asked answer, if there are any.
+    fn hear(&mut self) {
+        let open: Vec<_> = self.stepper.env().requests().map(|(id, request)| (id, request.lapse())).collect();
+        if open.is_empty() {
+            return;
+        }
+        let (id, lapse) = open[usize::from(self.turn(open.len() as u8))].clone();
+        let answer = if self.turn(3) == 0 { lapse } else { Answer::Given(self.document()) };
+        if let Some(event) = self.stepper.request_answered(id, answer) {
+            self.happen(event);
+        }
     }
 
     fn finished(&mut self, work: Work) -> Finished {
@@ -234,6 +291,7 @@ impl<'a> Run<'a> {
                 Finished::Planned { tasks, emissions, writes }
             }
             Work::Act { .. } => Finished::Returned { output: self.draft(), emissions, writes },
+            Work::Answer => unreachable!("no call is made for a person"),
         }
     }
 

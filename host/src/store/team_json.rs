@@ -12,6 +12,7 @@ mod messages;
 mod metagpt;
 mod parse;
 mod place;
+mod requests;
 mod roles;
 
 #[cfg(test)]
@@ -40,8 +41,10 @@ const SCHEMA: &str = "strata.state/";
 /// The version that is written, and the newest that is read.
 const VERSION: u64 = 1;
 
-/// The names of open work: what `strata.components` calls the component a role chooses with.
+/// What `strata.components` calls the component a role chooses with.
 const THINK: &str = "think";
+/// What a human role does.
+const ANSWER: &str = "answer";
 
 /// Why a file cannot be gone on from.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

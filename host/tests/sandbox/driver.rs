@@ -6,11 +6,13 @@ use std::time::Duration;
 use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
 use strata_core::id::RoleId;
 use strata_core::json::Json;
+use strata_core::request::Answer as Answered;
 use strata_core::team::Profile;
-use strata_host::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind, QUEUE, Question};
+use strata_host::gateway::{self, Answer, Ask, Gateway, HostError, HostErrorKind, QUEUE};
 use strata_host::plugin::{Grants, Limits, Plugin};
 use strata_host::sandbox::{Call, Ended, Entry, Metering, Sandbox, WasmSandbox};
-use strata_host::services::llm;
+use strata_host::services::human::Question;
+use strata_host::services::{http, llm};
 use tokio::sync::mpsc;
 
 /// One for all tests: its pool of instances is large.
@@ -52,6 +54,7 @@ pub fn call(guest: &[u8], plugin: Plugin) -> Call {
         plugin: Arc::new(plugin),
         attempt: 1,
         idempotency_key: "run/0/R/0".into(),
+        seed: "run/0/R/0".into(),
         entry: Entry::Run { action: "A".into(), index: 0, task: None },
         role: Profile { name: "R".into(), ..Profile::default() },
         news: Vec::new(),
@@ -77,7 +80,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 /// A way to a driver on a thread of its own.
 pub fn gateway() -> Gateway {
-    let (questions, mut asked) = mpsc::channel::<Question>(QUEUE);
+    let (questions, mut asked) = mpsc::channel::<gateway::Question>(QUEUE);
     std::thread::spawn(move || {
         while let Some(question) = asked.blocking_recv() {
             // A guest that is gone no longer listens.
@@ -96,8 +99,29 @@ fn answer(ask: Ask) -> Answer {
         Ask::Recent { .. } => Answer::Messages(Vec::new()),
         Ask::Now => Answer::Time(1234.0),
         Ask::Random { length } => Answer::Bytes(Ok(vec![b'r'; length as usize])),
+        Ask::Person(question) => Answer::Person(person(&question)),
+        // The body says what was asked.
+        Ask::Fetch(requests) => {
+            let response =
+                |request: http::Request| http::Response { status: 200, headers: Vec::new(), body: said(&request) };
+            Answer::Responses(requests.into_iter().map(|request| Ok(response(request))).collect())
+        }
         Ask::Complete(requests) => Answer::Replies(requests.into_iter().map(|_| Ok(reply())).collect()),
     }
+}
+
+/// Answers with the number of choices, or with nothing where the question has no time.
+fn person(question: &Question) -> Answered {
+    match question.expires_s {
+        Some(0) => Answered::Expired,
+        _ => Answered::Given(Json::parse(&question.choices.len().to_string()).expect("a number")),
+    }
+}
+
+fn said(request: &http::Request) -> Vec<u8> {
+    let headers: Vec<String> =
+        request.headers.iter().map(|header| format!(" {}={}", header.name, header.value)).collect();
+    format!("{} {}{}", request.method, request.url, headers.concat()).into_bytes()
 }
 
 fn known(scope: &str) -> Result<(), HostError> {

@@ -88,13 +88,30 @@ pub enum Deed {
     Plan { plan: Vec<Planned> },
     /// Reads the instance's counter after adding 1.
     Count { count: bool },
-    /// Makes a web request. No interface for it yet.
-    Http { http: String, method: Option<String>, body: Option<String> },
-    /// Asks a human. No interface for it yet.
-    Ask { ask: String, schema: Option<Value> },
-    /// Reads an environment variable. No interface for it yet.
+    /// Makes a web request.
+    Http {
+        http: String,
+        #[serde(default = "get")]
+        method: String,
+        body: Option<String>,
+        /// The service knows a repetition of the request by this key.
+        key: Option<String>,
+        /// Shown as bearer token.
+        secret: Option<String>,
+    },
+    /// Asks a person.
+    Ask {
+        ask: String,
+        schema: Option<Value>,
+        #[serde(default)]
+        choices: Vec<String>,
+        #[serde(default, deserialize_with = "some_duration")]
+        expires: Option<Duration>,
+        default: Option<Value>,
+    },
+    /// Reads an environment variable.
     GetEnv { getenv: String },
-    /// Reads a secret. No interface for it yet.
+    /// Names a secret: what joins the values read is the placeholder that stands for it.
     Secret { secret: String },
 }
 
@@ -141,6 +158,10 @@ impl<'de> Deserialize<'de> for Step {
     }
 }
 
+fn get() -> String {
+    "GET".to_owned()
+}
+
 fn role() -> String {
     "role".to_owned()
 }
@@ -148,6 +169,10 @@ fn role() -> String {
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     parse_duration(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is no duration")))
+}
+
+fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    duration(deserializer).map(Some)
 }
 
 /// A whole number with its unit: `200ms`, `2s`, `1m`, `1h`.

@@ -9,20 +9,20 @@ use alloc::vec::Vec;
 use super::Stepper;
 use super::report::idle_task;
 use crate::activation::{Activation, Addressed, Done, Outgoing, Phase};
-use crate::event::{Event, Finished, Journal, Routed, Source, Status, Work};
+use crate::event::{Event, Finished, Journal, Routed, Status, Work};
 use crate::fault::{Fault, FaultKind};
-use crate::id::{CheckpointId, Digest, JoinId, MessageId, Part, RoleId, Slot};
+use crate::id::{CheckpointId, Digest, JoinId, Part, RoleId, Slot};
 use crate::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
 use crate::rules::Rules;
 
 /// An event that cannot have happened in this state: a damaged journal, or a bug.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event does not fit the state it is applied to: {0}")]
-pub struct Illegal(String);
+pub struct Illegal(pub(super) String);
 
-type Applied = Result<(), Illegal>;
+pub(super) type Applied = Result<(), Illegal>;
 
-fn ensure(holds: bool, why: &str) -> Applied {
+pub(super) fn ensure(holds: bool, why: &str) -> Applied {
     if holds { Ok(()) } else { Err(Illegal(why.into())) }
 }
 
@@ -38,14 +38,10 @@ impl Stepper {
             Event::CallStarted { role, work, attempt, journal, .. } => {
                 self.begin_call(*role, *work, *attempt, *journal)
             }
-            Event::HostCalled { role, work, call, source } => {
-                let activation = self.running(*role, *work)?;
-                if *source == Source::Live {
-                    activation.current.journal.push(call.clone());
-                    self.env.spent += call.cost;
-                }
-                Ok(())
-            }
+            Event::HostCallBegun { .. }
+            | Event::HostCalled { .. }
+            | Event::DoubtSettled { .. }
+            | Event::WritesUnclaimed { .. } => self.host_call(event),
             Event::CallFinished { role, work, attempt, result } => {
                 self.attempted(*role, *work, *attempt)?;
                 self.call_finished(*role, *work, result)
@@ -76,16 +72,10 @@ impl Stepper {
                 self.join(&[], &self.fired_between_steps());
                 Ok(())
             }
-            Event::HandedOver { id } => {
-                self.leaving(id)?;
-                self.env.outbox.remove(0);
-                Ok(())
-            }
-            Event::HandOverFailed { id, why } => {
-                self.leaving(id)?;
-                self.env.outbox[0].failed = Some(why.clone());
-                Ok(())
-            }
+            Event::RequestOpened { role, work, request } => self.open_request(*role, *work, request),
+            Event::RequestAnswered { .. } => self.answer_request(event),
+            Event::HandedOver { id } => self.handed_over(id, None),
+            Event::HandOverFailed { id, why } => self.handed_over(id, Some(why)),
             Event::RunEnded { status, checkpoint, parent } => {
                 self.started_run()?;
                 self.going()?;
@@ -96,6 +86,7 @@ impl Stepper {
                 }
                 Ok(())
             }
+            Event::Forked { .. } => self.fork(event),
         }
     }
 
@@ -118,25 +109,18 @@ impl Stepper {
     }
 
     fn run_resumed(&mut self, event: &Event) -> Applied {
-        let Event::RunResumed { checkpoint, step, budget, calls, rules, .. } = event else { return Ok(()) };
+        let Event::RunResumed { checkpoint, step, budget, calls, rules, spent, .. } = event else { return Ok(()) };
         self.started_run()?;
         ensure(*checkpoint == self.env.checkpoint && *step == self.env.step, "a resume from another place")?;
+        ensure(*spent >= self.env.spent, "a resume that gives money back")?;
         self.rule(rules)?;
         self.env.status = Status::Running;
-        self.env.budget = *budget;
+        (self.env.spent, self.env.budget) = (*spent, *budget);
         self.env.calls = *calls;
         self.env.outbox.iter_mut().for_each(|outbound| outbound.failed = None);
         for (role, state) in self.team.roles.iter().zip(&mut self.env.roles) {
             let Some(activation) = &mut state.activation else { continue };
-            activation.current.failures = 0;
-            match &activation.phase {
-                // It was killed: it ends like one that was interrupted.
-                Phase::Running => activation.current.keep = true,
-                Phase::Resting | Phase::Failed(_) | Phase::Ready => {}
-                Phase::Complete => continue,
-            }
-            // A lower limit may leave it with nothing more to do.
-            activation.phase = if activation.work(role).is_some() { Phase::Ready } else { Phase::Complete };
+            activation.resume(role);
         }
         Ok(())
     }
@@ -149,7 +133,6 @@ impl Stepper {
         Ok(())
     }
 
-    /// With another component, recorded calls are worth serving, whatever the failure was.
     fn component_changed(&mut self, slot: Slot, old: Option<&Digest>, new: &Digest) -> Applied {
         self.started_run()?;
         self.known(slot.role)?;
@@ -163,7 +146,9 @@ impl Stepper {
         self.env.components.insert(slot, new.clone());
         if let Some(activation) = &mut self.env.roles[slot.role.index()].activation {
             let at = activation.work(role).and_then(|work| super::slot(role, slot.role, work));
-            activation.current.keep |= at == Some(slot);
+            if at == Some(slot) {
+                activation.reconsider();
+            }
         }
         Ok(())
     }
@@ -205,8 +190,10 @@ impl Stepper {
         ensure(activation.work(role) == Some(work), "a call that is not the next one")?;
         ensure(activation.current.attempts + 1 == attempt, "an attempt out of turn")?;
         activation.current.attempts = attempt;
+        activation.current.answered = false;
         if journal == Journal::Fresh {
             activation.current.journal.clear();
+            activation.current.begun.clear();
         }
         activation.phase = Phase::Running;
         Ok(())
@@ -242,7 +229,7 @@ impl Stepper {
     }
 
     /// Keeps what a call returned until the commit.
-    fn keep(
+    pub(super) fn keep(
         &mut self,
         id: RoleId,
         work: Work,
@@ -268,6 +255,7 @@ impl Stepper {
         let action = match work {
             Work::Act { action, .. } => &role.action(action).name,
             Work::Plan | Work::Think { .. } => &role.actions[0].name,
+            Work::Answer => &role.name,
         };
         let addressed = if draft.to.is_empty() { Addressed::Open } else { Addressed::Named };
         let message = Message {
@@ -321,35 +309,27 @@ impl Stepper {
         Ok(())
     }
 
-    fn mark(&mut self, id: CheckpointId, parent: Option<CheckpointId>) {
+    pub(super) fn mark(&mut self, id: CheckpointId, parent: Option<CheckpointId>) {
         self.env.checkpoint = Some(id);
         self.env.parent = parent;
         self.env.checkpoints += 1;
     }
 
-    /// Whether this is the message that is handed over next.
-    fn leaving(&self, id: &MessageId) -> Applied {
-        self.going()?;
-        let next = self.env.outbox.first().filter(|outbound| outbound.failed.is_none());
-        let is_next = next.is_some_and(|outbound| self.env.message(outbound.message).id == *id);
-        ensure(is_next, "the handing over of a message that is not the next on its way out")
-    }
-
-    fn started_run(&self) -> Applied {
+    pub(super) fn started_run(&self) -> Applied {
         ensure(!self.env.run.0.is_empty(), "something of a run that never started")
     }
 
-    fn going(&self) -> Applied {
+    pub(super) fn going(&self) -> Applied {
         ensure(self.env.status == Status::Running, "something of a run that has ended")
     }
 
     /// Whether the open step has nothing running or to be run.
     fn settled(&self) -> bool {
-        let ended = |a: &Activation| matches!(a.phase, Phase::Complete | Phase::Failed(_));
+        let ended = |a: &Activation| matches!(a.phase, Phase::Complete | Phase::Failed(_) | Phase::Waiting(_));
         self.going().is_ok() && self.env.open && self.env.activations().all(|(_, activation)| ended(activation))
     }
 
-    fn known(&self, id: RoleId) -> Applied {
+    pub(super) fn known(&self, id: RoleId) -> Applied {
         ensure(id.index() < self.env.roles.len(), "a role that the team does not have")
     }
 
@@ -368,12 +348,12 @@ impl Stepper {
         self.routed(routed)
     }
 
-    fn activation(&mut self, id: RoleId) -> Result<&mut Activation, Illegal> {
+    pub(super) fn activation(&mut self, id: RoleId) -> Result<&mut Activation, Illegal> {
         self.known(id)?;
         self.env.roles[id.index()].activation.as_mut().ok_or_else(|| Illegal("a role that is idle".into()))
     }
 
-    fn running(&mut self, id: RoleId, work: Work) -> Result<&mut Activation, Illegal> {
+    pub(super) fn running(&mut self, id: RoleId, work: Work) -> Result<&mut Activation, Illegal> {
         self.going()?;
         let team = self.team.clone();
         let activation = self.activation(id)?;

@@ -22,6 +22,7 @@ fn most_events(team: &Team, steps: usize) -> usize {
         React::ByOrder => role.actions.len(),
         React::Choose { max_loop, .. } => 2 * max_loop as usize + 1,
         React::PlanAndAct => 1 + MAX_TASKS,
+        React::Human => 0,
     };
     let attempts: usize = team.roles.iter().map(|role| calls(role) * 3).sum();
     // An attempt: its start, its host calls, its end, the end of the pause after it. A step: its start, its end, a

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use strata_core::activation::Phase;
 use strata_core::effect::{Effect, Invocation};
 use strata_core::environment::Environment;
-use strata_core::event::{CallPolicy, Event, Source, Status};
+use strata_core::event::{CallPolicy, Event, HostCall, HostCallKind, Source, Status};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, Digest, MessageId, Part, RoleId, RunId, Slot};
 use strata_core::message::Message;
-use strata_core::money::Usd;
+use strata_core::money::{Account, Usd};
+use strata_core::request::{Answer, Request};
 use strata_core::stepper::Stepper;
 use strata_core::team::{React, Reducer, Team};
 
@@ -66,6 +67,26 @@ pub struct Life {
     dice: Dice,
     flying: Vec<Invocation>,
     builds: u32,
+    people: People,
+}
+
+/// How people take part.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct People {
+    /// How often, in a hundred, a call asks them.
+    pub asked: u64,
+    /// When they answer.
+    pub patience: Patience,
+}
+
+/// When people answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Patience {
+    /// When nobody else can go on: all at once, in any order.
+    #[default]
+    WhenQuiet,
+    /// At any time, one by one.
+    AnyTime,
 }
 
 impl Life {
@@ -75,7 +96,8 @@ impl Life {
         let stepper = Stepper::new(team.clone(), Environment::new(&team));
         let (log, states, calls, flying) = Default::default();
         let dice = Dice::new(order, "life");
-        let mut life = Self { stepper, log, states, calls, team, script, weather, dice, flying, builds: 0 };
+        let people = People::default();
+        let mut life = Self { stepper, log, states, calls, team, script, weather, dice, flying, builds: 0, people };
         let components = slots(&life.team).map(|slot| (slot, Digest::from("build 0"))).collect();
         life.record(life.stepper.started(RunId::from("run"), "an idea".into(), components));
         life
@@ -84,6 +106,14 @@ impl Life {
     /// A whole life. It ends done, or when it may be resumed no more.
     pub fn tell(team: &Team, script: Script, weather: Weather, order: u64) -> Self {
         let mut life = Self::begin(team, script, weather, order);
+        life.run();
+        life
+    }
+
+    /// A whole life in which people are asked. They answer however often it takes.
+    pub fn tell_with(people: People, team: &Team, script: Script, (weather, order): (Weather, u64)) -> Self {
+        let mut life = Self::begin(team, script, weather, order);
+        life.people = people;
         life.run();
         life
     }
@@ -102,6 +132,11 @@ impl Life {
     pub fn run(&mut self) {
         loop {
             while self.moment() {}
+            if self.env().status == Status::Waiting {
+                self.hear();
+                self.resume();
+                continue;
+            }
             let hopeless = match self.env().status {
                 Status::Done => true,
                 // Nothing comes of itself.
@@ -115,6 +150,23 @@ impl Life {
             self.weather.resumes -= 1;
             self.resume();
         }
+    }
+
+    /// Another life that leaves this one after an event that made a checkpoint, and goes on to its end.
+    pub fn fork(&self, at: usize, name: &str, order: u64) -> Self {
+        let mut fork = self.clone();
+        fork.log.truncate(at + 1);
+        fork.states.truncate(at + 1);
+        fork.calls.retain(|(start, _)| *start <= at);
+        fork.flying.clear();
+        fork.dice = Dice::new(order, "fork");
+        fork.stepper = self.stepper.at(self.states[at].clone());
+        let account = Account { spent: self.env().spent, budget: self.env().budget };
+        let event = fork.stepper.forked(name.into(), Vec::new(), account).expect("a checkpoint");
+        fork.record(event);
+        fork.resume();
+        fork.run();
+        fork
     }
 
     /// Goes on with a mended team.
@@ -145,6 +197,11 @@ impl Life {
         } else if self.weather.mail > 0 && self.dice.chance(5) {
             self.weather.mail -= 1;
             self.mail();
+        } else if self.people.patience == Patience::AnyTime
+            && self.env().requests().next().is_some()
+            && self.dice.chance(10)
+        {
+            self.hear();
         } else if (!self.flying.is_empty() || self.leaving().is_some()) && self.dice.chance(30) {
             self.land();
         } else {
@@ -160,7 +217,9 @@ impl Life {
                 self.calls.push((self.log.len(), call.clone()));
                 self.record(self.stepper.call_started(&call));
                 self.ask(&call);
-                self.flying.push(call);
+                if self.consult(&call) {
+                    self.flying.push(call);
+                }
             }
             Effect::Wait => self.land(),
             Effect::Halt(_) => return false,
@@ -178,6 +237,45 @@ impl Life {
                 None => (self.script.answer(&request), Source::Live),
             };
             self.record(Event::HostCalled { role: call.role, work: call.work, call: answer, source });
+        }
+    }
+
+    /// Lets an attempt ask people. False where it ends with that.
+    fn consult(&mut self, call: &Invocation) -> bool {
+        let mut recorded = call.recorded.clone();
+        let questions = self.script.questions(self.people.asked, call);
+        for (before, question) in (0..).zip(questions) {
+            let id = self.stepper.request_id(call.role, before).expect("a running call");
+            let request = self.script.request(id, &question);
+            let known = |call: &HostCall| call.kind == HostCallKind::Human && call.request == request.call;
+            let Some(at) = recorded.iter().position(known) else {
+                let event = self.stepper.request_opened(call.role, request).expect("a running call");
+                self.record(event);
+                return false;
+            };
+            let answer = recorded.remove(at);
+            assert_eq!(Answer::recorded(&answer.response).as_ref().and_then(Answer::value), request.default.as_ref());
+            self.record(Event::HostCalled { role: call.role, work: call.work, call: answer, source: Source::Recorded });
+        }
+        true
+    }
+
+    /// People answer: one question where they do so at any time, else all.
+    fn hear(&mut self) {
+        let mut open: Vec<(RoleId, Request)> = self.env().requests().map(|(id, r)| (id, r.clone())).collect();
+        while !open.is_empty() {
+            let (role, request) = open.swap_remove(self.dice.below(open.len()));
+            let given = || self.script.request(request.id.clone(), &request.call).default.expect("a default");
+            let answer = if request.default.is_some() && self.dice.chance(20) {
+                request.lapse()
+            } else {
+                Answer::Given(given())
+            };
+            let event = self.stepper.request_answered(role, answer).expect("an open request");
+            self.record(event);
+            if self.people.patience == Patience::AnyTime {
+                return;
+            }
         }
     }
 

@@ -71,7 +71,7 @@ fn remade(life: &Life, which: impl Fn(&Invocation) -> bool) -> Vec<Remade<'_>> {
 
 fn retry(team: &Team, role: RoleId, work: Work) -> Retry {
     match work {
-        Work::Think { .. } => Retry { retries: 0, backoff_ms: 0 },
+        Work::Think { .. } | Work::Answer => Retry { retries: 0, backoff_ms: 0 },
         Work::Plan => team.role(role).actions[0].retry,
         Work::Act { action, .. } => team.role(role).action(action).retry,
     }

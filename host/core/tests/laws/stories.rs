@@ -96,7 +96,7 @@ fn choices_are_followed_until_minus_one_or_the_limit() {
                     done.push(action.0);
                     life.end(call.role, Ok(says("on")));
                 }
-                Work::Plan => panic!("nobody plans"),
+                Work::Plan | Work::Answer => panic!("nobody plans"),
             }
         }
         assert_eq!((life.halt(), done.as_slice(), choices.len()), (Status::Done, acts, 0));

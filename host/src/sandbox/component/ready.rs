@@ -4,7 +4,9 @@ use wasmtime::component::{Component, ComponentExportIndex, HasSelf, Instance, In
 use wasmtime::{Engine, Store};
 
 use super::{Exports, LoadError, problem};
-use crate::sandbox::bindings::{clock, environment, files, llm, log, memory, random, state, types};
+use crate::sandbox::bindings::{
+    clock, env, environment, files, http, human, llm, log, memory, random, secrets, state, types,
+};
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::engine::Metering;
 use crate::sandbox::limits::{MEMORIES, TABLES};
@@ -135,6 +137,10 @@ fn linker(engine: &Engine, wasi: Wasi) -> wasmtime::Result<Linker<Ctx>> {
     random::add_to_linker::<Ctx, Own>(&mut linker, own)?;
     llm::add_to_linker::<Ctx, Own>(&mut linker, own)?;
     files::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    human::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    http::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    secrets::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    env::add_to_linker::<Ctx, Own>(&mut linker, own)?;
     if wasi == Wasi::Imported {
         wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     }

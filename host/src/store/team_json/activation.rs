@@ -3,15 +3,17 @@
 
 use strata_core::activation::{Activation, Addressed, Current, Done, Outgoing, Phase, Undone};
 use strata_core::environment::scope::{Change, Write};
-use strata_core::event::{HostCall, HostCallKind, Work};
+use strata_core::event::{HostCall, HostCallKind, Outcome, Work};
 use strata_core::fault::{Fault, FaultKind, Hope};
+use strata_core::host_call::{Again, Begun, Intent, Known};
 use strata_core::id::ActionId;
 use strata_core::json::Json;
-use strata_core::team::{Role, Task};
+use strata_core::team::{React, Role, Task};
 
 use super::ImportError;
 use super::messages::Messages;
 use super::place::Place;
+use super::requests;
 
 type Read<T> = Result<T, ImportError>;
 
@@ -45,13 +47,14 @@ pub(super) fn read(
         undone: place.each("undone", |item| undone(role, &item))?,
         phase: Phase::Ready,
     };
-    let fault = fault(role, strata)?;
+    let (fault, request) = (fault(role, strata)?, requests::read(role, strata)?);
     let phase = |word: &str| match (word, fault.clone()) {
         ("ready", _) | ("failed", None) => Some(Phase::Ready),
         ("running", _) => Some(Phase::Running),
         ("resting", _) => Some(Phase::Resting),
         ("failed", Some(fault)) => Some(Phase::Failed(fault)),
         ("complete", _) => Some(Phase::Complete),
+        ("waiting", _) => Some(request.clone().map_or(Phase::Ready, Phase::Waiting)),
         _ => None,
     };
     let phase = place.word("phase", phase)?.unwrap_or(Phase::Ready);
@@ -109,6 +112,7 @@ fn work(role: &Role, tasks: usize, name: &str) -> Option<Work> {
     let mut parts = name.split('/');
     let work = match parts.next()? {
         "plan" => Work::Plan,
+        "answer" if role.react == React::Human => Work::Answer,
         "act" => {
             let action = parts.next()?.parse().ok().map(ActionId)?;
             let task =
@@ -144,6 +148,8 @@ fn tried(place: &Place<'_>) -> Read<Current> {
         failures: tried.small("failures")?,
         journal: tried.each("journal", host_call)?,
         keep: tried.flag("keep")?,
+        answered: tried.flag("answered")?,
+        begun: tried.each("begun", begun)?,
     })
 }
 
@@ -160,12 +166,30 @@ fn write(place: Place<'_>) -> Read<Write> {
 
 fn host_call(place: Place<'_>) -> Read<HostCall> {
     place.object()?;
-    let kinds = [HostCallKind::Llm, HostCallKind::Clock, HostCallKind::Random];
-    let kind = place.word("kind", |name| kinds.into_iter().find(|kind| kind.name() == name))?;
+    let outcome = |name: &str| Outcome::ALL.into_iter().find(|outcome| outcome.name() == name);
     Ok(HostCall {
-        kind: kind.ok_or_else(|| place.invalid("says no `kind`"))?,
+        kind: kind(&place)?,
         request: place.get_text("request")?,
         response: place.get("response").map_or(Ok(Json::null()), |response| response.json())?,
         cost: place.dollars("cost")?.unwrap_or_default(),
+        outcome: place.word("outcome", outcome)?.unwrap_or_default(),
     })
+}
+
+fn begun(place: Place<'_>) -> Read<Begun> {
+    place.object()?;
+    let again = place.word("again", |name| Again::ALL.into_iter().find(|again| again.name() == name))?;
+    let intent = Intent {
+        kind: kind(&place)?,
+        request: place.get_text("request")?,
+        what: place.get_text("what")?,
+        // Where nothing is said, a person had better look.
+        again: again.unwrap_or(Again::Ask),
+    };
+    Ok(Begun { intent, result: if place.flag("known")? { Known::Recorded } else { Known::No } })
+}
+
+fn kind(place: &Place<'_>) -> Read<HostCallKind> {
+    let kind = place.word("kind", |name| HostCallKind::ALL.into_iter().find(|kind| kind.name() == name))?;
+    kind.ok_or_else(|| place.invalid("says no `kind`"))
 }

@@ -7,14 +7,15 @@ use strata_core::environment::scope::{Change, Scope};
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::event::{CallPolicy, HostCall, Work};
 use strata_core::fault::{Fault, Hope};
+use strata_core::host_call::{Begun, Intent, Known};
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::money::Usd;
 use strata_core::stepper::slot;
-use strata_core::team::{Deliver, React, Team};
+use strata_core::team::{Deliver, React, Role, Team};
 
 use super::layout::{self, Document, More, Ordered, Text};
 use super::place::child;
-use super::{SCHEMA, SavedDefinition, THINK, VERSION, joins};
+use super::{ANSWER, SCHEMA, SavedDefinition, THINK, VERSION, joins, requests};
 
 /// The text of the file.
 pub fn export(team: &Team, env: &Environment, definition: &SavedDefinition) -> String {
@@ -99,7 +100,7 @@ impl<'a> Exporter<'a> {
             goal: &role.goal,
             constraints: &role.constraints,
             desc: &role.desc,
-            is_human: more.remove("is_human").unwrap_or(false.into()),
+            is_human: more.remove("is_human").unwrap_or((role.react == React::Human).into()),
             role_id: more.remove("role_id").unwrap_or("".into()),
             states: role.actions.iter().enumerate().map(|(i, a)| format!("{i}. {}", a.name)).collect(),
             actions: self.team.role(id).actions.iter().enumerate().map(action).collect(),
@@ -120,11 +121,8 @@ impl<'a> Exporter<'a> {
 
     /// The index of the action that a role is at; -1 for a choice and when nothing is left to do.
     fn index(&self, id: RoleId, activation: &Activation) -> i64 {
-        match activation.work(self.team.role(id)) {
-            Some(Work::Act { action, .. }) => i64::from(action.0),
-            Some(Work::Plan) => 0,
-            Some(Work::Think { .. }) | None => -1,
-        }
+        let role = self.team.role(id);
+        place_of(role, activation.work(role)).0
     }
 
     fn strata(&'a self, definition: &'a SavedDefinition) -> layout::Strata<'a> {
@@ -144,6 +142,8 @@ impl<'a> Exporter<'a> {
             run_id: &env.run.0,
             checkpoint: env.checkpoint.as_ref().map(|id| id.0.as_str()),
             parent: env.parent.as_ref().map(|id| id.0.as_str()),
+            lineage: &env.lineage.name,
+            forks: env.lineage.forks.iter().map(|id| id.0.as_str()).collect(),
             status: env.status.name(),
             step: env.step,
             step_open: env.open,
@@ -155,7 +155,7 @@ impl<'a> Exporter<'a> {
             buffers: self.by_role(|id| Some(env.buffer(id).map(|message| self.id(message)).collect())),
             each: self.by_role(|id| Some(self.alone(id)).filter(|ids| !ids.is_empty())),
             joins: joins::write(self.team, env),
-            requests: Vec::new(),
+            requests: requests::write(self.team, env),
             state: layout::State {
                 env: env.shared.iter().map(|(name, scope)| (name.as_str(), values(scope))).collect(),
                 role: self.by_role(|id| Some(&env.role(id).scope).filter(|scope| !scope.is_empty()).map(values)),
@@ -203,15 +203,11 @@ impl<'a> Exporter<'a> {
         let Phase::Failed(Fault { kind, hope, message, backtrace, log }) = &activation.phase else { return None };
         let role = self.team.role(id);
         let work = activation.work(role)?;
-        let action = match work {
-            Work::Think { .. } => THINK,
-            Work::Plan => &role.actions[0].name,
-            Work::Act { action, .. } => &role.action(action).name,
-        };
+        let (index, action) = place_of(role, Some(work));
         let digest = slot(role, id, work).and_then(|slot| self.env.components.get(&slot));
         Some(layout::Fault {
             role: &role.name,
-            index: self.index(id, activation),
+            index,
             action,
             kind: kind.name(),
             attempt: activation.current.attempts,
@@ -267,13 +263,21 @@ impl<'a> Exporter<'a> {
 }
 
 fn tried(current: &Current) -> layout::Tried<'_> {
-    let Current { attempts, failures, journal, keep } = current;
+    let Current { attempts, failures, journal, keep, answered, begun } = current;
     layout::Tried {
         attempts: *attempts,
         failures: *failures,
         journal: journal.iter().map(host_call).collect(),
         keep: *keep,
+        answered: *answered,
+        begun: begun.iter().map(begun_call).collect(),
     }
+}
+
+fn begun_call(begun: &Begun) -> layout::Begun<'_> {
+    let Intent { kind, request, what, again } = &begun.intent;
+    let known = begun.result == Known::Recorded;
+    layout::Begun { kind: kind.name(), request, what, again: again.name(), known }
 }
 
 fn host_call(call: &HostCall) -> layout::HostCall<'_> {
@@ -282,6 +286,7 @@ fn host_call(call: &HostCall) -> layout::HostCall<'_> {
         request: &call.request,
         response: Document(&call.response),
         cost: call.cost.dollars(),
+        outcome: call.outcome.name(),
     }
 }
 
@@ -295,6 +300,8 @@ pub(super) fn mode(react: React) -> (&'static str, u32) {
         React::ByOrder => ("by_order", 1),
         React::Choose { max_loop, .. } => ("react", max_loop),
         React::PlanAndAct => ("plan_and_act", 1),
+        // Other programs know no other mode for it; `is_human` says what it is.
+        React::Human => ("by_order", 1),
     }
 }
 
@@ -309,11 +316,22 @@ pub(super) fn slot_name(team: &Team, slot: Slot) -> String {
     }
 }
 
-/// The name of some work: `think/ROUND`, `plan`, `act/INDEX`, or `act/INDEX/TASK`.
+/// The index of the action that some work is, and its name; -1 for what is no action.
+pub(super) fn place_of(role: &Role, work: Option<Work>) -> (i64, &str) {
+    match work {
+        Some(Work::Act { action, .. }) => (i64::from(action.0), &role.action(action).name),
+        Some(Work::Plan) => (0, &role.actions[0].name),
+        Some(Work::Answer) => (-1, ANSWER),
+        Some(Work::Think { .. }) | None => (-1, THINK),
+    }
+}
+
+/// The name of some work: `think/ROUND`, `plan`, `answer`, `act/INDEX`, or `act/INDEX/TASK`.
 pub(super) fn work_name(work: Work) -> String {
     match work {
         Work::Think { round } => format!("think/{round}"),
         Work::Plan => "plan".into(),
+        Work::Answer => ANSWER.into(),
         Work::Act { action: ActionId(index), task: None } => format!("act/{index}"),
         Work::Act { action: ActionId(index), task: Some(task) } => format!("act/{index}/{task}"),
     }
@@ -327,6 +345,7 @@ pub(super) fn phase_name(phase: &Phase) -> &'static str {
         Phase::Resting => "resting",
         Phase::Failed(_) => "failed",
         Phase::Complete => "complete",
+        Phase::Waiting(_) => "waiting",
     }
 }
 

@@ -84,6 +84,8 @@ pub(super) struct Strata<'a> {
     pub run_id: &'a str,
     pub checkpoint: Option<&'a str>,
     pub parent: Option<&'a str>,
+    pub lineage: &'a str,
+    pub forks: Vec<&'a str>,
     pub status: &'static str,
     pub step: u64,
     pub step_open: bool,
@@ -95,7 +97,7 @@ pub(super) struct Strata<'a> {
     pub buffers: Ordered<'a, Vec<&'a str>>,
     pub each: Ordered<'a, Vec<&'a str>>,
     pub joins: Ordered<'a, Join<'a>>,
-    pub requests: Vec<()>,
+    pub requests: Vec<Request<'a>>,
     pub state: State<'a>,
     pub components: BTreeMap<String, &'a str>,
     pub budget: Budget,
@@ -130,6 +132,23 @@ pub(super) struct Join<'a> {
     pub queue: Ordered<'a, Vec<&'a str>>,
 }
 
+/// What a person is asked.
+#[derive(serde::Serialize)]
+pub(super) struct Request<'a> {
+    pub id: &'a str,
+    pub role: &'a str,
+    pub index: i64,
+    pub action: &'a str,
+    pub step: u64,
+    pub question: &'a str,
+    pub schema: Option<Document<'a>>,
+    pub choices: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Document<'a>>,
+    pub expires: Option<String>,
+    pub call: &'a str,
+}
+
 /// Open work.
 #[derive(serde::Serialize)]
 pub(super) struct Open<'a> {
@@ -152,6 +171,8 @@ pub(super) struct Tried<'a> {
     pub failures: u32,
     pub journal: Vec<HostCall<'a>>,
     pub keep: bool,
+    pub answered: bool,
+    pub begun: Vec<Begun<'a>>,
 }
 
 /// A call that was taken back.
@@ -193,6 +214,17 @@ pub(super) struct HostCall<'a> {
     pub request: &'a str,
     pub response: Document<'a>,
     pub cost: f64,
+    pub outcome: &'static str,
+}
+
+/// A call that may have changed the world.
+#[derive(serde::Serialize)]
+pub(super) struct Begun<'a> {
+    pub kind: &'static str,
+    pub request: &'a str,
+    pub what: &'a str,
+    pub again: &'static str,
+    pub known: bool,
 }
 
 #[derive(serde::Serialize)]

@@ -65,7 +65,7 @@ pub(super) fn reopen(
         }
         React::Choose { .. } => activation.choices = vec![i32::from(at)],
         // Its tasks are not in the file: it plans again.
-        React::PlanAndAct => {}
+        React::PlanAndAct | React::Human => {}
     }
     activation.made = activation.done.len() as u32;
     activation.proceed(role);

@@ -15,7 +15,8 @@ use super::{export, import};
 use crate::store::script::{Run, definition, team};
 
 /// A file of MetaGPT's with these roles.
-fn metagpt(roles: Value) -> Value {
+fn metagpt(mut roles: Value) -> Value {
+    roles["E"] = json!({});
     json!({ "env": { "desc": "", "roles": roles, "history": "" }, "investment": 10.0, "idea": "write a snake game" })
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use strata_core::environment::{Mail, RoleState};
-use strata_core::shape::{RoleShape, Shape};
-use strata_core::team::{Deliver, Role, Team};
+use strata_core::shape::{HUMAN, RoleShape, Shape};
+use strata_core::team::{Deliver, React, Role, Team};
 
 use super::activation;
+use super::export::mode;
 use super::import::{File, Foreign, keep, saved_shape};
 use super::messages::Messages;
 use super::place::Place;
@@ -93,7 +94,8 @@ fn see(place: &Place<'_>, shape: &mut RoleShape, ours: bool) -> Result<(), Impor
         shape.watch = watch;
     }
     let react = rc.get_text("react_mode")?;
-    let same = shape.react.split(' ').next() == Some(react.as_str());
+    let mode = if shape.react == HUMAN { mode(React::Human).0 } else { shape.react.split(' ').next().unwrap_or("") };
+    let same = mode == react;
     if !react.is_empty() && !same {
         shape.react = react;
     }
@@ -159,10 +161,11 @@ fn mailbox(role: &Role, strata: &Place<'_>, messages: &mut Messages<'_>) -> Resu
 }
 
 /// Keeps what is not understood.
-pub(super) fn unknown(place: &Place<'_>, at: &str, foreign: &mut Foreign) -> Result<(), ImportError> {
+pub(super) fn unknown(role: &Role, place: &Place<'_>, at: &str, foreign: &mut Foreign) -> Result<(), ImportError> {
     keep(place, at, ROLE, foreign)?;
     // What we write there ourselves when nobody says otherwise.
-    let ours = [("is_human", "false"), ("role_id", "\"\"")];
+    let human = if role.react == React::Human { "true" } else { "false" };
+    let ours = [("is_human", human), ("role_id", "\"\"")];
     for (name, value) in ours {
         let at = format!("{at}/{name}");
         if foreign.get(&at).is_some_and(|found| [value, "null"].contains(&found.as_str())) {

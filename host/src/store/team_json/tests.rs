@@ -46,7 +46,7 @@ fn outcome(stepper: &Stepper, team: &Team) -> Event {
             let output = Draft { content, ..Draft::default() };
             Ok(Finished::Returned { output, emissions: vec![], writes: vec![] })
         }
-        Work::Plan => unreachable!("nobody plans here"),
+        Work::Plan | Work::Answer => unreachable!("nobody plans or is asked here"),
     };
     stepper.call_ended(id, result).unwrap()
 }
@@ -98,6 +98,9 @@ fn every_documented_field_is_there() {
     check("/env/roles/A/rc/state", json!(-1));
     check("/env/roles/A/recovered", json!(false));
     check("/env/roles/D/latest_observed_msg", json!(null));
+    check("/env/roles/D/is_human", json!(false));
+    check("/env/roles/E/is_human", json!(true));
+    check("/env/roles/E/rc/react_mode", json!("by_order"));
     check("/env/roles/C/rc/react_mode", json!("react"));
     check("/env/roles/C/rc/max_react_loop", json!(3));
     check("/idea", json!("go"));
@@ -108,7 +111,7 @@ fn every_documented_field_is_there() {
     check("/strata/step", json!(1));
     check("/strata/checkpoint", json!("main-2"));
     check("/strata/parent", json!("main-1"));
-    check("/strata/buffers", json!({"A": [], "B/2": ["0-0-1"], "C": ["0-0-1"], "D": []}));
+    check("/strata/buffers", json!({"A": [], "B/2": ["0-0-1"], "C": ["0-0-1"], "D": [], "E": []}));
     check("/strata/faults/0/role", json!("B/2"));
     check("/strata/faults/0/index", json!(1));
     check("/strata/faults/0/action", json!("y"));
@@ -275,8 +278,8 @@ fn another_team_is_refused_with_the_differences() {
     check("/strata/shape/joins", json!([]), "join `quiet` is new");
     check("/env/roles", json!({"A": {"states": ["0. p", "1. q"]}}), "role `C` is new");
     let mut edited = file();
-    edited["env"]["roles"]["E"] = json!({});
-    assert_eq!(read(&edited), Err(ImportError::Misfit(vec!["role `E` is missing".into()])));
+    edited["env"]["roles"]["F"] = json!({});
+    assert_eq!(read(&edited), Err(ImportError::Misfit(vec!["role `F` is missing".into()])));
 }
 
 #[test]

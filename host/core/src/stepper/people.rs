@@ -1,0 +1,159 @@
+//! People: when they are asked, and what their answers do. Who waits for one holds nobody up.
+//!
+//! An action that asks is ended; it is made again, as the next attempt, once there is an answer, which it is then
+//! served like any recorded call. A human role has no actions: it asks about its mail, and publishes the answer.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::Stepper;
+use super::apply::{Applied, Illegal, ensure};
+use crate::activation::{Activation, Phase};
+use crate::event::{Event, HostCall, HostCallKind, Outcome, Work};
+use crate::id::{RequestId, RoleId};
+use crate::message::Draft;
+use crate::money::Usd;
+use crate::request::{Answer, Request};
+
+impl Stepper {
+    /// The id of the request that the call a role is at makes after `before` others.
+    pub fn request_id(&self, id: RoleId, before: u32) -> Option<RequestId> {
+        let activation = self.env.role(id).activation.as_ref()?;
+        Some(request_id(id, activation, before))
+    }
+
+    /// The end of the attempt that `role` is making, because it asks a person.
+    pub fn request_opened(&self, id: RoleId, request: Request) -> Option<Event> {
+        let activation = self.env.role(id).activation.as_ref().filter(|a| a.phase == Phase::Running)?;
+        let work = activation.work(self.team.role(id))?;
+        Some(Event::RequestOpened { role: id, work, request })
+    }
+
+    /// The answer to what a role waits for.
+    pub fn request_answered(&self, id: RoleId, answer: Answer) -> Option<Event> {
+        let activation = self.env.role(id).activation.as_ref()?;
+        let Phase::Waiting(request) = &activation.phase else { return None };
+        if activation.work(self.team.role(id)) == Some(Work::Answer) {
+            // A person's own words are the point: a human role waits until there are some.
+            answer.value()?;
+        }
+        Some(Event::RequestAnswered {
+            role: id,
+            request: request.id.clone(),
+            answer,
+            checkpoint: self.env.next_checkpoint(),
+            parent: self.env.checkpoint.clone(),
+        })
+    }
+
+    /// What the next human role asks that has taken its mail.
+    pub(super) fn person_asked(&self) -> Option<Event> {
+        let ready = |activation: &Activation| activation.phase == Phase::Ready;
+        let (id, activation) = self
+            .env
+            .activations()
+            .find(|(id, activation)| ready(activation) && activation.work(self.team.role(*id)) == Some(Work::Answer))?;
+        let request = Request {
+            id: request_id(id, activation, 0),
+            question: self.question(activation),
+            schema: None,
+            choices: Vec::new(),
+            default: None,
+            expires_ms: None,
+            call: String::new(),
+        };
+        Some(Event::RequestOpened { role: id, work: Work::Answer, request })
+    }
+
+    /// The mail as a question: the message; of several each with who sent it.
+    fn question(&self, activation: &Activation) -> String {
+        match self.env.resolve(&activation.news).as_slice() {
+            [message] => message.content.clone(),
+            several => {
+                let line = |sender: &str, text: &str| format!("{sender}: {text}");
+                let sender = |name: &str| if name.is_empty() { "outside".into() } else { String::from(name) };
+                let lines: Vec<_> = several.iter().map(|m| line(&sender(&m.sent_from), &m.content)).collect();
+                lines.join("\n")
+            }
+        }
+    }
+
+    /// Whether only people can bring the open step further.
+    pub(super) fn waits_for_people(&self) -> bool {
+        let waiting = |phase: &Phase| matches!(phase, Phase::Waiting(_));
+        let mut phases = self.env.activations().map(|(_, activation)| &activation.phase).peekable();
+        // With mail for somebody idle the step has to end, so that the next one can begin.
+        phases.peek().is_some() && phases.all(waiting) && self.due().is_empty()
+    }
+
+    pub(super) fn open_request(&mut self, id: RoleId, work: Work, request: &Request) -> Applied {
+        if work == Work::Answer {
+            self.going()?;
+            ensure(self.env.open, "a question outside of a step")?;
+            ensure(
+                self.person_asked().as_ref().is_some_and(|event| asks(event, id, request)),
+                "a question of nobody's",
+            )?;
+        } else {
+            self.running(id, work)?;
+        }
+        let activation = self.activation(id)?;
+        ensure(is_of(&request.id, id, activation), "a request under the name of another")?;
+        activation.current.keep = true;
+        activation.phase = Phase::Waiting(request.clone());
+        Ok(())
+    }
+
+    pub(super) fn answer_request(&mut self, event: &Event) -> Applied {
+        let Event::RequestAnswered { role: id, request, answer, checkpoint, parent } = event else { return Ok(()) };
+        self.started_run()?;
+        let team = self.team.clone();
+        let activation = self.activation(*id)?;
+        let role = team.role(*id);
+        let open = match &activation.phase {
+            Phase::Waiting(open) if open.id == *request => open.clone(),
+            _ => return Err(Illegal("an answer to a request that is not open".into())),
+        };
+        ensure(matches!(answer, Answer::Given(_)) || *answer == open.lapse(), "a default that was not agreed upon")?;
+        match (activation.work(role), answer.value()) {
+            (Some(Work::Answer), Some(value)) => {
+                let output = Draft { content: value.as_str().into(), data: Some(value.clone()), ..Draft::default() };
+                self.keep(*id, Work::Answer, &output, (&[], &[]))?;
+                self.activation(*id)?.proceed(role);
+            }
+            (Some(Work::Answer), None) => return Err(Illegal("a person who has nothing to say".into())),
+            _ => {
+                let response = answer.record();
+                let call = HostCall {
+                    kind: HostCallKind::Human,
+                    request: open.call,
+                    response,
+                    cost: Usd::ZERO,
+                    outcome: Outcome::Answered,
+                };
+                activation.current.journal.push(call);
+                activation.current.answered = true;
+                activation.phase = Phase::Ready;
+            }
+        }
+        self.mark(checkpoint.clone(), parent.clone());
+        Ok(())
+    }
+}
+
+fn asks(event: &Event, who: RoleId, what: &Request) -> bool {
+    matches!(event, Event::RequestOpened { role, request, .. } if *role == who && request == what)
+}
+
+/// Whether an id is one of those that the call a role is at can give.
+fn is_of(request: &RequestId, id: RoleId, activation: &Activation) -> bool {
+    let before = request.0.rsplit_once('-').and_then(|(_, before)| before.parse().ok());
+    before.is_some_and(|before| request_id(id, activation, before) == *request)
+}
+
+/// Of the step, the role, the call in its activation, and the question in the call.
+fn request_id(id: RoleId, activation: &Activation, before: u32) -> RequestId {
+    let place = usize::from(activation.skipped) + activation.done.len() + activation.choices.len();
+    RequestId(format!("ask-{}-{}-{place}-{before}", activation.opened, id.0))
+}

@@ -1,0 +1,342 @@
+//! People: who waits for one waits for as long as it takes, holds nobody up, and goes on from where it asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use strata_core::activation::Phase;
+use strata_core::environment::Environment;
+use strata_core::event::{CallPolicy, Event, Finished, HostCallKind, Status, Work};
+use strata_core::fault::{Fault, FaultKind};
+use strata_core::id::{ActionId, Digest, Part, RequestId, RoleId, Slot};
+use strata_core::json::Json;
+use strata_core::message::IDEA_LABEL;
+use strata_core::request::{Answer, Request};
+use strata_core::stepper::Stepper;
+use strata_core::team::{OnFault, React, Team, Thinker};
+
+use crate::forgery::forgeries;
+use crate::hand::{Hand, says};
+use crate::life::{Change, Life, Patience, People, Weather};
+use crate::script::{Address, Script};
+use crate::teams::{any_team, cases, role, steady_team, team};
+use crate::view::view;
+
+const STORMY: Weather = Weather { kills: 3, stops: 2, mail: 2, resumes: 4, change: Change::Everything };
+const CURIOUS: People = People { asked: 40, patience: Patience::AnyTime };
+const PATIENT: People = People { asked: 40, patience: Patience::WhenQuiet };
+
+/// Some of a team's roles are played by people.
+fn peopled(mut team: Team, who: u8) -> Team {
+    for (i, role) in team.roles.iter_mut().enumerate().filter(|(i, _)| who >> i & 1 == 1) {
+        role.react = React::Human;
+        role.actions.clear();
+        role.watch.insert(format!("l{i}"));
+    }
+    team
+}
+
+fn script(seed: u64) -> Script {
+    Script { seed, address: Address::Often, trouble: 20 }
+}
+
+/// A life in any weather, in which people answer at any time.
+fn told(team: &Team, seed: u64, order: u64) -> Life {
+    Life::tell_with(CURIOUS, team, script(seed), (STORMY, order))
+}
+
+/// All requests that were ever opened, with what was asked.
+fn asked(life: &Life) -> BTreeMap<RequestId, String> {
+    let opened = life.log.iter().filter_map(|event| match event {
+        Event::RequestOpened { request, .. } => Some((request.id.clone(), request.question.clone())),
+        _ => None,
+    });
+    opened.collect()
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
+    #[test]
+    fn a_life_with_people_is_read_back_from_its_records_and_from_any_snapshot(
+        team in any_team(), who: u8, seed: u64, order: u64,
+    ) {
+        let life = told(&peopled(team, who), seed, order);
+        let mut stepper = Stepper::new(life.team().clone(), Environment::new(life.team()));
+        for (event, state) in life.log.iter().zip(&life.states) {
+            stepper.apply(event).expect("what was recorded can be read back");
+            prop_assert_eq!(stepper.env(), state);
+        }
+        let bytes = postcard::to_allocvec(life.env()).expect("a state can be written");
+        prop_assert_eq!(&postcard::from_bytes::<Environment>(&bytes).expect("a state can be read"), life.env());
+    }
+
+    #[test]
+    fn a_disturbed_life_with_people_ends_as_the_undisturbed_one_whoever_answers_first(
+        team in steady_team(), who: u8, seed: u64, order: u64,
+    ) {
+        let team = peopled(team, who);
+        let script = Script { trouble: 0, ..script(seed) };
+        let calm = Life::tell_with(PATIENT, &team, script, (Weather::default(), 0));
+        let rough = Weather { kills: 4, stops: 3, mail: 0, resumes: 400, change: Change::Nothing };
+        let rough = Life::tell_with(PATIENT, &team, script, (rough, order));
+        prop_assert_eq!(calm.env().status, rough.env().status);
+        prop_assert_eq!(view(calm.env()), view(rough.env()));
+        prop_assert_eq!(asked(&calm), asked(&rough));
+    }
+
+    #[test]
+    fn it_waits_only_when_nobody_else_can_go_on_and_is_never_done_while_somebody_waits(
+        team in any_team(), who: u8, seed: u64, order: u64,
+    ) {
+        let life = told(&peopled(team, who), seed, order);
+        for (event, state) in life.log.iter().zip(&life.states) {
+            let waits = state.requests().next().is_some();
+            match event {
+                Event::RunEnded { status: Status::Waiting, .. } => {
+                    prop_assert!(waits && state.failed().next().is_none());
+                    let idle = |phase: &Phase| matches!(phase, Phase::Waiting(_));
+                    prop_assert!(state.activations().all(|(_, activation)| idle(&activation.phase)));
+                    let mail = |role: &strata_core::environment::RoleState| !role.mailbox.is_empty();
+                    prop_assert!(!state.roles.iter().any(|role| role.activation.is_none() && mail(role)));
+                }
+                Event::RunEnded { status: Status::Done, .. } => prop_assert!(!waits),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_asked_is_followed_by_one_that_has_the_answer(
+        team in any_team(), who: u8, seed: u64, order: u64,
+    ) {
+        let life = told(&peopled(team, who), seed, order);
+        let mut calls = life.calls.iter().peekable();
+        let mut answered: BTreeMap<RoleId, &Answer> = BTreeMap::new();
+        for (at, event) in life.log.iter().enumerate() {
+            if let Some((_, call)) = calls.next_if(|(start, _)| *start == at) {
+                let before = life.states[at - 1].role(call.role).activation.as_ref().expect("an activation");
+                prop_assert_eq!(&before.phase, &Phase::Ready);
+                if let Some(answer) = answered.remove(&call.role) {
+                    let last = call.recorded.last().expect("a record");
+                    prop_assert_eq!((last.kind, &last.response), (HostCallKind::Human, &answer.record()));
+                }
+            }
+            match event {
+                Event::RequestAnswered { role, answer, .. } => drop(answered.insert(*role, answer)),
+                Event::StepCommitted { .. } => {
+                    answered.retain(|role, _| life.states[at].role(*role).activation.is_some());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn open_requests_have_names_of_their_own(team in any_team(), who: u8, seed: u64, order: u64) {
+        let life = told(&peopled(team, who), seed, order);
+        for state in &life.states {
+            let ids: Vec<_> = state.requests().map(|(_, request)| &request.id).collect();
+            prop_assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
+        }
+    }
+
+    #[test]
+    fn what_is_asked_and_answered_did_not_happen_otherwise_or_twice(
+        team in any_team(), who: u8, seed: u64, order: u64,
+    ) {
+        let life = told(&peopled(team, who), seed, order);
+        for (at, event) in life.log.iter().enumerate() {
+            if !matches!(event, Event::RequestOpened { .. } | Event::RequestAnswered { .. }) {
+                continue;
+            }
+            let mut after = Stepper::new(life.team().clone(), life.states[at].clone());
+            prop_assert!(after.apply(event).is_err(), "{:?}", event);
+            for forged in forgeries(event) {
+                let mut before = Stepper::new(life.team().clone(), life.states[at - 1].clone());
+                prop_assert!(before.apply(&forged).is_err(), "{:?}", forged);
+                prop_assert_eq!(before.env(), &life.states[at - 1]);
+            }
+        }
+    }
+}
+
+fn json(value: impl Into<serde_json::Value>) -> Json {
+    Json::from(value.into())
+}
+
+impl Hand {
+    /// Lets a running call ask a person; `before` is how often it asked before.
+    fn consult(&mut self, role: u16, before: u32, default: Option<Json>) -> RequestId {
+        let id = self.stepper.request_id(RoleId(role), before).expect("a running call");
+        let (question, call) = ("how many?".into(), format!("call {before}"));
+        let (schema, choices, expires_ms) = (None, Vec::new(), default.as_ref().map(|_| 5_000));
+        let request = Request { id: id.clone(), question, schema, choices, default, expires_ms, call };
+        let event = self.stepper.request_opened(RoleId(role), request).expect("a running call");
+        self.record(event);
+        id
+    }
+
+    fn reply(&mut self, role: u16, answer: Answer) {
+        let event = self.stepper.request_answered(RoleId(role), answer).expect("an open request");
+        self.record(event);
+    }
+}
+
+fn one() -> Team {
+    team(vec![role("A", &[IDEA_LABEL], &["x", "y"]), role("B", &["y"], &["b"])])
+}
+
+#[test]
+fn an_answer_leads_on_from_where_it_was_asked_whatever_the_policy() {
+    for policy in [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh] {
+        let mut life = Hand::start(one());
+        life.act(Ok(says("x ok")));
+        let call = life.call();
+        life.ask(&call, "q", 5);
+        let first = life.consult(0, 0, None);
+        assert_eq!((life.halt(), first.0.as_str()), (Status::Waiting, "ask-0-0-1-0"));
+        assert!(life.env().open, "the step goes on when the answer is there");
+        life.resume(one(), policy);
+        assert_eq!(life.halt(), Status::Waiting);
+        life.reply(0, Answer::Given(json(7)));
+        life.resume(one(), policy);
+        let call = life.call();
+        assert_eq!((call.attempt, call.recorded.len()), (2, 2));
+        assert_eq!(Answer::recorded(&call.recorded[1].response), Some(Answer::Given(json(7))));
+        assert_eq!(life.consult(0, 1, None).0, "ask-0-0-1-1");
+        life.reply(0, Answer::Given(json(8)));
+        let call = life.call();
+        assert_eq!((call.attempt, call.recorded.len()), (3, 3));
+        life.end(call.role, Ok(says("y ok")));
+        assert_eq!(life.act(Ok(says("b ok"))).idempotency_key, "run/1/B/0");
+        assert_eq!(life.halt(), Status::Done);
+        assert_eq!(life.history(), ["idea", "y ok", "b ok"]);
+    }
+}
+
+#[test]
+fn a_question_without_an_answer_in_time_has_its_default_or_none() {
+    let mut life = Hand::start(one());
+    life.call();
+    life.consult(0, 0, Some(json(9)));
+    let (_, request) = life.env().requests().next().expect("a request");
+    assert_eq!((request.is_over(4_999), request.is_over(5_000)), (false, true));
+    let other = life.stepper.request_answered(RoleId(0), Answer::Expired).expect("an event");
+    assert!(life.stepper.clone().apply(&other).is_err(), "it has a default");
+    life.reply(0, request.lapse());
+    assert_eq!(life.call().recorded[0].response, json(serde_json::json!({ "by": "default", "value": 9 })));
+    life.consult(0, 1, None);
+    life.reply(0, Answer::Expired);
+    assert_eq!(life.call().recorded[1].response, json(serde_json::json!({ "by": "nobody" })));
+}
+
+#[test]
+fn another_component_takes_back_what_the_old_one_asked() {
+    let mut life = Hand::start(one());
+    life.call();
+    life.consult(0, 0, None);
+    assert_eq!(life.halt(), Status::Waiting);
+    life.resume(one(), CallPolicy::Auto);
+    let change = |part| Event::ComponentChanged {
+        slot: Slot { role: RoleId(0), part },
+        old: Some(Digest::from("build 0")),
+        new: Digest::from("build 1"),
+    };
+    life.record(change(Part::Action(ActionId(1))));
+    assert_eq!(life.halt(), Status::Waiting);
+    life.resume(one(), CallPolicy::Auto);
+    life.record(change(Part::Action(ActionId(0))));
+    assert_eq!(life.env().requests().count(), 0);
+    assert_eq!(life.act(Ok(says("x ok"))).attempt, 2);
+}
+
+#[test]
+fn who_waits_holds_nobody_up_and_a_fault_outweighs_a_question() {
+    let mut team =
+        team(vec![role("A", &[IDEA_LABEL], &["a"]), role("B", &[IDEA_LABEL], &["b"]), role("C", &["b"], &["c"])]);
+    team.policy.on_fault = OnFault::Park;
+    let mut life = Hand::start(team.clone());
+    life.call();
+    life.consult(0, 0, None);
+    life.act(Ok(says("b ok")));
+    let c = life.act(Err(Fault::new(FaultKind::Trap, "boom")));
+    assert_eq!((c.role, life.halt()), (RoleId(2), Status::Failed));
+    life.resume(team.clone(), CallPolicy::Auto);
+    life.act(Ok(says("c ok")));
+    assert_eq!((life.halt(), life.env().open), (Status::Waiting, false));
+    life.resume(team, CallPolicy::Auto);
+    life.reply(0, Answer::Given(json(1)));
+    assert_eq!(life.act(Ok(says("a ok"))).attempt, 2);
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(life.history(), ["idea", "b ok", "c ok", "a ok"]);
+}
+
+#[test]
+fn mail_from_outside_is_handled_while_somebody_waits() {
+    let mut life = Hand::start(one());
+    life.call();
+    life.consult(0, 0, None);
+    assert_eq!(life.halt(), Status::Waiting);
+    life.record(life.stepper.sent(crate::hand::mail("by the way", "y", &[])));
+    life.resume(one(), CallPolicy::Auto);
+    assert_eq!(life.act(Ok(says("b ok"))).role, RoleId(1));
+    assert_eq!((life.halt(), life.env().requests().count()), (Status::Waiting, 1));
+}
+
+#[test]
+fn a_human_role_asks_about_its_mail_and_publishes_the_answer_under_its_name() {
+    let mut boss = role("Boss", &["a", "b"], &[]);
+    boss.react = React::Human;
+    let team = || {
+        team(vec![
+            role("A", &[IDEA_LABEL], &["a"]),
+            role("B", &[IDEA_LABEL], &["b"]),
+            boss.clone(),
+            role("C", &["Boss"], &["c"]),
+        ])
+    };
+    let mut life = Hand::start(team());
+    life.act(Ok(says("a ok")));
+    life.act(Ok(says("b ok")));
+    assert_eq!(life.halt(), Status::Waiting);
+    let (id, request) = life.env().requests().next().expect("a request");
+    assert_eq!((id, request.id.0.as_str(), request.question.as_str()), (RoleId(2), "ask-1-2-0-0", "A: a ok\nB: b ok"));
+    assert!(life.stepper.request_answered(id, Answer::Expired).is_none(), "a person speaks for themselves");
+    life.resume(team(), CallPolicy::Fresh);
+    assert_eq!(life.halt(), Status::Waiting);
+    life.reply(2, Answer::Given(json(serde_json::json!({ "approved": true }))));
+    life.resume(team(), CallPolicy::Fresh);
+    let news = life.act(Ok(says("c ok"))).news;
+    assert_eq!((news[0].content.as_str(), news[0].cause_by.as_str()), (r#"{"approved":true}"#, "Boss"));
+    assert_eq!(news[0].instruct.as_ref().map(|data| data.value.as_str()), Some(r#"{"approved":true}"#));
+    assert_eq!((life.halt(), news[0].id.0.as_str()), (Status::Done, "1-2-0"));
+    assert_eq!(life.env().roles[2].memory.len(), 3);
+}
+
+#[test]
+fn a_question_that_a_lower_limit_makes_idle_is_taken_back() {
+    let chooser = |max_loop| {
+        let mut chooser = role("C", &[IDEA_LABEL], &["x"]);
+        chooser.react = React::Choose { max_loop, thinker: Thinker::Component };
+        team(vec![chooser])
+    };
+    let mut life = Hand::start(chooser(2));
+    life.act(Ok(Finished::Chosen(0)));
+    life.act(Ok(says("x ok")));
+    assert!(matches!(life.call().work, Work::Think { round: 1 }));
+    life.consult(0, 0, None);
+    life.resume(chooser(1), CallPolicy::Auto);
+    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(life.history(), ["idea", "x ok"]);
+}
+
+#[test]
+fn whether_a_person_plays_a_role_is_part_of_the_shape() {
+    let mut human = one();
+    human.roles[1].react = React::Human;
+    human.roles[1].actions.clear();
+    let (agent, human) = (Stepper::new(Arc::new(one()), Environment::new(&one())), Environment::new(&human));
+    let differences = agent.env().shape.differences(&human.shape);
+    assert!(differences.contains(&"react of `B` is human, saved by_order".to_owned()), "{differences:?}");
+}

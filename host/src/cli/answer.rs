@@ -1,0 +1,15 @@
+//! `answer`: records answers for what people were asked.
+
+use super::requests::answer_of;
+use super::{AnswerArgs, Failure, note, shell_word};
+use crate::launch::answer as record;
+
+pub(super) fn answer(args: &AnswerArgs) -> Result<u8, Failure> {
+    let given = args.answers.iter().map(|text| answer_of(text)).collect::<Result<Vec<_>, _>>()?;
+    for answered in record(&args.path, &given)? {
+        note(format_args!("request {} of {} is answered", answered.request, answered.role));
+    }
+    let path = shell_word(&args.path.to_string_lossy());
+    note(format_args!("unless it runs, the team goes on with:\n  strata-host run --recover_path {path}"));
+    Ok(0)
+}

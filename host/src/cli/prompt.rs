@@ -1,0 +1,138 @@
+//! The prompt: asks the person at the terminal what a waiting team wants to know.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use strata_core::id::RoleId;
+use strata_core::request::Request;
+use tokio::task::JoinHandle;
+
+use super::requests::{asker, plain, terms};
+use super::{Failure, note};
+use crate::driver::clock::now_ms;
+use crate::driver::{Given, ReplyError, Stop};
+use crate::launch::Run;
+
+/// Asks at the terminal. It outlives a question, because reading a line cannot be taken back.
+pub(super) struct Prompt {
+    /// The line that is being typed.
+    typing: Option<JoinHandle<std::io::Result<String>>>,
+}
+
+/// What came of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The team can go on: something was answered, or its time was over.
+    Settled,
+    /// Everything was left open.
+    Nothing,
+    /// The operator stopped the run.
+    Stopped,
+}
+
+/// What came of one question.
+enum One {
+    Settled,
+    Left,
+    /// Nothing more will be typed.
+    End,
+    Stopped,
+}
+
+impl Prompt {
+    /// A prompt, where somebody sits at a terminal.
+    pub(super) fn at_terminal() -> Option<Self> {
+        let attended = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        attended.then_some(Self { typing: None })
+    }
+
+    /// Asks everything that is open. Each answer is recorded at once.
+    pub(super) async fn ask(&mut self, run: &mut Run, stop: &mut Stop) -> Result<Asked, Failure> {
+        let open: Vec<(RoleId, Request)> =
+            run.stepper().env().requests().map(|(role, request)| (role, request.clone())).collect();
+        let mut asked = Asked::Nothing;
+        note("\nthe team waits for a person; an empty line leaves a question open");
+        for (role, request) in &open {
+            show(&asker(run.stepper(), *role), request);
+            match self.one(run, request, stop).await? {
+                One::Settled => asked = Asked::Settled,
+                One::Left => {}
+                One::End => break,
+                One::Stopped => return Ok(Asked::Stopped),
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Asks until there is an answer that fits, or none shall be given.
+    async fn one(&mut self, run: &mut Run, request: &Request, stop: &mut Stop) -> Result<One, Failure> {
+        loop {
+            let _ = write!(std::io::stderr(), "> ").and_then(|()| std::io::stderr().flush());
+            let typing = self.typing.get_or_insert_with(|| tokio::task::spawn_blocking(read_line));
+            let line = tokio::select! {
+                biased;
+                Ok(_) = stop.wait_for(|stop| *stop) => {
+                    note("");
+                    return Ok(One::Stopped);
+                }
+                () = over(request) => {
+                    note("\nthe time to answer is over");
+                    return Ok(One::Settled);
+                }
+                line = typing => line,
+            };
+            self.typing = None;
+            let line = line.ok().and_then(Result::ok).unwrap_or_default();
+            if line.is_empty() {
+                note("");
+                return Ok(One::End);
+            }
+            if line.trim().is_empty() {
+                return Ok(One::Left);
+            }
+            let given = Given { request: request.id.0.clone(), text: chosen(request, line.trim()) };
+            match run.answer(&[given]) {
+                Ok(_) => return Ok(One::Settled),
+                Err(ReplyError::Refused(why)) => note(why),
+                Err(ReplyError::Driver(error)) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn show(asker: &str, request: &Request) {
+    note(format_args!("\n{asker} asks ({}):", request.id));
+    plain(&request.question).lines().for_each(|line| note(format_args!("  {line}")));
+    for (number, choice) in request.choices.iter().enumerate() {
+        note(format_args!("  {}) {}", number + 1, plain(choice)));
+    }
+    terms(request).iter().for_each(|line| note(format_args!("  ({line})")));
+}
+
+/// A line, or nothing at the end of the input.
+fn read_line() -> std::io::Result<String> {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).map(|_| line)
+}
+
+/// Waits until it is too late to answer.
+async fn over(request: &Request) {
+    match request.expires_ms {
+        None => std::future::pending().await,
+        // In small turns, so that it ends when the clock says so, also where that was set or stood still.
+        Some(_) => {
+            while !request.is_over(now_ms()) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// The choice with this number, unless the text is itself a choice.
+fn chosen(request: &Request, text: &str) -> String {
+    if request.choices.iter().any(|choice| choice == text) {
+        return text.into();
+    }
+    let by_number = text.parse::<usize>().ok().and_then(|number| request.choices.get(number.checked_sub(1)?));
+    by_number.map_or_else(|| text.into(), |choice| serde_json::Value::from(choice.as_str()).to_string())
+}

@@ -1,0 +1,77 @@
+//! What people are asked, for people to read: who asks, what, and how to answer. Asking at the terminal is in `prompt`.
+
+use std::path::Path;
+
+use strata_core::id::RoleId;
+use strata_core::request::Request;
+use strata_core::stepper::Stepper;
+
+use super::reporter::place;
+use super::{Failure, preview, shell_word};
+use crate::driver::Given;
+use crate::narrator::rfc3339;
+
+/// How much of a schema or a default is shown.
+const PREVIEW: usize = 200;
+
+/// `REQUEST=JSON` of the command line.
+pub(super) fn answer_of(text: &str) -> Result<Given, Failure> {
+    match text.split_once('=') {
+        Some((request, answer)) if !request.is_empty() => Ok(Given { request: request.into(), text: answer.into() }),
+        _ => Err(Failure::usage(format!("`{text}` is no answer; write REQUEST=JSON, e.g. `ask-0-0-0-0=42`"))),
+    }
+}
+
+/// Who asks: the role, and the action it is at.
+pub(super) fn asker(stepper: &Stepper, id: RoleId) -> String {
+    let role = stepper.team().role(id);
+    let work = stepper.env().role(id).activation.as_ref().and_then(|activation| activation.work(role));
+    match place(role, work) {
+        (-1, _) => role.name.clone(),
+        (index, action) => format!("{} action {index} `{action}`", role.name),
+    }
+}
+
+/// What can be answered, and until when; a line each.
+pub(super) fn terms(request: &Request) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !request.choices.is_empty() {
+        let choices: Vec<String> = request.choices.iter().map(|choice| format!("`{}`", plain(choice))).collect();
+        lines.push(format!("one of {}", choices.join(", ")));
+    }
+    if let Some(schema) = &request.schema {
+        lines.push(format!("JSON that follows {}", preview(&plain(schema.as_str()), PREVIEW)));
+    }
+    if let Some(end) = request.expires_ms {
+        let then = match &request.default {
+            Some(default) => format!("then {} is taken", preview(&plain(default.as_str()), PREVIEW)),
+            None => "then the question fails".into(),
+        };
+        lines.push(format!("until {}; {then}", rfc3339(end)));
+    }
+    lines
+}
+
+/// The open requests: two lines or more each.
+pub(super) fn listing(stepper: &Stepper) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (id, request) in stepper.env().requests() {
+        lines.push(format!("  {}  {} asks:", request.id, asker(stepper, id)));
+        lines.extend(plain(&request.question).lines().map(|line| format!("    {line}")));
+        lines.extend(terms(request).into_iter().map(|line| format!("    ({line})")));
+    }
+    lines
+}
+
+/// The command that answers what is open.
+pub(super) fn command(stepper: &Stepper, path: &Path) -> String {
+    let answers: Vec<String> =
+        stepper.env().requests().map(|(_, request)| format!("'{}=ANSWER'", request.id)).collect();
+    format!("strata-host answer {} {}", shell_word(&path.to_string_lossy()), answers.join(" "))
+}
+
+/// A text of a guest's without what would move the cursor or change the terminal.
+pub(super) fn plain(text: &str) -> String {
+    let shown = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
+    text.chars().map(shown).collect()
+}

@@ -1,0 +1,84 @@
+//! People: an attempt that asks one ends, and its request is open until it is answered or its time is over.
+
+use std::time::Duration;
+
+use strata_core::event::{Event, HostCallKind, Source};
+use strata_core::id::{RequestId, RoleId};
+use strata_core::request::{Answer as Answered, Request};
+use tokio::sync::oneshot;
+
+use super::clock::now_ms;
+use super::{Arrived, Driver, DriverError};
+use crate::gateway::Answer;
+use crate::services::human::Question;
+
+/// The time of a request is over.
+pub(super) struct Over {
+    role: RoleId,
+    request: RequestId,
+}
+
+impl Driver {
+    /// Asks a person, unless the answer is recorded.
+    pub(super) fn consult(
+        &mut self,
+        role: RoleId,
+        question: &Question,
+        reply: oneshot::Sender<Answer>,
+    ) -> Result<(), DriverError> {
+        let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
+        let before = attempt.consulted;
+        attempt.consulted += 1;
+        let recorded = attempt.recall(HostCallKind::Human, &question.digest());
+        let read = |call: &strata_core::event::HostCall| Answered::recorded(&call.response);
+        if let Some((call, answered)) = recorded.and_then(|call| read(&call).map(|answered| (call, answered))) {
+            let work = attempt.work();
+            self.journal.stage(Event::HostCalled { role, work, call, source: Source::Recorded })?;
+            self.journal.flush()?;
+            let _ = reply.send(Answer::Person(answered));
+            return Ok(());
+        }
+        let stepper = self.journal.stepper();
+        // The sandbox has made a request of it before.
+        let request = stepper.request_id(role, before).and_then(|id| question.request(id, now_ms()).ok());
+        let Some(request) = request else { return Ok(()) };
+        let Some(event) = stepper.request_opened(role, request.clone()) else { return Ok(()) };
+        self.journal.stage(event)?;
+        self.await_end(role, &request);
+        // With nobody left to answer it, the attempt ends and gives back what it held; how does not matter any more.
+        self.attempts.remove(&role);
+        drop(reply);
+        Ok(())
+    }
+
+    /// Sees to it that every open request ends in time.
+    pub(super) fn await_ends(&mut self) {
+        let open: Vec<_> = self.journal.env().requests().map(|(role, request)| (role, request.clone())).collect();
+        open.iter().for_each(|(role, request)| self.await_end(*role, request));
+    }
+
+    fn await_end(&mut self, role: RoleId, request: &Request) {
+        let Some(end) = request.expires_ms else { return };
+        let pause = Duration::from_millis(u64::try_from(end.saturating_sub(now_ms())).unwrap_or(0));
+        let over = Over { role, request: request.id.clone() };
+        self.arrivals.push(Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            Arrived::Over(over)
+        }));
+    }
+
+    /// Ends a request whose time is over, if nobody answered it.
+    pub(super) fn over(&mut self, over: Over) -> Result<(), DriverError> {
+        let open = self.journal.env().requests().find(|(role, open)| (*role, &open.id) == (over.role, &over.request));
+        let Some((role, request)) = open.map(|(role, request)| (role, request.clone())) else { return Ok(()) };
+        if !request.is_over(now_ms()) {
+            // The clock was set back, or this was the end of an earlier request with that name.
+            self.await_end(role, &request);
+            return Ok(());
+        }
+        match self.journal.stepper().request_answered(role, request.lapse()) {
+            Some(event) => self.journal.stage(event),
+            None => Ok(()),
+        }
+    }
+}

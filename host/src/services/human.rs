@@ -1,0 +1,212 @@
+//! People: what can be asked of them, and what counts as an answer. Asking costs nothing and touches nothing; how a
+//! call waits for its answer is the core's `stepper::people`, how a person is shown a question the command line's.
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use strata_core::id::{RequestId, hex};
+use strata_core::json::Json;
+use strata_core::request::Request;
+
+use crate::plugin::Schema;
+
+/// Bytes of a question with its schema, choices and default. More is not read by anybody, and every attempt's record
+/// holds it.
+const QUESTION_BYTES: usize = 64 << 10;
+/// Choices of a question; nobody looks through more.
+const CHOICES: usize = 100;
+/// Bytes of an answer. It is recorded, and served to every further attempt.
+const ANSWER_BYTES: usize = 1 << 20;
+/// How much of a wrong answer is shown.
+const SHOWN_CHARS: usize = 60;
+
+/// What an action wants to know from a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Question {
+    /// The question.
+    pub text: String,
+    /// The JSON Schema that the answer must follow.
+    pub schema: Option<String>,
+    /// The texts one of which must be the answer; empty where any will do.
+    pub choices: Vec<String>,
+    /// How long there is for an answer.
+    pub expires_s: Option<u32>,
+    /// The answer that is taken when the time is over.
+    pub default: Option<String>,
+}
+
+/// Why something is no question, or no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(String);
+
+impl Question {
+    /// Makes a request of it, from a time in milliseconds since 1970. Refuses what nobody could answer.
+    pub fn request(&self, id: RequestId, now_ms: i64) -> Result<Request, Refusal> {
+        let parts = [&self.schema, &self.default].into_iter().flatten().chain(&self.choices).chain([&self.text]);
+        let bytes: usize = parts.map(String::len).sum();
+        if bytes > QUESTION_BYTES {
+            return refuse(format!("the question has {bytes} bytes in all; at most {QUESTION_BYTES} are asked"));
+        }
+        if self.choices.len() > CHOICES {
+            let count = self.choices.len();
+            return refuse(format!("the question has {count} choices; at most {CHOICES} are shown"));
+        }
+        let json = |what: &str, text: &Option<String>| match text {
+            Some(text) => Json::parse(text).map(Some).map_err(|error| Refusal(format!("the {what} is {error}"))),
+            None => Ok(None),
+        };
+        let request = Request {
+            id,
+            question: self.text.clone(),
+            schema: json("schema", &self.schema)?,
+            choices: self.choices.clone(),
+            default: json("default", &self.default)?,
+            expires_ms: self.expires_s.map(|time| now_ms.saturating_add(i64::from(time) * 1000)),
+            call: self.digest(),
+        };
+        compile(&request)?;
+        if let Some(default) = &request.default {
+            check(&request, default).map_err(|why| Refusal(format!("the default is no answer: {why}")))?;
+        }
+        Ok(request)
+    }
+
+    /// Tells it from other questions; the same whenever it is asked.
+    pub fn digest(&self) -> String {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        hex(&Sha256::digest(text))
+    }
+}
+
+/// Reads what a person wrote: a JSON document, or a text as it is where a text answers the question.
+pub fn read(request: &Request, text: &str) -> Result<Json, Refusal> {
+    if text.len() > ANSWER_BYTES {
+        return refuse(format!("the answer has {} bytes; at most {ANSWER_BYTES} are taken", text.len()));
+    }
+    if text.trim().is_empty() {
+        return refuse("the answer is empty; an empty text is `\"\"`");
+    }
+    let as_text = || Json::from(serde_json::Value::from(text.trim()));
+    match Json::parse(text) {
+        Ok(value) => check(request, &value).map(|()| value).or_else(|why| {
+            // A number or a word of JSON's may be meant as a text.
+            let bare = !begins_as_json(text);
+            if bare && check(request, &as_text()).is_ok() { Ok(as_text()) } else { Err(why) }
+        }),
+        Err(error) if begins_as_json(text) => refuse(format!("`{}` is {error}", shown(text))),
+        Err(_) => check(request, &as_text()).map(|()| as_text()),
+    }
+}
+
+/// Whether a text is surely meant to be JSON.
+fn begins_as_json(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '[', '"'])
+}
+
+/// Says why a value does not answer a request.
+fn check(request: &Request, value: &Json) -> Result<(), Refusal> {
+    let value = value.value();
+    if !request.choices.is_empty() && !value.as_str().is_some_and(|text| request.choices.iter().any(|c| c == text)) {
+        let choices: Vec<String> = request.choices.iter().map(|choice| format!("`{}`", shown(choice))).collect();
+        return refuse(format!("`{}` is none of the choices {}", shown(&value.to_string()), choices.join(", ")));
+    }
+    match compile(request)? {
+        Some(schema) => schema.check(&value).map_err(|why| Refusal(format!("it does not follow the schema: {why}"))),
+        None => Ok(()),
+    }
+}
+
+fn compile(request: &Request) -> Result<Option<Schema>, Refusal> {
+    let schema = request.schema.as_ref().map(|schema| Schema::compile(&schema.value())).transpose();
+    schema.map_err(|why| Refusal(format!("its schema cannot be used: {why}")))
+}
+
+/// The start of a text that may be of any length.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into(),
+    }
+}
+
+fn refuse<T>(why: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal(why.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question() -> Question {
+        Question { text: "how many?".into(), schema: None, choices: Vec::new(), expires_s: None, default: None }
+    }
+
+    fn asked(question: &Question) -> Result<Request, String> {
+        question.request(RequestId::from("ask-0-0-0-0"), 1_000).map_err(|why| why.to_string())
+    }
+
+    fn of(schema: &str, choices: &[&str]) -> Request {
+        let schema = (!schema.is_empty()).then(|| schema.into());
+        asked(&Question { schema, choices: choices.iter().map(|c| (*c).into()).collect(), ..question() }).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_json_or_a_text_where_a_text_fits() {
+        let check = |schema: &str, choices: &[&str], text: &str, expected: Result<&str, &str>| match (
+            read(&of(schema, choices), text),
+            expected,
+        ) {
+            (Ok(value), Ok(expected)) => assert_eq!(value.as_str(), expected, "{text}"),
+            (Err(why), Err(part)) => assert!(why.to_string().contains(part), "{text}: {why}"),
+            (found, _) => panic!("{text}: {found:?}"),
+        };
+        let (integer, text) = (r#"{"type":"integer"}"#, r#"{"type":"string"}"#);
+        check(integer, &[], "42", Ok("42"));
+        check(integer, &[], " 42\n", Ok("42"));
+        check(integer, &[], "\"many\"", Err("does not follow the schema"));
+        check(integer, &[], "many", Err("does not follow the schema"));
+        check(integer, &[], "{broken", Err("`{broken` is not a JSON document"));
+        check(text, &[], "\"yes\"", Ok("\"yes\""));
+        check(text, &[], "yes, do it", Ok("\"yes, do it\""));
+        check(text, &[], "42", Ok("\"42\""));
+        check(text, &[], "\"open", Err("not a JSON document"));
+        check("", &[], "yes, do it", Ok("\"yes, do it\""));
+        check("", &[], "true", Ok("true"));
+        check("", &[], "{broken", Err("not a JSON document"));
+        check("", &[], "  ", Err("empty"));
+        check("", &["yes", "1"], "yes", Ok("\"yes\""));
+        check("", &["yes", "1"], "\"yes\"", Ok("\"yes\""));
+        check("", &["yes", "1"], "1", Ok("\"1\""));
+        check("", &["yes", "1"], "maybe", Err("none of the choices `yes`, `1`"));
+        check(r#"{"type":"object","required":["approved"]}"#, &[], r#"{"approved": true}"#, Ok(r#"{"approved":true}"#));
+        check(r#"{"type":"object","required":["approved"]}"#, &[], "{}", Err("required"));
+        check("", &[], &"x".repeat(ANSWER_BYTES + 1), Err("at most"));
+    }
+
+    #[test]
+    fn what_nobody_could_answer_is_not_asked() {
+        let check = |question: Question, part: &str| {
+            let why = asked(&question).unwrap_err();
+            assert!(why.contains(part), "{why}");
+        };
+        let some = |text: &str| Some(text.to_owned());
+        check(Question { text: "x".repeat(QUESTION_BYTES + 1), ..question() }, "at most 65536 are asked");
+        check(Question { choices: vec!["x".into(); CHOICES + 1], ..question() }, "at most 100 are shown");
+        check(Question { schema: some("{"), ..question() }, "the schema is not a JSON document");
+        check(Question { schema: some(r#"{"type":"sand"}"#), ..question() }, "its schema cannot be used");
+        check(Question { default: some("nine"), ..question() }, "the default is not a JSON document");
+        let (schema, default) = (some(r#"{"type":"integer"}"#), some("\"nine\""));
+        check(Question { schema, default, ..question() }, "the default is no answer");
+        check(Question { choices: vec!["a".into()], default: some("\"b\""), ..question() }, "the default is no answer");
+    }
+
+    #[test]
+    fn the_time_for_an_answer_counts_from_the_asking_and_the_digest_does_not() {
+        let timed = Question { expires_s: Some(u32::MAX), default: Some(" 9".into()), ..question() };
+        let request = asked(&timed).unwrap();
+        assert_eq!(request.expires_ms, Some(1_000 + i64::from(u32::MAX) * 1000));
+        assert!(!request.is_over(1_000) && request.is_over(i64::MAX));
+        assert_eq!(timed.request(request.id.clone(), 5_000).unwrap().call, request.call);
+        assert_ne!(question().digest(), timed.digest());
+    }
+}

@@ -1,0 +1,75 @@
+//! Open requests in the file: `strata.requests`. Each belongs to the open work of its role.
+
+use strata_core::activation::Activation;
+use strata_core::environment::Environment;
+use strata_core::id::{RequestId, RoleId};
+use strata_core::json::Json;
+use strata_core::request::Request;
+use strata_core::team::{Role, Team};
+
+use super::ImportError;
+use super::export::place_of;
+use super::layout::{self, Document};
+use super::place::Place;
+use crate::narrator::rfc3339;
+
+/// All that is open.
+pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Vec<layout::Request<'a>> {
+    let one = |(id, request): (RoleId, &'a Request)| {
+        let role = team.role(id);
+        let activation = env.role(id).activation.as_ref()?;
+        Some(layout_of(role, activation, request))
+    };
+    env.requests().filter_map(one).collect()
+}
+
+fn layout_of<'a>(role: &'a Role, activation: &Activation, request: &'a Request) -> layout::Request<'a> {
+    let (index, action) = place_of(role, activation.work(role));
+    layout::Request {
+        id: &request.id.0,
+        role: &role.name,
+        index,
+        action,
+        step: activation.opened,
+        question: &request.question,
+        schema: request.schema.as_ref().map(Document),
+        choices: &request.choices,
+        default: request.default.as_ref().map(Document),
+        expires: request.expires_ms.map(rfc3339),
+        call: &request.call,
+    }
+}
+
+/// What a role waits for.
+pub(super) fn read(role: &Role, strata: &Place<'_>) -> Result<Option<Request>, ImportError> {
+    let Some(list) = strata.get("requests") else { return Ok(None) };
+    for place in list.items()? {
+        place.object()?;
+        if place.get_text("role")? == role.name {
+            return request(&place).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn request(place: &Place<'_>) -> Result<Request, ImportError> {
+    let id = place.get_text("id")?;
+    if id.is_empty() {
+        return Err(place.invalid("has no `id`"));
+    }
+    let json = |name: &str| place.get(name).map(|value| value.json()).transpose();
+    let expires = |place: Place<'_>| {
+        let time: Result<jiff::Timestamp, _> = place.text()?.parse();
+        time.map(|time| time.as_millisecond()).map_err(|_| place.invalid("is no time, e.g. `2030-01-31T12:00:00Z`"))
+    };
+    Ok(Request {
+        id: RequestId(id),
+        question: place.get_text("question")?,
+        schema: json("schema")?,
+        choices: place.texts("choices")?.unwrap_or_default(),
+        // It may be `null`, which elsewhere is as good as missing.
+        default: json("default")?.or_else(|| place.value().get("default").map(|_| Json::null())),
+        expires_ms: place.get("expires").map(expires).transpose()?,
+        call: place.get_text("call")?,
+    })
+}

@@ -1,0 +1,80 @@
+//! The driver and people: what an attempt held is given back as soon as it asks, and what it asks is saved first.
+
+use std::sync::Arc;
+
+use strata_core::event::{Event, Status};
+use strata_core::json::Json;
+use strata_core::message::Draft;
+use strata_core::request::Answer as Answered;
+use strata_host::gateway::{Answer, Ask, Gateway};
+use strata_host::sandbox::{Call, Calling, ScriptedSandbox, Value, ended, returned};
+use strata_host::services::human::Question;
+
+use super::{role, run, team};
+
+fn question() -> Question {
+    Question { text: "how many?".into(), schema: None, choices: Vec::new(), expires_s: None, default: None }
+}
+
+fn say(text: &str) -> strata_host::sandbox::Ended {
+    ended(Ok(returned(Value::Output(Draft { content: text.into(), ..Draft::default() }))))
+}
+
+/// An attempt that holds something while it asks.
+fn asking(held: Arc<()>) -> impl Fn(Call, Gateway) -> Calling + Send + Sync + 'static {
+    let weak = Arc::downgrade(&held);
+    // Only the first attempt holds it.
+    let held = std::sync::Mutex::new(Some(held));
+    move |call, gateway| {
+        let held = held.lock().unwrap().take();
+        assert_eq!(call.attempt == 1, held.is_some());
+        assert!(call.attempt == 1 || weak.upgrade().is_none());
+        Box::pin(async move {
+            match gateway.ask(Ask::Person(question())).await {
+                Some(Answer::Person(Answered::Given(value))) => say(&format!("got {}", value.as_str())),
+                // The attempt is over; the driver must not take this for its end.
+                _ => {
+                    drop(held);
+                    say("nonsense")
+                }
+            }
+        })
+    }
+}
+
+#[test]
+fn an_attempt_that_asks_gives_back_what_it_held_while_others_are_at_work() {
+    let team = team(vec![role("A", "UserRequirement", &["Ask"]), role("B", "UserRequirement", &["Watch"])]);
+    let held = Arc::new(());
+    let weak = Arc::downgrade(&held);
+    let sandbox = ScriptedSandbox::new().with("A", "Ask", asking(held)).with("B", "Watch", move |_, _| {
+        let weak = weak.clone();
+        Box::pin(async move {
+            // Ends only when the other attempt is gone.
+            while weak.upgrade().is_some() {
+                tokio::task::yield_now().await;
+            }
+            say("it is gone")
+        })
+    });
+    let ran = run(&team, &sandbox, &[], None);
+    assert_eq!(ran.status.unwrap(), Status::Waiting);
+    assert_eq!(ran.env.history.len(), 2);
+    let mut records = ran.ledger.lock().unwrap().records.clone();
+
+    let (role, request) = ran.env.requests().next().unwrap();
+    let answer = Event::RequestAnswered {
+        role,
+        request: request.id.clone(),
+        answer: Answered::Given(Json::parse("7").unwrap()),
+        checkpoint: ran.env.next_checkpoint(),
+        parent: ran.env.checkpoint.clone(),
+    };
+    let mut record = records.last().unwrap().clone();
+    (record.line, record.lines, record.event) = (record.line + u64::from(record.lines), 1, answer);
+    records.push(record);
+    let ran = run(&team, &sandbox, &records, None);
+    assert_eq!(ran.status.unwrap(), Status::Done);
+    assert_eq!(ran.env.message(*ran.env.history.last().unwrap()).content, "got 7");
+    assert_eq!(sandbox.calls().len(), 3, "who was done is not called again");
+}

@@ -1,0 +1,85 @@
+//! The host at a terminal of its own (`script`, of util-linux): what it shows, and what a person types.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::place::Place;
+
+/// How long a terminal may be open.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A terminal in which the host runs.
+pub struct Terminal {
+    child: Child,
+    keyboard: ChildStdin,
+    screen: ChildStdout,
+    shown: String,
+    /// How much of what was shown was looked at.
+    seen: usize,
+    /// Dropped when nobody has to watch for a hanging terminal any more.
+    _watch: Sender<()>,
+}
+
+impl Terminal {
+    /// Runs the host in a folder, at a terminal.
+    pub fn open(place: &Place, args: &[&str]) -> Self {
+        let host = place.command(args);
+        let words = std::iter::once(host.get_program()).chain(host.get_args());
+        let quoted: Vec<String> =
+            words.map(|word| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"))).collect();
+        let mut command = Command::new("script");
+        command.args(["-q", "-e", "-c", &quoted.join(" "), "/dev/null"]).current_dir(place.path(""));
+        command.env("TERM", "dumb").env("SHELL", "/bin/sh");
+        for (name, value) in host.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("`script` of util-linux is there");
+        let (watch, watched) = mpsc::channel();
+        let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).expect("it was just started");
+        std::thread::spawn(move || {
+            if watched.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                let _ = pidfd_send_signal(&handle, Signal::KILL);
+            }
+        });
+        let keyboard = child.stdin.take().expect("a pipe");
+        let screen = child.stdout.take().expect("a pipe");
+        Self { child, keyboard, screen, shown: String::new(), seen: 0, _watch: watch }
+    }
+
+    /// Waits until this is shown, after what was waited for before. What was shown until then.
+    #[track_caller]
+    pub fn until(&mut self, text: &str) -> &str {
+        loop {
+            if let Some(at) = self.shown[self.seen..].find(text) {
+                let from = self.seen;
+                self.seen += at + text.len();
+                return &self.shown[from..self.seen];
+            }
+            let mut bytes = [0; 4096];
+            let count = self.screen.read(&mut bytes).expect("the screen can be read");
+            assert!(count > 0, "`{text}` was not shown; this was:\n{}", self.shown);
+            self.shown.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+    }
+
+    /// Presses keys.
+    pub fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).and_then(|()| self.keyboard.flush()).expect("somebody reads");
+    }
+
+    /// Waits for the end: the exit code, and all that was shown.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        let mut rest = Vec::new();
+        let _ = self.screen.read_to_end(&mut rest);
+        self.shown.push_str(&String::from_utf8_lossy(&rest));
+        (self.child.wait().expect("it can be waited for").code(), self.shown)
+    }
+}
