@@ -24,6 +24,7 @@
 //! | `graph` | teams drawn on stdout |
 //! | `house` | the sources keep the rules of the house: who may touch what |
 //! | `snake` | the team that ships with the product, from source to a playable game |
+//! | `map_reduce` | the team that ships with the product and counts words: its join, its faults |
 //! | `werewolf` | the game that ships with the product: its secrets, its counts, its resumes |
 //!
 //! What they are made of: `place` (a folder with a team in which the host is run), `process` (a running host),
@@ -43,6 +44,7 @@ mod house;
 mod joins;
 mod lineages;
 mod live;
+mod map_reduce;
 mod output;
 mod people;
 mod place;

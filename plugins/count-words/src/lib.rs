@@ -1,0 +1,81 @@
+//! `count-words`: counts the words of the files it is dealt.
+//!
+//! It takes what `deal-files` deals. Adding up what several workers counted is `merge-counts`'s.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use strata_action::{Action, Context, Failure, Output, action, files};
+
+/// More different words than this would be more than a message may hold. Large dictionaries have as many.
+const MAX_WORDS: usize = 50_000;
+/// What is longer is no word.
+const MAX_WORD_CHARS: usize = 64;
+
+/// What is to be counted: the data of the newest message.
+#[derive(Debug, Deserialize)]
+struct Share {
+    files: Vec<String>,
+}
+
+/// What was counted.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// How many words each file has.
+    pub files: BTreeMap<String, u32>,
+    /// The files that hold no text.
+    pub skipped: Vec<String>,
+    /// How often each word occurs, in lower case.
+    pub words: BTreeMap<String, u32>,
+}
+
+/// The action.
+pub struct CountWords;
+
+impl Action for CountWords {
+    type Config = ();
+    type Data = Counts;
+
+    const OUTPUT_SCHEMA: Option<&'static str> = Some(include_str!("../output.schema.json"));
+    const NEEDS: &'static [&'static str] = &["files"];
+
+    fn run(cx: &Context<()>) -> Result<Output<Counts>, Failure> {
+        let share: Share = cx.data()?;
+        let mut counts = Counts { files: BTreeMap::new(), skipped: Vec::new(), words: BTreeMap::new() };
+        for path in share.files {
+            match String::from_utf8(files::read(&path)?) {
+                Ok(text) if !text.contains('\0') => {
+                    let count = count(&text, &mut counts.words)?;
+                    counts.files.insert(path, count);
+                }
+                _ => counts.skipped.push(path),
+            }
+        }
+        let sum: u32 = counts.files.values().fold(0, |sum, count| sum.saturating_add(*count));
+        let text = format!("{sum} words in {} files, {} of them different", counts.files.len(), counts.words.len());
+        Ok(Output::new(text).data(counts))
+    }
+}
+
+action!(CountWords);
+
+/// Counts the words of a text: letters and digits, and apostrophes within them.
+fn count(text: &str, words: &mut BTreeMap<String, u32>) -> Result<u32, Failure> {
+    let mut sum: u32 = 0;
+    for word in text.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’') {
+        let word = word.trim_matches(['\'', '’']);
+        if word.is_empty() {
+            continue;
+        }
+        sum = sum.saturating_add(1);
+        if word.chars().count() > MAX_WORD_CHARS {
+            continue;
+        }
+        let count = words.entry(word.to_lowercase()).or_default();
+        *count = count.saturating_add(1);
+        if words.len() > MAX_WORDS {
+            return Err(Failure::error(format!("counting words: there are more than {MAX_WORDS} different ones")));
+        }
+    }
+    Ok(sum)
+}

@@ -1,0 +1,106 @@
+//! `merge-counts`: adds up what workers counted and writes a table of it.
+//!
+//! It takes what a join releases: one message of each worker, with what `count-words` returns. What it writes does not
+//! depend on who counted what.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use strata_action::{Action, Context, Failure, Output, action, files};
+
+/// What the team file says of the table.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where it is written, by its guest path.
+    pub path: String,
+    /// How many words it shows, the most frequent ones.
+    #[serde(default = "default_top")]
+    pub top: usize,
+}
+
+/// As many as a screen shows.
+fn default_top() -> usize {
+    20
+}
+
+/// What one worker counted.
+#[derive(Debug, Deserialize)]
+struct Counts {
+    files: BTreeMap<String, u64>,
+    #[serde(default)]
+    skipped: Vec<String>,
+    words: BTreeMap<String, u64>,
+}
+
+/// What all of them counted.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Sum {
+    /// How many files hold text.
+    pub files: usize,
+    /// How many words they have.
+    pub words: u64,
+    /// How many of them are different.
+    pub different: usize,
+    /// Where the table is.
+    pub path: String,
+}
+
+/// The action.
+pub struct MergeCounts;
+
+impl Action for MergeCounts {
+    type Config = Config;
+    type Data = Sum;
+
+    const CONFIG_SCHEMA: Option<&'static str> = Some(include_str!("../config.schema.json"));
+    const OUTPUT_SCHEMA: Option<&'static str> = Some(include_str!("../output.schema.json"));
+    const NEEDS: &'static [&'static str] = &["files"];
+
+    fn run(cx: &Context<Config>) -> Result<Output<Sum>, Failure> {
+        let mut all = Counts { files: BTreeMap::new(), skipped: Vec::new(), words: BTreeMap::new() };
+        for message in &cx.news {
+            let counts: Counts = message.parse()?;
+            all.skipped.extend(counts.skipped);
+            for (file, count) in counts.files {
+                *all.files.entry(file).or_default() += count;
+            }
+            for (word, count) in counts.words {
+                *all.words.entry(word).or_default() += count;
+            }
+        }
+        all.skipped.sort();
+        let Config { path, top } = &cx.config;
+        files::write(path, table(&all, *top))?;
+        let words = all.files.values().sum();
+        let sum = Sum { files: all.files.len(), words, different: all.words.len(), path: path.clone() };
+        let text = format!("{words} words in {} files, {} of them different: `{path}`", sum.files, sum.different);
+        Ok(Output::new(text).data(sum))
+    }
+}
+
+action!(MergeCounts);
+
+/// The table, in Markdown.
+fn table(all: &Counts, top: usize) -> String {
+    let mut text = "# Words\n\n| file | words |\n|---|---:|\n".to_owned();
+    for (file, count) in &all.files {
+        text.push_str(&format!("| {} | {count} |\n", cell(file)));
+    }
+    for file in &all.skipped {
+        text.push_str(&format!("| {} | no text |\n", cell(file)));
+    }
+    text.push_str("\n| word | times |\n|---|---:|\n");
+    let mut words: Vec<(&String, &u64)> = all.words.iter().collect();
+    words.sort_by_key(|(word, count)| (Reverse(**count), *word));
+    for (word, count) in words.into_iter().take(top) {
+        text.push_str(&format!("| {word} | {count} |\n"));
+    }
+    text
+}
+
+/// The name of a file may hold what ends a cell.
+fn cell(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('|', "\\|").replace(char::is_control, " ")
+}
