@@ -104,7 +104,7 @@ fn what_comes_out_is_counted_from_what_is_said() {
         (
             "Day 1: Anna chooses",
             "CHOICE: Falk",
-            ["Dietrich 3, Falk 3, Bruno 1. A tie: nobody hangs.", "nobody has won"],
+            ["Dietrich 3, Falk 3, Bruno 1. A tie: nobody hangs.", "- Dietrich: villager, alive"],
         ),
         ("Night 1: Falk chooses", "CHOICE: Anna", ["In the morning all are alive.", "## Night 2"]),
         ("Day 2: Greta chooses", "CHOICE: Clara", ["Clara 3, Bruno 2. Clara hangs.", "they have won"]),
@@ -122,7 +122,7 @@ fn what_comes_out_is_counted_from_what_is_said() {
 #[test]
 fn a_fault_in_the_middle_and_a_resume_tell_the_same_story() {
     let undisturbed = copy();
-    run(&undisturbed).expect(0);
+    let lines_undisturbed = run(&undisturbed).expect(0).events();
     for question in ["Night 2: Falk speaks", "Day 2: Greta chooses"] {
         let place = copy();
         let scripted = place.read(&format!("{DIR}/replies.toml"));
@@ -137,7 +137,7 @@ fn a_fault_in_the_middle_and_a_resume_tell_the_same_story() {
         assert_eq!(story(&place), story(&undisturbed), "{question}");
         let lines = place.recorded();
         stream::assert_numbered(&lines);
-        stream::assert_paid_once(&lines);
+        stream::assert_finished_alike(&lines, &lines_undisturbed);
         assert_secrets_are_kept(&place);
     }
 }
