@@ -83,6 +83,9 @@ struct RunArgs {
     /// Write events there as they happen, one JSON object a line; `-` is stdout.
     #[arg(long, value_name = "FILE|-")]
     events: Option<PathBuf>,
+    /// Record exchanges with language models, to be served again by `[llm] provider = "recorded"`.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Which recorded host calls a new attempt is served.
     #[arg(long, value_enum, default_value = "auto")]
     calls: Calls,

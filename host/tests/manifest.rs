@@ -112,7 +112,7 @@ fn what_is_written_is_kept() {
         timeout: Duration::from_secs(30),
     };
     let price = Price { input: Usd::from_dollars(0.15), output: Usd::from_dollars(1.0) };
-    let llm = Config { model: Some("m".into()), price, provider: Provider::OpenAi(endpoint) };
+    let llm = Config { model: Some("m".into()), price, ..Config::of(Provider::OpenAi(endpoint)) };
     assert_eq!(whole.llm, Some(llm));
     let team = &whole.team;
     assert_eq!(team.desc, "software company");

@@ -79,6 +79,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         max_steps: args.max_steps,
         max_parallel: args.max_parallel,
         investment: args.investment,
+        record: args.record.clone(),
         components: args.component.clone(),
     };
     let report = &mut |line: &str| {

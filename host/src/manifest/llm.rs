@@ -1,5 +1,6 @@
 //! `[llm]`: which language model the team talks to. The providers themselves are in `services`.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use strata_core::money::Usd;
@@ -12,38 +13,55 @@ use crate::services::llm::config::{Config, Endpoint, Price, Provider};
 /// More tries than any upstream deserves.
 const MAX_RETRIES: u64 = 100;
 
-const SCRIPTED_KEYS: [&str; 1] = ["replies"];
-const OPENAI_KEYS: [&str; 6] = ["base_url", "model", "api_key", "retries", "timeout", "price"];
+/// Keys of the providers that answer from a file.
+const FILE_KEYS: [&str; 1] = ["replies"];
+const OPENAI_KEYS: [&str; 4] = ["base_url", "api_key", "retries", "timeout"];
 
 /// Reads `[llm]`.
 pub(super) fn read(table: &Table<'_>) -> Option<Config> {
     #[derive(Clone, Copy)]
     enum Word {
         Scripted,
+        Recorded,
         OpenAi,
     }
-    let words = [("scripted", Word::Scripted), ("openai", Word::OpenAi)];
+    let words = [("scripted", Word::Scripted), ("recorded", Word::Recorded), ("openai", Word::OpenAi)];
     let provider = table.required("provider");
     let provider = provider.and_then(|item| item.choice(&words));
-    match provider {
-        Some(Word::Scripted) => {
+    let model = table.item("model").and_then(|item| item.text());
+    let price = table.item("price").and_then(|item| read_price(&item));
+    let pace = table.item("requests_per_minute").and_then(|item| item.whole(1..=u64::from(u32::MAX)));
+    let provider = match provider {
+        Some(word @ (Word::Scripted | Word::Recorded)) => {
             refuse(table, &OPENAI_KEYS, "openai");
-            let replies = table.required("replies").and_then(|i| read_replies(&i));
-            let provider = Provider::Scripted { replies: replies? };
-            Some(Config { model: None, price: Price::default(), provider })
+            let replies = table.required("replies").and_then(|i| read_replies(&i))?;
+            match word {
+                Word::Recorded => Provider::Recorded { replies },
+                _ => Provider::Scripted { replies },
+            }
         }
         Some(Word::OpenAi) => {
-            refuse(table, &SCRIPTED_KEYS, "scripted");
-            read_openai(table)
+            refuse(table, &FILE_KEYS, "scripted");
+            if model.is_none() {
+                table.required("model");
+            }
+            Provider::OpenAi(read_openai(table)?)
         }
         None => {
             // What is wrong is said already; which keys belong cannot be told.
-            for key in SCRIPTED_KEYS.iter().chain(&OPENAI_KEYS) {
+            for key in FILE_KEYS.iter().chain(&OPENAI_KEYS) {
                 table.item(key);
             }
-            None
+            return None;
         }
-    }
+    };
+    Some(Config {
+        model: model.map(|model| model.value),
+        price: price.unwrap_or_default(),
+        requests_per_minute: pace.and_then(|pace| NonZeroU32::new(pace as u32)),
+        record: None,
+        provider,
+    })
 }
 
 /// Reports keys that only another provider has.
@@ -61,26 +79,23 @@ fn read_replies(item: &Item<'_>) -> Option<PathBuf> {
     let replies = slot::path(item)?.value;
     if !replies.is_file() {
         let message = format!("there is no file `{}`", replies.display());
-        item.refuse(message, "it holds the scripted replies, as `[[reply]]` tables");
+        item.refuse(message, "it holds the replies: `[[reply]]` tables, or what `--record` wrote");
         return None;
     }
     Some(replies)
 }
 
-fn read_openai(table: &Table<'_>) -> Option<Config> {
+fn read_openai(table: &Table<'_>) -> Option<Endpoint> {
     let base_url = table.required("base_url").and_then(|i| http::read_url(&i));
-    let model = table.required("model").and_then(|item| item.text());
     let api_key = table.item("api_key").and_then(|item| read_api_key(&item));
     let retries = table.item("retries").and_then(|i| i.whole(0..=MAX_RETRIES));
     let timeout = table.item("timeout").and_then(|item| item.duration());
-    let price = table.item("price").and_then(|item| read_price(&item));
-    let provider = Provider::OpenAi(Endpoint {
+    Some(Endpoint {
         base_url: base_url?.value.trim_end_matches('/').to_owned(),
         api_key_env: api_key,
         retries: retries.map_or(Endpoint::RETRIES, |retries| retries as u32),
         timeout: timeout.unwrap_or(Endpoint::TIMEOUT),
-    });
-    Some(Config { model: Some(model?.value), price: price.unwrap_or_default(), provider })
+    })
 }
 
 fn read_api_key(item: &Item<'_>) -> Option<String> {

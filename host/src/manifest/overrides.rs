@@ -20,6 +20,8 @@ pub struct Overrides {
     pub max_parallel: Option<usize>,
     /// In place of `team.investment`, in USD; 0 for no cap.
     pub investment: Option<f64>,
+    /// Where exchanges with language models are recorded.
+    pub record: Option<PathBuf>,
     /// `ROLE.ACTION=FILE` each; `ROLE.think` is what a role thinks with. Files are relative to the working directory.
     pub components: Vec<String>,
 }
@@ -88,6 +90,9 @@ impl Definition {
                 });
             }
             policy.budget = budget(dollars);
+        }
+        if let (Some(llm), Some(record)) = (&mut self.llm, &overrides.record) {
+            llm.record = Some(record.clone());
         }
         let slots = slots_by_name(&self.team, self.plugins.keys());
         for argument in &overrides.components {

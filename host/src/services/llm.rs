@@ -6,6 +6,7 @@
 pub mod config;
 mod models;
 mod openai;
+mod record;
 mod scripted;
 pub mod think;
 

@@ -13,6 +13,7 @@ use crate::{action, good, think};
 fn the_command_line_has_the_last_word() {
     let mut whole = good("whole.toml");
     let overrides = Overrides {
+        record: None,
         max_steps: Some(0),
         max_parallel: Some(1),
         investment: Some(0.5),

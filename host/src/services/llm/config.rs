@@ -1,10 +1,12 @@
 //! What the providers are built from, and what can be wrong with it. `[llm]` itself is parsed by the manifest.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use strata_core::money::Usd;
 
+pub use super::record::RecordError;
 pub use super::scripted::ReplyFileError;
 
 /// The language models of a team.
@@ -14,8 +16,19 @@ pub struct Config {
     pub model: Option<String>,
     /// What tokens cost.
     pub price: Price,
+    /// How many requests are made in a minute; none for no limit.
+    pub requests_per_minute: Option<NonZeroU32>,
+    /// Where exchanges are recorded, to be served again by the provider `recorded`.
+    pub record: Option<PathBuf>,
     /// Who answers.
     pub provider: Provider,
+}
+
+impl Config {
+    /// Models that this provider answers for, free and as fast as they can.
+    pub fn of(provider: Provider) -> Self {
+        Self { model: None, price: Price::default(), requests_per_minute: None, record: None, provider }
+    }
 }
 
 /// Who answers.
@@ -24,6 +37,11 @@ pub enum Provider {
     /// Replies written in a file.
     Scripted {
         /// The file, `replies.toml`.
+        replies: PathBuf,
+    },
+    /// What was recorded of an earlier run.
+    Recorded {
+        /// The record.
         replies: PathBuf,
     },
     /// An endpoint that speaks the OpenAI chat completions protocol.
@@ -72,6 +90,9 @@ pub enum ConfigError {
     /// The replies of the scripted provider are unusable.
     #[error(transparent)]
     Replies(#[from] ReplyFileError),
+    /// A record cannot be read or written.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// The endpoint's address is unusable.
     #[error("use `{url}` as the llm's base_url: {reason}")]
     BaseUrl {

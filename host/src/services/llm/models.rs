@@ -1,14 +1,19 @@
 //! The team's models: whoever answers, every request is checked, bounded and paid for here in the same way.
 //!
-//! How an answer is come by is in `openai` and `scripted`. Budgets and grants are the driver's.
+//! How an answer is come by is in `openai`, `scripted` and `record`. Budgets and grants are the driver's.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use strata_core::json::{Json, JsonError};
 use strata_core::money::Usd;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::{Interval, MissedTickBehavior};
 
 use super::config::{self, Config, ConfigError, Price};
 use super::openai::OpenAi;
+use super::record::{Recorded, Recorder};
 use super::scripted::Scripted;
 use super::{Reply, Request};
 use crate::gateway::{HostError, HostErrorKind};
@@ -17,6 +22,8 @@ use crate::gateway::{HostError, HostErrorKind};
 /// not to run into an endpoint's rate limit by ourselves. A request keeps its place while it waits to be retried, so
 /// that a busy endpoint is asked less.
 const PARALLEL: usize = 16;
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// How much of a reply or a body is quoted in an error.
 pub(super) const EXCERPT_CHARS: usize = 300;
@@ -28,11 +35,17 @@ pub struct Models {
     price: Price,
     provider: Provider,
     places: Semaphore,
+    /// How many requests pass in a minute.
+    requests_per_minute: Option<NonZeroU32>,
+    /// Lets them pass one by one; made with the first, since it needs a runtime.
+    pace: Mutex<Option<Interval>>,
+    recorder: Option<Recorder>,
 }
 
 #[derive(Debug)]
 enum Provider {
     Scripted(Scripted),
+    Recorded(Recorded),
     OpenAi(OpenAi),
 }
 
@@ -59,9 +72,18 @@ impl Models {
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         let provider = match &config.provider {
             config::Provider::Scripted { replies } => Provider::Scripted(Scripted::load(replies)?),
+            config::Provider::Recorded { replies } => Provider::Recorded(Recorded::load(replies)?),
             config::Provider::OpenAi(endpoint) => Provider::OpenAi(OpenAi::new(endpoint)?),
         };
-        Ok(Self { model: config.model.clone(), price: config.price, provider, places: Semaphore::new(PARALLEL) })
+        Ok(Self {
+            model: config.model.clone(),
+            price: config.price,
+            provider,
+            places: Semaphore::new(PARALLEL),
+            requests_per_minute: config.requests_per_minute,
+            pace: Mutex::default(),
+            recorder: config.record.as_deref().map(Recorder::open).transpose()?,
+        })
     }
 
     /// The model of requests that name none.
@@ -71,7 +93,11 @@ impl Models {
 
     /// Asks once. Dropping the future gives the request up.
     pub async fn complete(&self, request: &Request) -> Result<Completed, Failed> {
-        let reply = self.ask(request).await.map_err(|error| Failed { error, cost: Usd::ZERO })?;
+        let asked = self.ask(request).await;
+        if let Some(recorder) = &self.recorder {
+            recorder.note(request, &asked);
+        }
+        let reply = asked.map_err(|error| Failed { error, cost: Usd::ZERO })?;
         let cost = self.price.of(reply.input_tokens, reply.output_tokens);
         match checked(reply, request) {
             Ok(reply) => Ok(Completed { reply, cost }),
@@ -94,7 +120,12 @@ impl Models {
         let model = request.model.as_deref().or(self.model.as_deref());
         // The semaphore is never closed, so a place is always got in the end.
         let _place = self.places.acquire().await;
+        if let Some(requests) = self.requests_per_minute {
+            let mut pace = self.pace.lock().await;
+            pace.get_or_insert_with(|| every(MINUTE / requests.get())).tick().await;
+        }
         match &self.provider {
+            Provider::Recorded(recorded) => recorded.complete(request),
             Provider::Scripted(scripted) => scripted.complete(model, request).await,
             Provider::OpenAi(endpoint) => {
                 let model = model.ok_or_else(|| {
@@ -107,6 +138,13 @@ impl Models {
             }
         }
     }
+}
+
+/// Ticks with at least this pause between two, however late the one before was.
+fn every(pause: Duration) -> Interval {
+    let mut interval = tokio::time::interval(pause);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }
 
 pub(super) fn invalid(message: impl Into<String>) -> HostError {

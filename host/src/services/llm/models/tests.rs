@@ -1,11 +1,12 @@
 //! What holds whoever answers.
 
 use std::io::Write;
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use super::*;
 use crate::services::llm::config::Endpoint;
-use crate::services::llm::openai::tests::server::{Server, says, text};
+use crate::services::llm::openai::tests::server::{Play, Server, says, text};
 use crate::services::llm::{Speaker, Turn};
 
 const PRICE: Price = Price { input: Usd(600_000_000_000), output: Usd(2_000_000_000_000) };
@@ -35,9 +36,49 @@ fn with_schema() -> Request {
 fn scripted(source: &str) -> Models {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(source.as_bytes()).expect("room for it");
-    let config =
-        Config { model: None, price: PRICE, provider: config::Provider::Scripted { replies: file.path().to_owned() } };
-    Models::new(&config).expect("a usable file")
+    Models::new(&answering(config::Provider::Scripted { replies: file.path().to_owned() })).expect("a usable file")
+}
+
+fn answering(provider: config::Provider) -> Config {
+    Config { price: PRICE, ..Config::of(provider) }
+}
+
+#[tokio::test]
+async fn what_was_recorded_is_served_again_in_order_and_to_the_same_requests_only() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let record = dir.path().join("calls.ndjson");
+    let server = Server::new([text("one"), text("two"), Play::Answer("400 Bad Request", "", "no".into())]);
+    let live = Config { record: Some(record.clone()), ..server.config() };
+    let live = Models::new(&live).expect("a usable endpoint");
+    for asked in ["same", "same", "other"] {
+        let _ = live.complete(&asking(asked)).await;
+    }
+    let recorded =
+        || Models::new(&answering(config::Provider::Recorded { replies: record.clone() })).expect("a record");
+    let again = recorded();
+    let replies = [again.complete(&asking("same")).await, again.complete(&asking("same")).await];
+    assert_eq!(replies.map(|reply| reply.expect("a reply").reply.text), ["one", "two"]);
+    let failed = again.complete(&asking("other")).await.expect_err("it failed then, too").error.message;
+    assert!(failed.contains("400"), "{failed}");
+    for asked in ["same", "new"] {
+        let missing = again.complete(&asking(asked)).await.expect_err("nothing is left").error.message;
+        assert!(missing.contains("holds none that is left for exactly this request"), "{missing}");
+    }
+    std::fs::write(&record, "{}\n").expect("room for it");
+    let broken =
+        Models::new(&answering(config::Provider::Recorded { replies: record.clone() })).expect_err("no record");
+    assert!(broken.to_string().contains("line 1 of"), "{broken}");
+}
+
+#[tokio::test]
+async fn no_more_requests_are_made_than_the_rate_allows() {
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+    file.write_all(b"[[reply]]\ntext = 'x'").expect("room for it");
+    let config = answering(config::Provider::Scripted { replies: file.path().to_owned() });
+    let models = Models::new(&Config { requests_per_minute: NonZeroU32::new(2), ..config }).expect("a usable file");
+    models.complete(&asking("x")).await.expect("a reply");
+    let second = tokio::time::timeout(Duration::from_millis(50), models.complete(&asking("x"))).await;
+    assert!(second.is_err(), "the second waits for half a minute");
 }
 
 fn served(server: &Server) -> Models {
@@ -172,7 +213,7 @@ async fn one_failure_of_many_does_not_touch_the_others() {
 fn a_missing_key_is_the_operators_error_and_names_the_variable() {
     let endpoint =
         Endpoint { api_key_env: Some("STRATA_TEST_NO_SUCH_KEY".to_owned()), ..Server::new([text("x")]).endpoint() };
-    let config = Config { model: None, price: Price::default(), provider: config::Provider::OpenAi(endpoint) };
+    let config = Config::of(config::Provider::OpenAi(endpoint));
     let error = Models::new(&config).expect_err("no key").to_string();
     assert!(error.contains("`STRATA_TEST_NO_SUCH_KEY`: it is not set"), "{error}");
 }

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::services::llm::config::{Config, Endpoint, Price, Provider};
+use crate::services::llm::config::{Config, Endpoint, Provider};
 
 /// What happens on a request.
 #[derive(Clone)]
@@ -78,7 +78,7 @@ impl Server {
     }
 
     pub fn config(&self) -> Config {
-        Config { model: Some("m".to_owned()), price: Price::default(), provider: Provider::OpenAi(self.endpoint()) }
+        Config { model: Some("m".to_owned()), ..Config::of(Provider::OpenAi(self.endpoint())) }
     }
 }
 
