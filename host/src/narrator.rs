@@ -128,12 +128,13 @@ impl Narrator {
             Event::HandOverFailed { id, why } => {
                 vec![("message-not-handed-over", json!({ "id": id.0, "reason": why }))]
             }
-            Event::RetryDue { .. } => Vec::new(),
+            Event::RetryDue { .. } | Event::MoneyReserved { .. } => Vec::new(),
             Event::CallStarted { .. }
             | Event::HostCallBegun { .. }
             | Event::DoubtSettled { .. }
             | Event::WritesUnclaimed { .. }
             | Event::HostCalled { .. }
+            | Event::CallSuspended { .. }
             | Event::CallFinished { .. }
             | Event::CallFailed { .. } => self.attempt(event),
         }
@@ -156,6 +157,12 @@ impl Narrator {
                     told.push(("action-started", call));
                 }
                 told
+            }
+            Event::CallSuspended { role, work, attempt } => {
+                let mut fields = self.call(*role, *work);
+                fields["attempt"] = (*attempt).into();
+                fields["reason"] = "out-of-budget".into();
+                vec![("action-suspended", fields)]
             }
             Event::HostCalled { role, work, call, source } => {
                 let mut fields = self.call(*role, *work);

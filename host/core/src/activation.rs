@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Reserved;
 use crate::environment::MessageRef;
 use crate::environment::scope::Write;
 use crate::event::{HostCall, Work};
@@ -94,6 +95,8 @@ pub struct Current {
     pub journal: Vec<HostCall>,
     /// Whether the next attempt is served what is recorded.
     pub keep: bool,
+    /// What is held back for calls that are under way.
+    pub reserved: Vec<Reserved>,
     /// The calls that may have changed the world, in the order in which they were begun.
     pub begun: Vec<Begun>,
 }

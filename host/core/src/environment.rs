@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::activation::{Activation, Phase};
+use crate::budget::Spending;
 use crate::event::{CallPolicy, Status};
 use crate::host_call::Begun;
 use crate::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
@@ -58,6 +59,8 @@ pub struct Environment {
     pub outbox: Vec<Outbound>,
     /// What was spent.
     pub spent: Usd,
+    /// What was spent, by whom.
+    pub ledger: BTreeMap<Slot, Spending>,
     /// What may be spent.
     pub budget: Option<Usd>,
     /// The components in their places.
@@ -119,6 +122,7 @@ impl Environment {
             dead_letters: Vec::new(),
             outbox: Vec::new(),
             spent: Usd::ZERO,
+            ledger: BTreeMap::new(),
             budget: None,
             components: BTreeMap::new(),
             checkpoint: None,
@@ -156,11 +160,6 @@ impl Environment {
     /// Whether nobody has mail, nobody is at work and nothing is on its way out.
     pub fn is_quiet(&self) -> bool {
         self.outbox.is_empty() && self.roles.iter().all(|role| role.mailbox.is_empty() && role.activation.is_none())
-    }
-
-    /// Whether the budget is used up.
-    pub fn is_broke(&self) -> bool {
-        self.budget.is_some_and(|max| self.spent >= max)
     }
 
     /// The name of the next checkpoint. `main` is the only lineage there is yet.

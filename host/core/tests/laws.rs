@@ -29,6 +29,8 @@ mod halting;
 mod illegal;
 #[path = "laws/order.rs"]
 mod order;
+#[path = "laws/purses.rs"]
+mod purses;
 #[path = "laws/recovery.rs"]
 mod recovery;
 #[path = "laws/replay.rs"]

@@ -1,9 +1,10 @@
 //! `inspect`: a saved state, for people as tables, for programs as the document that `team.json` holds.
 
 use strata_core::activation::{Activation, Phase};
+use strata_core::budget::Spending;
 use strata_core::environment::Environment;
 use strata_core::event::Work;
-use strata_core::id::{CheckpointId, RoleId};
+use strata_core::id::{CheckpointId, Part, RoleId, Slot};
 use strata_core::stepper::Stepper;
 
 use super::{Failure, InspectArgs, preview, print};
@@ -47,6 +48,7 @@ fn show(stepper: &Stepper) {
         let memory = env.memory(id).count();
         print(&format!("{:<20} {mail:>4} {memory:>8}  {}", team.role(id).name, standing(stepper, id)));
     }
+    show_spending(stepper);
     show_faults(stepper);
     show_mail(stepper, env);
 }
@@ -69,6 +71,24 @@ fn standing(stepper: &Stepper, id: RoleId) -> String {
         Phase::Complete => "finished",
     };
     format!("{what}: {how} (attempts {})", activation.current.attempts)
+}
+
+/// Who spent what, and what the journal saved.
+fn show_spending(stepper: &Stepper) {
+    let line = |(slot, used): (&Slot, &Spending)| {
+        let role = stepper.team().role(slot.role);
+        let action = match slot.part {
+            Part::Think => "think",
+            Part::Action(action) => &role.action(action).name,
+        };
+        let (name, calls, tokens) = (format!("{}.{action}", role.name), used.calls, used.tokens);
+        let served = match used.served {
+            0 => String::new(),
+            served => format!(", {served} served from the journal, which saved {}", used.saved),
+        };
+        format!("  {name:<28} {} for {tokens} tokens in {calls} calls{served}", used.usd)
+    };
+    section("spending", stepper.env().ledger.iter().map(line));
 }
 
 fn show_faults(stepper: &Stepper) {

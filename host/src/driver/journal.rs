@@ -125,6 +125,7 @@ fn must_last(event: &Event) -> bool {
         | Event::CallFailed { .. }
         | Event::RunEnded { .. } => true,
         Event::HostCallBegun { .. } | Event::DoubtSettled { .. } => true,
+        Event::MoneyReserved { .. } | Event::CallSuspended { .. } => true,
         Event::HostCalled { call, source, .. } => {
             *source == Source::Live && matches!(call.kind, HostCallKind::Llm | HostCallKind::Http)
         }

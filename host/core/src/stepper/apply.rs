@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use super::Stepper;
 use super::report::idle_task;
 use crate::activation::{Activation, Addressed, Done, Outgoing, Phase};
+use crate::budget::account;
 use crate::event::{Event, Finished, Journal, Routed, Source, Status, Work};
 use crate::fault::{Fault, FaultKind};
 use crate::id::{CheckpointId, Digest, MessageId, Part, RoleId, Slot};
@@ -42,8 +43,26 @@ impl Stepper {
                 let activation = self.running(*role, *work)?;
                 if *source == Source::Live {
                     activation.current.answered(call);
+                    activation.release(&call.request);
                     self.env.spent += call.cost;
                 }
+                let spending = self.env.ledger.entry(account(*role, *work)).or_default();
+                match source {
+                    Source::Live => spending.made(call),
+                    Source::Recorded => spending.served(call),
+                }
+                Ok(())
+            }
+            Event::MoneyReserved { role, work, reserved } => {
+                self.running(*role, *work)?.current.reserved.push(reserved.clone());
+                Ok(())
+            }
+            Event::CallSuspended { role, work, attempt } => {
+                self.attempted(*role, *work, *attempt)?;
+                self.env.forfeit(*role, *work);
+                let activation = self.activation(*role)?;
+                activation.current.keep = true;
+                activation.phase = Phase::Ready;
                 Ok(())
             }
             Event::HostCallBegun { role, work, intent } => {
@@ -124,9 +143,11 @@ impl Stepper {
         self.env.budget = *budget;
         self.env.calls = *calls;
         self.env.outbox.iter_mut().for_each(|outbound| outbound.failed = None);
-        for (role, state) in self.team.roles.iter().zip(&mut self.env.roles) {
-            let Some(activation) = &mut state.activation else { continue };
-            activation.resume(role);
+        for id in self.team.role_ids() {
+            let Some(activation) = &mut self.env.roles[id.index()].activation else { continue };
+            let work = activation.work(self.team.role(id));
+            activation.resume(self.team.role(id));
+            work.into_iter().for_each(|work| self.env.forfeit(id, work));
         }
         Ok(())
     }
@@ -217,6 +238,7 @@ impl Stepper {
             Finished::Returned { .. } => matches!(work, Work::Act { .. }),
         };
         ensure(fits, "a result of another kind of call")?;
+        self.env.forfeit(id, work);
         match result {
             Finished::Chosen(choice) => self.activation(id)?.choices.push(*choice),
             Finished::Planned { tasks, emissions, writes } => {
@@ -276,6 +298,7 @@ impl Stepper {
     }
 
     fn call_failed(&mut self, id: RoleId, work: Work, fault: &Fault, retry_ms: Option<u32>) -> Applied {
+        self.env.forfeit(id, work);
         let activation = self.running(id, work)?;
         activation.current.failures += 1;
         activation.current.keep = fault.kind.keeps_calls();
