@@ -30,7 +30,9 @@ fn changes(event: &Event) -> &'static [Change] {
             &[other_attempt, other_work, other_role]
         }
         Event::CallSuspended { .. } => &[other_attempt, other_work, other_role],
-        Event::HostCalled { .. } | Event::HostCallBegun { .. } | Event::MoneyReserved { .. } => &[other_work, other_role],
+        Event::HostCalled { .. } | Event::HostCallBegun { .. } | Event::MoneyReserved { .. } => {
+            &[other_work, other_role]
+        }
         Event::DoubtSettled { .. } => &[other_work, other_role, other_place],
         Event::WritesUnclaimed { .. } => &[other_work, other_role, other_place],
         Event::RetryDue { .. } => &[other_role],

@@ -50,7 +50,13 @@ pub fn team(roles: Vec<Role>) -> Team {
         routes: Vec::new(),
         scopes: BTreeMap::new(),
         outside: Outside::Nobody,
-        policy: Policy { on_fault: OnFault::Stop, max_steps: None, max_parallel: 8, budget: None, purses: Default::default() },
+        policy: Policy {
+            on_fault: OnFault::Stop,
+            max_steps: None,
+            max_parallel: 8,
+            budget: None,
+            purses: Default::default(),
+        },
     }
 }
 
@@ -172,7 +178,8 @@ fn any_purses() -> impl Strategy<Value = Purses> {
     let usd = prop::option::weighted(0.3, (1..40_u64).prop_map(Usd));
     let caps = (usd, tokens()).prop_map(|(usd, tokens)| Caps { usd, tokens });
     let roles = prop::collection::btree_map((0..5_u16).prop_map(RoleId), caps.clone(), 0..=2);
-    let slot = (0..5_u16, 0..3_u16).prop_map(|(role, action)| Slot { role: RoleId(role), part: Part::Action(ActionId(action)) });
+    let slot = (0..5_u16, 0..3_u16)
+        .prop_map(|(role, action)| Slot { role: RoleId(role), part: Part::Action(ActionId(action)) });
     let actions = prop::collection::btree_map(slot, caps, 0..=2);
     let some = (tokens(), roles, actions).prop_map(|(tokens, roles, actions)| Purses { tokens, roles, actions });
     prop_oneof![4 => Just(Purses::default()), 1 => some]
