@@ -10,6 +10,8 @@
 //! | `signals` | Ctrl-C, SIGTERM, the lock and who holds it |
 //! | `live` | teams that stay: the library, `run --keep-alive`, `send` to a team that runs |
 //! | `people` | questions and answers: kills around them, expiry, moves, a person at the terminal |
+//! | `writes` | requests that change something: killed, timed out, broken, settled by the operator |
+//! | `secrets` | secrets reach the service that is meant, and nothing else |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
 //! | `external` | messages that leave the team, and what comes back |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
@@ -21,7 +23,8 @@
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //!
 //! What they are made of: `place` (a folder with a team in which the host is run), `process` (a running host),
-//! `terminal` (a host that a person sits in front of), `stream` (event lines), `saved` (`team.json`), `probe` (the component that does as it is told). Teams that are
+//! `terminal` (a host that a person sits in front of), `stream` (event lines), `saved` (`team.json`), `probe` (the
+//! component that does as it is told), `web` (a server). Teams that are
 //! longer than a few lines are fixtures.
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
@@ -42,8 +45,11 @@ mod process;
 mod random_teams;
 mod recovery;
 mod saved;
+mod secrets;
 mod signals;
 mod snake;
 mod storage;
 mod stream;
 mod terminal;
+mod web;
+mod writes;

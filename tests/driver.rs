@@ -11,13 +11,17 @@ use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, Digest, Part, RoleId, RunId, Slot};
 use strata_core::json::Json;
 use strata_core::message::Draft;
+use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team};
 use strata_host::driver::{Driver, DriverError, Equipment, Journal};
 use strata_host::plugin::{Grants, Limits, Plugin};
 use strata_host::sandbox::{Call, ScriptedSandbox, Value, ended, returned};
+use strata_host::services::http::Http;
+use strata_host::services::http::secret::Secrets;
 use strata_host::store::{
-    At, CheckpointRow, Durability, FIRST_LINE, MemoryStore, Record, Saved, SavedDefinition, Store, StoreError,
+    At, CheckpointRow, Durability, FIRST_LINE, LineageRow, MemoryStore, Pruned, Record, Saved, SavedDefinition, Store,
+    StoreError, SumUp,
 };
 
 /// What a store did, and when it shall fail.
@@ -56,6 +60,22 @@ impl Store for WatchedStore {
 
     fn load(&self, at: &At) -> Result<Saved, StoreError> {
         self.store.load(at)
+    }
+
+    fn turn_to(&mut self, lineage: &str) -> Result<(), StoreError> {
+        self.store.turn_to(lineage)
+    }
+
+    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
+        self.store.lineages()
+    }
+
+    fn spent(&self) -> Result<Usd, StoreError> {
+        self.store.spent()
+    }
+
+    fn prune(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError> {
+        self.store.prune(keep, sum_up)
     }
 
     fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
@@ -134,6 +154,7 @@ fn equipment(team: &Team, sandbox: &ScriptedSandbox) -> Equipment {
         plugins: slots(team).into_iter().map(|slot| (slot, plugin.clone())).collect(),
         descriptions: BTreeMap::new(),
         models: None,
+        http: Arc::new(Http::new(Secrets::default()).unwrap()),
         external: None,
     }
 }

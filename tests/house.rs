@@ -85,6 +85,7 @@ const RULES: &[Rule] = &[
             "host/src/sandbox/capability",
             "host/src/sandbox/engine/cache",
             "host/src/services/llm/openai/key",
+            "host/src/services/http/secret",
             "host/src/build",
             // Whether colours are wanted.
             "host/src/manifest/diagnostic",

@@ -39,7 +39,17 @@ fn create(place: &Place) -> LiveEnvironment {
 
 fn load(path: &Path, when_idle: WhenIdle) -> LiveEnvironment {
     let (overrides, calls) = (Overrides::default(), CallPolicy::Auto);
-    let what = Resume { path, team: None, overrides: &overrides, answers: &[], calls, strict: false, when_idle };
+    let what = Resume {
+        path,
+        team: None,
+        overrides: &overrides,
+        answers: &[],
+        calls,
+        strict: false,
+        checkpoint: None,
+        in_doubt: &[],
+        when_idle,
+    };
     LiveEnvironment::load(what).unwrap()
 }
 

@@ -96,6 +96,7 @@ impl Ours {
             plugin: Arc::new(plugin),
             attempt: 1,
             idempotency_key: "run/0/R/0".into(),
+            seed: "run/0/R/0".into(),
             entry: Entry::Run { action: "A".into(), index: 0, task: None },
             role: Profile { name: "R".into(), ..Profile::default() },
             news: Vec::new(),

@@ -12,13 +12,17 @@ use std::time::Instant;
 
 use strata_core::environment::Environment;
 use strata_core::id::{Digest, RunId, Slot};
+use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use strata_host::driver::{Driver, Equipment, Journal};
 use strata_host::manifest::Definition;
 use strata_host::plugin::Plugin;
 use strata_host::sandbox::ScriptedSandbox;
+use strata_host::services::http::Http;
+use strata_host::services::http::secret::Secrets;
 use strata_host::store::{
-    At, CheckpointRow, Directory, Durability, FIRST_LINE, Record, Replace, Saved, SavedDefinition, Store, StoreError,
+    At, CheckpointRow, Directory, Durability, FIRST_LINE, LineageRow, Pruned, Record, Replace, Saved, SavedDefinition,
+    Store, StoreError, SumUp,
 };
 
 type Anything<T> = Result<T, Box<dyn std::error::Error>>;
@@ -120,7 +124,8 @@ fn run(dir: &Path, team: &str, durability: Durability) -> Anything<Ran> {
     }));
     let plugins = definition.plugins.into_iter().map(|(slot, plugin)| (slot, Arc::<Plugin>::new(plugin))).collect();
     let sandbox = Arc::new(ScriptedSandbox::new());
-    let equipment = Equipment { sandbox, plugins, descriptions: BTreeMap::new(), models: None, external: None };
+    let http = Arc::new(Http::new(Secrets::default()).expect("a client"));
+    let equipment = Equipment { sandbox, plugins, descriptions: BTreeMap::new(), models: None, external: None, http };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(1).build()?;
     let (_keep, mut stop) = tokio::sync::watch::channel(false);
     *appends.lock().expect("no other holder panics") = 0;
@@ -179,6 +184,22 @@ impl Store for Counting {
     fn load(&self, at: &At) -> Result<Saved, StoreError> {
         self.inner.load(at)
     }
+    fn turn_to(&mut self, lineage: &str) -> Result<(), StoreError> {
+        self.inner.turn_to(lineage)
+    }
+
+    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
+        self.inner.lineages()
+    }
+
+    fn spent(&self) -> Result<Usd, StoreError> {
+        self.inner.spent()
+    }
+
+    fn prune(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError> {
+        self.inner.prune(keep, sum_up)
+    }
+
     fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
         self.inner.checkpoints()
     }

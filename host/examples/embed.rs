@@ -39,6 +39,8 @@ async fn main() -> anyhow::Result<()> {
         answers: &[],
         calls: CallPolicy::Auto,
         strict: false,
+        checkpoint: None,
+        in_doubt: &[],
         when_idle: WhenIdle::Stay,
     })?;
     environment.start(WhenIdle::Stay)?;

@@ -6,10 +6,13 @@ mod answer;
 mod build;
 mod check;
 mod checkpoints;
+mod diff;
 mod events;
+mod fork;
 mod inspect;
 mod joins;
 mod prompt;
+mod prune;
 mod reporter;
 mod requests;
 mod run;
@@ -44,13 +47,22 @@ enum Command {
     Check(CheckArgs),
     /// Show what is saved: status, step, faults, mailboxes, joins, budget.
     Inspect(InspectArgs),
-    /// List the checkpoints of a saved team, oldest first.
+    /// List the checkpoints of a saved team, of all its lineages, oldest first.
     Checkpoints(SavedArgs),
     /// Print the recorded events of a saved team, one JSON object a line, oldest first.
     Events {
         /// The storage directory or its team.json.
         path: PathBuf,
+        /// Those that lead to the newest state of this lineage instead of the current one.
+        #[arg(long, value_name = "NAME")]
+        lineage: Option<String>,
     },
+    /// Begin another lineage at a checkpoint. What there is stays as it is.
+    Fork(ForkArgs),
+    /// Show where two lineages part, and how their states differ.
+    Diff(DiffArgs),
+    /// Forget old checkpoints and free the room that only they need.
+    Prune(PruneArgs),
     /// Put a message into a saved team's environment.
     Send(SendArgs),
     /// Record answers for what a saved team asks people. `run --recover_path` then goes on.
@@ -104,9 +116,16 @@ struct RunArgs {
     /// Refuse to resume with changed components.
     #[arg(long)]
     strict: bool,
+    /// Go on from this checkpoint instead of the newest state. What came after it stays saved, in a lineage of its own.
+    #[arg(long, value_name = "ID", requires = "recover_path")]
+    checkpoint: Option<String>,
     /// When nothing is left to do, wait for messages (see `send`) until stopped.
     #[arg(long)]
     keep_alive: bool,
+    /// What becomes of writes whose result is unknown: make them again (`redo`), go on without (`skip`), or take this
+    /// response, in JSON, for theirs. For one of several: `ROLE.ACTION=…`, as `inspect` names it.
+    #[arg(long, value_name = "redo|skip|VALUE", requires = "recover_path")]
+    in_doubt: Vec<String>,
     /// Start anew although the storage holds an unfinished team. That one is set aside, not deleted.
     #[arg(long, conflicts_with = "recover_path")]
     force: bool,
@@ -169,6 +188,55 @@ struct InspectArgs {
     /// Show this checkpoint instead of the newest state.
     #[arg(long, value_name = "ID")]
     checkpoint: Option<String>,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host fork store --at main-1 --set tracking/k=9 --to branch\n  \
+    strata-host fork store --at main-1 --set 'role/Engineer/plan=\"shorter\"'")]
+struct ForkArgs {
+    /// The storage directory or its team.json.
+    path: PathBuf,
+    /// The checkpoint it begins at.
+    #[arg(long, value_name = "ID")]
+    at: String,
+    /// Put a value into a scope of the new lineage. A scope is that of the team file, or `role/NAME` for a role's own.
+    #[arg(long, value_name = "SCOPE/KEY=JSON")]
+    set: Vec<String>,
+    /// Write it as a team of its own into this directory, instead of beside the others.
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Print what was made as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = "Each side is PATH for its newest state, or PATH@ID for a checkpoint or a lineage of it.\n\n\
+    Examples:\n  strata-host diff store@main store@main.1\n  strata-host diff store branch\n\n\
+    The exit code is 0 whether or not they differ.")]
+struct DiffArgs {
+    /// One side: a storage directory or its team.json, perhaps with @CHECKPOINT or @LINEAGE.
+    #[arg(value_name = "PATH[@ID]")]
+    one: String,
+    /// The other.
+    #[arg(value_name = "PATH[@ID]")]
+    other: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct PruneArgs {
+    /// The storage directory or its team.json.
+    path: PathBuf,
+    /// How many checkpoints to keep of each lineage, beside its first, where others leave it, and where somebody is
+    /// waited for. Without it, what the team file says; where that keeps all, 10.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+    /// Print what was freed as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -267,7 +335,10 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::check(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Checkpoints(args) => checkpoints::checkpoints(&args),
-        Command::Events { path } => events::events(&path),
+        Command::Events { path, lineage } => events::events(&path, lineage.as_deref()),
+        Command::Fork(args) => fork::fork(&args),
+        Command::Diff(args) => diff::diff(&args),
+        Command::Prune(args) => prune::prune(&args),
         Command::Send(args) => send::send(args),
         Command::Answer(args) => answer::answer(&args),
         Command::Build { dir } => build::build(&dir),
@@ -306,15 +377,6 @@ fn note(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// The beginning of a text, on one line, at most so many characters.
-fn preview(text: &str, most: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
-}
-
 /// A text as one word of a shell's.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
@@ -322,4 +384,13 @@ fn shell_word(text: &str) -> String {
         return text.into();
     }
     format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// The beginning of a text, on one line, at most so many characters.
+fn preview(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
 }

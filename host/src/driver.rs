@@ -1,12 +1,16 @@
 //! The driver: does what the stepper decides.
 //!
 //! One loop on one thread owns the stepper and the store. It records and applies events (`driver::journal`), starts
-//! attempts in the sandbox (`driver::attempt`) and answers what they ask (`driver::answer`). It decides nothing: what
-//! happens next is the stepper's, what a guest may do is the sandbox's.
+//! attempts in the sandbox (`driver::attempt`), answers what they ask (`driver::answer`), makes the calls that leave the
+//! host for them (`driver::call`) and ends them (`driver::end`). It decides nothing: what happens next is the stepper's,
+//! what a guest may do is the sandbox's.
 
 mod answer;
 mod attempt;
+mod call;
 pub(crate) mod clock;
+mod end;
+mod flights;
 mod human;
 mod journal;
 mod order;
@@ -20,7 +24,6 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_core::effect::{Effect, Invocation};
 use strata_core::event::{Event, Status};
-use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{RoleId, Slot};
 use strata_core::stepper::Illegal;
 use tokio::sync::{mpsc, watch};
@@ -30,11 +33,12 @@ use crate::narrator::Line;
 use crate::plugin::Plugin;
 use crate::sandbox::Sandbox;
 use crate::services::external::External;
+use crate::services::http::Http;
 use crate::services::llm::Models;
 use crate::store::StoreError;
 
-use answer::Served;
 use attempt::{Attempt, Ending};
+use call::Served;
 use human::Over;
 pub use journal::Journal;
 use order::Order;
@@ -97,6 +101,8 @@ pub struct Equipment {
     pub descriptions: BTreeMap<Slot, String>,
     /// The language models; none where the team file names no provider.
     pub models: Option<Arc<Models>>,
+    /// The client for http.
+    pub http: Arc<Http>,
     /// Where messages for names outside of the team go.
     pub external: Option<External>,
 }
@@ -107,8 +113,8 @@ enum Arrived {
     Ended(Ending),
     /// A pause before another try is over.
     Due(RoleId),
-    /// A service answered.
-    Served(Served),
+    /// An attempt that has ended was kept open long enough.
+    Overdue(RoleId, u32),
     /// The time of a request is over.
     Over(Over),
     /// A message was handed over, or could not be.
@@ -122,6 +128,8 @@ pub struct Driver {
     attempts: BTreeMap<RoleId, Attempt>,
     outside: Outside,
     arrivals: FuturesUnordered<BoxFuture<'static, Arrived>>,
+    /// Calls that left the host and did not come back yet.
+    flights: FuturesUnordered<BoxFuture<'static, Served>>,
     questions: mpsc::Receiver<Question>,
     ask: mpsc::Sender<Question>,
     orders: mpsc::Receiver<Order>,
@@ -141,6 +149,7 @@ impl Driver {
             equipment,
             attempts: BTreeMap::new(),
             arrivals: FuturesUnordered::new(),
+            flights: FuturesUnordered::new(),
             questions,
             ask,
             orders,
@@ -188,8 +197,9 @@ impl Driver {
             self.hand_over();
             tokio::select! {
                 biased;
-                Ok(_) = stop.wait_for(|stop| *stop) => return self.stop(&turn),
+                true = is_told(stop) => return self.stop(&turn).await,
                 Some(first) = self.arrivals.next(), if !self.arrivals.is_empty() => self.arrived(first)?,
+                Some(served) = self.flights.next(), if !self.flights.is_empty() => self.served(served)?,
                 Some(question) = self.questions.recv() => self.answer(question)?,
                 incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
                 Some(order) = self.orders.recv() => self.obey(order)?,
@@ -241,14 +251,14 @@ impl Driver {
     }
 
     /// Ends the run because it was told to: an idle one as it would have ended by itself.
-    fn stop(&mut self, turn: &Turn) -> Result<Status, DriverError> {
+    async fn stop(&mut self, turn: &Turn) -> Result<Status, DriverError> {
         match turn {
             Turn::Idle(status) => {
                 self.journal.stage(self.journal.stepper().ended(*status))?;
                 self.journal.flush()?;
                 Ok(*status)
             }
-            Turn::Busy | Turn::Halted(_) => self.interrupt(),
+            Turn::Busy | Turn::Halted(_) => self.interrupt().await,
         }
     }
 
@@ -271,7 +281,11 @@ impl Driver {
             match arrived {
                 Arrived::Ended(ending) => self.ended(ending)?,
                 Arrived::Due(role) => self.journal.stage(Event::RetryDue { role })?,
-                Arrived::Served(served) => self.served(served)?,
+                Arrived::Overdue(role, number) => {
+                    if self.attempts.get(&role).is_some_and(|attempt| attempt.number() == number) {
+                        self.conclude(role)?;
+                    }
+                }
                 Arrived::Over(over) => self.over(over)?,
                 Arrived::Handed(handed) => self.handed(handed)?,
             }
@@ -279,38 +293,11 @@ impl Driver {
         }
         Ok(())
     }
+}
 
-    fn ended(&mut self, ending: Ending) -> Result<(), DriverError> {
-        // One that asked a person is no longer among them, and another may already be under way.
-        if self.attempts.get(&ending.role).is_none_or(|attempt| attempt.number() != ending.attempt) {
-            return Ok(());
-        }
-        self.attempts.remove(&ending.role);
-        let Some(event) = self.journal.stepper().call_ended(ending.role, ending.result) else { return Ok(()) };
-        if let Event::CallFailed { role, retry_ms: Some(pause), .. } = &event {
-            let (role, pause) = (*role, std::time::Duration::from_millis(u64::from(*pause)));
-            self.arrivals.push(Box::pin(async move {
-                tokio::time::sleep(pause).await;
-                Arrived::Due(role)
-            }));
-        }
-        self.journal.stage(event)
-    }
-
-    /// Ends all attempts and saves.
-    fn interrupt(&mut self) -> Result<Status, DriverError> {
-        // Dropping the futures ends the attempts, wherever they run.
-        self.arrivals = FuturesUnordered::new();
-        for role in std::mem::take(&mut self.attempts).into_keys() {
-            let fault = Fault::new(FaultKind::Interrupted, "stopped by the operator");
-            if let Some(event) = self.journal.stepper().call_ended(role, Err(fault)) {
-                self.journal.stage(event)?;
-            }
-        }
-        self.journal.stage(self.journal.stepper().ended(Status::Interrupted))?;
-        self.journal.flush()?;
-        Ok(Status::Interrupted)
-    }
+/// Waits until a driver is told to stop. False when nobody is left who could.
+async fn is_told(stop: &mut Stop) -> bool {
+    stop.wait_for(|stop| *stop).await.is_ok()
 }
 
 /// Receives every public line, after what it tells is durable.

@@ -14,7 +14,7 @@ use strata_core::message::Message;
 use strata_core::request;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::services::{human, llm};
+use crate::services::{http, human, llm};
 
 /// How many questions may wait for the driver at once. A guest waits for its answer before it asks again, so this
 /// is the number of guests that can ask without being held up, not a bound on what is accepted.
@@ -90,6 +90,8 @@ pub enum Ask {
     Complete(Vec<llm::Request>),
     /// An answer of a person. Where there is none yet the attempt ends here: nothing is answered.
     Person(human::Question),
+    /// HTTP exchanges, all at once. They were found to be granted.
+    Fetch(Vec<http::Request>),
 }
 
 /// What the driver answers. Each question has its own kind of answer.
@@ -109,6 +111,8 @@ pub enum Answer {
     Replies(Vec<Result<llm::Reply, HostError>>),
     /// To `Person`.
     Person(request::Answer),
+    /// To `Fetch`, in the order of the requests.
+    Responses(Vec<Result<http::Response, HostError>>),
 }
 
 /// A question on its way.

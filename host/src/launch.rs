@@ -1,8 +1,14 @@
 //! Launching: from a team file, or from what is saved, to a run that is ready to go.
 
 mod answer;
+mod back;
+mod compare;
 mod components;
 mod control;
+mod doubt;
+mod edit;
+mod fork;
+mod prune;
 mod resume;
 mod saved;
 mod send;
@@ -19,15 +25,20 @@ use tokio::sync::watch;
 use crate::driver::{AnswerError, Answered, Driver, DriverError, Given, Motion, Orders, ReplyError, Stop, WhenIdle};
 use crate::manifest::{Definition, Diagnostics, OverrideError};
 use crate::sandbox::SandboxError;
+use crate::services::http::HttpError;
 use crate::services::llm::config::ConfigError;
 use crate::store::team_json::ImportError;
 use crate::store::{Durability, SavedDefinition, StoreError};
 
 pub use answer::answer;
+pub use compare::{Comparison, Side, compare};
 pub use components::Components;
 use control::Control;
+pub use doubt::{Doubt, doubts};
+pub use fork::{Fork, Forked, fork};
+pub use prune::{KEPT, Kept, prune};
 pub use resume::{Notes, Resume, Resumed, resume};
-pub use saved::{SavedTeam, reader, saved};
+pub use saved::{SavedTeam, checkpoints, reader, saved};
 pub use send::send;
 pub use start::{Start, Started, start};
 pub use telling::Telling;
@@ -65,6 +76,9 @@ pub enum LaunchError {
     /// A language model cannot be set up.
     #[error(transparent)]
     Model(#[from] ConfigError),
+    /// The client for http cannot be set up.
+    #[error(transparent)]
+    Http(#[from] HttpError),
     /// The storage cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),

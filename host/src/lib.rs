@@ -2,6 +2,7 @@
 
 pub mod build;
 pub mod cli;
+pub mod difference;
 pub mod driver;
 pub mod gateway;
 pub mod launch;

@@ -17,7 +17,6 @@ mod place;
 pub mod policy;
 mod table;
 mod units;
-mod unsupported;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -121,10 +120,6 @@ impl Definition {
         }
         let authored = authored::read(Table::root(document.get_ref(), &problems));
         let checked = check::check(&authored, &problems);
-        // What cannot be done yet matters once the rest is right.
-        if problems.is_empty() {
-            unsupported::check(&authored, &problems);
-        }
         problems.finish()?;
         Ok(Self {
             source,
@@ -187,6 +182,16 @@ impl Definition {
             Part::Action(_) => "`[role.action.allow]`",
         };
         self.at(slot, message.into(), allow).hint(format!("add to {table}: `{line}`")).into()
+    }
+
+    /// A problem with a secret, shown wherever it is named. Nothing where nobody names it.
+    pub fn at_secret(&self, name: &str, message: &str) -> Option<Diagnostics> {
+        let named = self.places.values().flat_map(|place| &place.secrets).filter(|secret| secret.value == name);
+        let problem = |secret: &table::At<String>| {
+            let problem = Diagnostic::at(&self.source, secret.span.clone(), message);
+            Diagnostics::from(problem.hint(format!("set it where the host is started: `export {name}=…`")))
+        };
+        named.map(problem).next()
     }
 
     fn at(&self, slot: Slot, message: String, span: impl Fn(&Place) -> Range<usize>) -> Diagnostic {

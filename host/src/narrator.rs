@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 use strata_core::event::{Event, Finished, Released, Routed, Source, Work, Writer};
 use strata_core::fault::{Fault, FaultKind};
+use strata_core::host_call::Verdict;
 use strata_core::id::{JoinId, Part, RoleId, Slot};
 use strata_core::message::Draft;
 use strata_core::request::Request;
@@ -123,6 +124,11 @@ impl Narrator {
                 }
                 vec![("run-ended", fields)]
             }
+            Event::Forked { lineage, from, checkpoint, step, .. } => {
+                self.step = *step;
+                let fields = json!({ "lineage": lineage, "checkpoint": checkpoint.0, "parent": from.0 });
+                vec![("forked", fields)]
+            }
             Event::HandedOver { id } => vec![("message-handed-over", json!({ "id": id.0 }))],
             Event::HandOverFailed { id, why } => {
                 vec![("message-not-handed-over", json!({ "id": id.0, "reason": why }))]
@@ -132,10 +138,43 @@ impl Narrator {
                 vec![("request-opened", self.opened(*role, *work, request))]
             }
             Event::RequestAnswered { .. } => self.answered(event),
-            Event::CallStarted { .. }
+            Event::HostCallBegun { .. }
             | Event::HostCalled { .. }
-            | Event::CallFinished { .. }
-            | Event::CallFailed { .. } => self.attempt(event),
+            | Event::DoubtSettled { .. }
+            | Event::WritesUnclaimed { .. } => self.host_call(event),
+            Event::CallStarted { .. } | Event::CallFinished { .. } | Event::CallFailed { .. } => self.attempt(event),
+        }
+    }
+
+    fn host_call(&self, event: &Event) -> Vec<Told> {
+        match event {
+            Event::HostCalled { role, work, call, source } => {
+                let mut fields = self.call(*role, *work);
+                fields["call"] = call.kind.name().into();
+                fields["source"] = if *source == Source::Live { "live" } else { "recorded" }.into();
+                // What is served again costs nothing.
+                let cost = if *source == Source::Live { call.cost.dollars() } else { 0.0 };
+                fields["cost"] = json!(cost);
+                vec![("host-call", fields)]
+            }
+            Event::HostCallBegun { role, work, intent } => {
+                let mut fields = self.call(*role, *work);
+                fields["call"] = intent.kind.name().into();
+                fields["what"] = intent.what.clone().into();
+                vec![("host-call-begun", fields)]
+            }
+            Event::DoubtSettled { role, work, what, verdict, .. } => {
+                let mut fields = self.call(*role, *work);
+                fields["what"] = what.clone().into();
+                fields["verdict"] = if *verdict == Verdict::Redo { "redo" } else { "answered" }.into();
+                vec![("doubt-settled", fields)]
+            }
+            Event::WritesUnclaimed { role, work, writes } => {
+                let mut fields = self.call(*role, *work);
+                fields["writes"] = writes.iter().map(|(_, what)| what.as_str()).collect();
+                vec![("writes-unclaimed", fields)]
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -156,15 +195,6 @@ impl Narrator {
                     told.push(("action-started", call));
                 }
                 told
-            }
-            Event::HostCalled { role, work, call, source } => {
-                let mut fields = self.call(*role, *work);
-                fields["call"] = call.kind.name().into();
-                fields["source"] = if *source == Source::Live { "live" } else { "recorded" }.into();
-                // What is served again costs nothing.
-                let cost = if *source == Source::Live { call.cost.dollars() } else { 0.0 };
-                fields["cost"] = json!(cost);
-                vec![("host-call", fields)]
             }
             Event::CallFinished { role, work, attempt, result } => {
                 let mut fields = self.call(*role, *work);

@@ -2,11 +2,16 @@
 //!
 //! Plain data. It is written in `manifest`, enforced in `sandbox`, printed by `check`.
 
+pub mod http;
+pub(crate) mod pattern;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use strata_core::json::Json;
+
+use http::HttpGrant;
 
 /// A component's place in a team, filled.
 #[derive(Clone, Debug)]
@@ -67,6 +72,17 @@ pub struct Grants {
     pub dirs: Vec<DirGrant>,
     /// Environment variables, by name.
     pub env: Vec<String>,
+    /// Hosts on the network.
+    pub http: Vec<HttpGrant>,
+    /// Secrets that may be referred to, by name. Where they may be sent is in `http`.
+    pub secrets: Vec<String>,
+}
+
+impl Grants {
+    /// The names of all secrets that may be referred to.
+    pub fn secrets(&self) -> impl Iterator<Item = &String> {
+        self.secrets.iter().chain(self.http.iter().flat_map(|grant| &grant.secrets))
+    }
 }
 
 /// The use of language models.

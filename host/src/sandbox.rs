@@ -57,6 +57,8 @@ pub struct Call {
     pub attempt: u32,
     /// Stable over all attempts.
     pub idempotency_key: String,
+    /// What its random numbers follow from: stable over all attempts, and the same in every lineage.
+    pub seed: String,
     /// Which of the component's functions is called, and with what.
     pub entry: Entry,
     /// The acting role.

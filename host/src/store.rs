@@ -8,6 +8,8 @@ mod codec;
 mod directory;
 mod error;
 mod file;
+mod lineage;
+mod list;
 mod lock;
 mod memory;
 mod reader;
@@ -28,8 +30,9 @@ mod script;
 use std::path::PathBuf;
 
 use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
+use strata_core::event::{Event, Source, Status};
 use strata_core::id::CheckpointId;
+use strata_core::money::Usd;
 
 pub use directory::{Content, Created, Directory, Opened, Replace};
 pub use error::StoreError;
@@ -67,10 +70,12 @@ pub enum Durability {
 /// A state of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum At {
-    /// The newest.
+    /// The newest of the current lineage.
     Head,
-    /// That of a checkpoint.
+    /// That of a checkpoint, of any lineage.
     Checkpoint(CheckpointId),
+    /// The newest of a lineage.
+    Lineage(String),
 }
 
 /// A state, as something to start from and what happened since.
@@ -80,7 +85,7 @@ pub struct Saved {
     pub base: Environment,
     /// What is to be applied to it, oldest first.
     pub tail: Vec<Record>,
-    /// The number of the public event line after the last.
+    /// The number of the public event line after the last of the storage.
     pub next_line: u64,
 }
 
@@ -102,6 +107,8 @@ pub struct SavedDefinition {
 pub struct CheckpointRow {
     /// Its name.
     pub id: CheckpointId,
+    /// The lineage it belongs to.
+    pub lineage: String,
     /// The step that it follows or interrupts; the next step for the state a run starts from.
     pub step: u64,
     /// The one before it, where this storage knows it.
@@ -123,6 +130,8 @@ pub enum Origin {
     Import,
     /// A step was committed.
     Step,
+    /// Another lineage left here.
+    Fork,
     /// A run stopped within a step, with this status.
     Stop(Status),
     /// A request was answered.
@@ -137,6 +146,7 @@ impl Origin {
             Self::Import => "import",
             Self::Step => "step",
             Self::Answer => "answer",
+            Self::Fork => "fork",
             Self::Stop(Status::Failed) => "fault",
             Self::Stop(Status::Interrupted) => "interrupt",
             Self::Stop(Status::OutOfBudget) => "budget",
@@ -146,10 +156,38 @@ impl Origin {
     }
 }
 
+/// A line of checkpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineageRow {
+    /// Its name.
+    pub name: String,
+    /// How many events lead to its newest state, from the beginning of the run.
+    pub events: u64,
+    /// Whether a run goes on with it by itself.
+    pub current: bool,
+}
+
+/// What was freed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// How many checkpoints cannot be gone back to any more.
+    pub checkpoints: u64,
+    /// How many events were dropped.
+    pub events: u64,
+    /// How many bytes the disk got back.
+    pub bytes: u64,
+}
+
+/// Applies what happened to the state before it; says why that cannot be done.
+pub type SumUp<'a> = dyn FnMut(Saved) -> Result<Environment, String> + 'a;
+
 /// What keeps a run. All of it is synchronous: it is called on the thread that drives the run.
 pub trait Store: Send {
     /// Appends events: all of them or, on an error, none. When it returns they survive what `durability` says, and
     /// so does everything that was appended before.
+    ///
+    /// They belong to the current lineage. Where the first of them is a fork they begin another, at the checkpoint
+    /// that it names; that one becomes the current if the run goes on with it: if more events come with it.
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError>;
 
     /// Whether the events since the last snapshot outweigh it.
@@ -161,14 +199,28 @@ pub trait Store: Send {
     /// A saved state.
     fn load(&self, at: &At) -> Result<Saved, StoreError>;
 
-    /// All checkpoints, oldest first.
+    /// Goes on with another lineage from now on, which becomes the current one.
+    fn turn_to(&mut self, lineage: &str) -> Result<(), StoreError>;
+
+    /// All lineages, in the order in which they began.
+    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError>;
+
+    /// What was spent by all lineages together.
+    fn spent(&self) -> Result<Usd, StoreError>;
+
+    /// All checkpoints of all lineages, oldest first.
     fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError>;
 
-    /// Forgets all checkpoints but the first and the newest `keep`: they are no longer listed and cannot be gone back
-    /// to. What happened stays recorded.
+    /// Forgets all checkpoints of the current lineage but the first and the newest `keep`: they are no longer listed
+    /// and cannot be gone back to. Kept is also where another lineage left, and where somebody is waited for. What
+    /// happened stays recorded.
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError>;
 
-    /// At most `limit` events, oldest first, without the first `from`.
+    /// Does the same in all lineages, and drops the events that no kept checkpoint needs. All of it, or nothing.
+    fn prune(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError>;
+
+    /// At most `limit` events of those that lead to the newest state of the current lineage and were not dropped,
+    /// oldest first, without the first `from`.
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError>;
 
     /// The team file the run goes by.
@@ -179,6 +231,12 @@ pub trait Store: Send {
 
     /// Replaces `team.json`, at once and durably.
     fn write_team_json(&mut self, text: &str) -> Result<(), StoreError>;
+}
+
+/// The checkpoints of a state without records: the one that it is, if it is one.
+pub fn checkpoints_held(env: &Environment) -> Vec<CheckpointRow> {
+    let alone = list::Marks { name: env.lineage.name.clone(), ..list::Marks::default() };
+    list::list(env, &[alone]).into_iter().map(|listed| listed.row).collect()
 }
 
 /// The public line after these records.
@@ -196,47 +254,17 @@ fn checkpoint_of(event: &Event) -> Option<&CheckpointId> {
     match event {
         Event::RunStarted { checkpoint, .. }
         | Event::StepCommitted { checkpoint, .. }
-        | Event::RequestAnswered { checkpoint, .. } => Some(checkpoint),
+        | Event::RequestAnswered { checkpoint, .. }
+        | Event::Forked { checkpoint, .. } => Some(checkpoint),
         Event::RunEnded { checkpoint, .. } => checkpoint.as_ref(),
         _ => None,
     }
 }
 
-/// The list of checkpoints: that of the state at the beginning, then those that the marking events make.
-fn list_checkpoints(base: &Environment, marking: &[Record]) -> Vec<CheckpointRow> {
-    let imported = base.checkpoint.iter().map(|id| CheckpointRow {
-        id: id.clone(),
-        step: base.step,
-        parent: None,
-        source: Origin::Import,
-        status: base.status,
-        time_ms: None,
-    });
-    let mut rows: Vec<CheckpointRow> = imported.collect();
-    let mut next_step = base.step;
-    for Record { time_ms, event, .. } in marking {
-        let (step, parent, source, status) = match event {
-            Event::RunStarted { .. } => (next_step, None, Origin::Entry, Status::Running),
-            Event::StepCommitted { step, parent, .. } => {
-                next_step = step + 1;
-                (*step, parent.as_ref(), Origin::Step, Status::Running)
-            }
-            // The run goes on standing as it stood; most are answered while it waits.
-            Event::RequestAnswered { parent, .. } => (next_step, parent.as_ref(), Origin::Answer, Status::Waiting),
-            Event::RunEnded { status, parent, .. } => (next_step, parent.as_ref(), Origin::Stop(*status), *status),
-            _ => continue,
-        };
-        let above = rows.iter().rposition(|row| Some(&row.id) == parent);
-        match checkpoint_of(event) {
-            Some(id) => {
-                // Where the parent was forgotten, its nearest ancestor stands in for it.
-                let above = above.or(rows.len().checked_sub(1)).map(|above| rows[above].id.clone());
-                let (id, time_ms) = (id.clone(), Some(*time_ms));
-                rows.push(CheckpointRow { id, step, parent: above, source, status, time_ms });
-            }
-            // The run ended where it had been saved already.
-            None => above.into_iter().for_each(|above| rows[above].status = status),
-        }
+/// What an event cost.
+fn cost_of(event: &Event) -> Usd {
+    match event {
+        Event::HostCalled { call, source: Source::Live, .. } => call.cost,
+        _ => Usd::ZERO,
     }
-    rows
 }

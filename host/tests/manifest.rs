@@ -177,6 +177,11 @@ fn plugins_get_the_teams_limits_and_their_own_on_top() {
     assert_eq!(plugin.grants.dirs, dirs);
     assert_eq!(plugin.grants.env, ["LANG"]);
     assert_eq!(plugin.grants.llm.as_ref().unwrap().calls, Some(20));
+    let http: Vec<_> = plugin.grants.http.iter().map(|g| (g.host.to_string(), g.methods.join(" "), &*g.path)).collect();
+    let host = |host: &str, methods: &str| (host.to_owned(), methods.to_owned());
+    let ((a, post), (b, reads)) = (host("a.example.com", "POST"), host("*.b.org:8443", "GET HEAD"));
+    assert_eq!(http, [(a, post, "/v1/*"), (b, reads, "/*")]);
+    assert_eq!(plugin.grants.secrets().collect::<Vec<_>>(), ["TOKEN", "OTHER", "TOKEN"]);
 }
 
 #[test]
@@ -234,6 +239,8 @@ fn later_problems_are_shown_where_the_component_is_written() {
     check(whole.at_allow(action(0, 1), "broken", "x"), "whole.toml:69:1");
     check(whole.at_component(think(1), "broken"), "whole.toml:79:13");
     check(whole.at_component(think(0), "broken"), "error: broken");
+    check(whole.at_secret("TOKEN", "broken").unwrap(), "whole.toml:68:12");
+    assert!(whole.at_secret("NONE", "broken").is_none());
 }
 
 #[test]

@@ -30,8 +30,9 @@
 //! ```
 //!
 //! What lies where: [`Action`], [`Thinker`] and [`Planner`] are what an author implements; [`Context`] and
-//! [`Situation`] what such a function is given; [`llm`], [`state`], [`memory`], [`environment`], [`files`],
-//! [`human`], [`clock`], [`random`] and [`log`] what it may call. The name, version and description an action states about
+//! [`Situation`] what such a function is given; [`llm`], [`http`], [`state`], [`memory`], [`environment`], [`files`],
+//! [`human`], [`secrets`], [`env`], [`clock`], [`random`] and [`log`] what it may call. The name, version and
+//! description an action states about
 //! itself are those of its crate.
 
 mod action;
@@ -40,11 +41,13 @@ mod action;
 mod bindings;
 pub mod clock;
 mod context;
+pub mod env;
 pub mod environment;
 #[doc(hidden)]
 pub mod export;
 mod failure;
 pub mod files;
+pub mod http;
 pub mod human;
 mod json;
 pub mod llm;
@@ -52,6 +55,7 @@ pub mod log;
 pub mod memory;
 mod message;
 pub mod random;
+pub mod secrets;
 pub mod state;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
@@ -65,7 +69,9 @@ pub use context::{Candidate, Context, Situation};
 /// The host's functions: the imports of the component, or the in-memory host in native tests.
 #[cfg(target_arch = "wasm32")]
 mod host {
-    pub use crate::bindings::strata::action::{clock, environment, files, human, llm, log, memory, random, state};
+    pub use crate::bindings::strata::action::{
+        clock, env, environment, files, http, human, llm, log, memory, random, secrets, state,
+    };
 }
 #[cfg(not(target_arch = "wasm32"))]
 use testing::imports as host;

@@ -18,7 +18,7 @@
 //! ```
 //!
 //! As with the real host nothing is granted that was not granted: without a scripted reply the llm is denied, and
-//! so are files outside the directories that were granted. Limits are not played; neither is JSON that a real host
+//! so are requests without a scripted response and files outside the directories that were granted. Limits are not played; neither is JSON that a real host
 //! would check against the schemas of a team file.
 
 mod call;
@@ -28,6 +28,7 @@ pub(crate) mod imports;
 pub use call::Call;
 
 use crate::environment::Emission;
+use crate::http;
 use crate::human::{Answer, Question, Source};
 use crate::llm::{Reply, Request, Usage};
 use crate::log::Level;
@@ -35,7 +36,7 @@ use crate::{Action, Choice, Failure, HostError, HostErrorKind, Message, Output, 
 use files::Directories;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A host in memory: what it grants and answers, and what an action did with it.
 #[derive(Debug)]
@@ -46,6 +47,10 @@ pub struct Host {
     requests: Vec<Request>,
     answers: VecDeque<Result<Answer, HostError>>,
     questions: Vec<Question>,
+    http: Option<VecDeque<Result<http::Response, HostError>>>,
+    fetched: Vec<http::Request>,
+    secrets: BTreeSet<String>,
+    variables: BTreeMap<String, String>,
     emitted: Vec<Emission>,
     log: Vec<(Level, String)>,
     memory: Vec<Message>,
@@ -71,6 +76,10 @@ impl Host {
             requests: Vec::new(),
             answers: VecDeque::new(),
             questions: Vec::new(),
+            http: None,
+            fetched: Vec::new(),
+            secrets: BTreeSet::new(),
+            variables: BTreeMap::new(),
             emitted: Vec::new(),
             log: Vec::new(),
             memory: Vec::new(),
@@ -115,6 +124,36 @@ impl Host {
     pub fn llm_error(mut self, kind: HostErrorKind, message: impl Into<String>) -> Self {
         let error = HostError { kind, message: message.into() };
         self.llm.get_or_insert_default().push_back(Err(error));
+        self
+    }
+
+    /// Grants http and adds a response. Responses are served in order; when none is left requests fail.
+    #[must_use]
+    pub fn response(mut self, status: u16, body: impl Into<Vec<u8>>) -> Self {
+        let response = http::Response { status, headers: Vec::new(), body: body.into() };
+        self.http.get_or_insert_default().push_back(Ok(response));
+        self
+    }
+
+    /// Grants http and adds a failure in place of a response.
+    #[must_use]
+    pub fn http_error(mut self, kind: HostErrorKind, message: impl Into<String>) -> Self {
+        let error = HostError { kind, message: message.into() };
+        self.http.get_or_insert_default().push_back(Err(error));
+        self
+    }
+
+    /// Grants a secret.
+    #[must_use]
+    pub fn secret(mut self, name: impl Into<String>) -> Self {
+        self.secrets.insert(name.into());
+        self
+    }
+
+    /// Grants a variable and sets it.
+    #[must_use]
+    pub fn variable(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.variables.insert(name.into(), value.into());
         self
     }
 
@@ -200,6 +239,11 @@ impl Host {
     /// What people were asked, oldest first.
     pub fn questions(&self) -> &[Question] {
         &self.questions
+    }
+
+    /// The http requests, oldest first, with placeholders in place of secrets.
+    pub fn fetched(&self) -> &[http::Request] {
+        &self.fetched
     }
 
     /// What was published beyond outputs, oldest first.

@@ -220,6 +220,34 @@ fn the_host_in_memory_answers_the_rest() {
 }
 
 #[test]
+fn the_host_in_memory_plays_responses_and_grants_secrets_and_variables_by_name() {
+    let mut host = Host::new().secret("TOKEN").variable("LANG", "C").response(201, "{\"id\":7}").response(0, "");
+    let url = "https://api.example.com/orders";
+    let order = || -> Result<u32, Failure> {
+        let request = http::Request::post(url).bearer(&secrets::named("TOKEN")?).json(&["tea"])?;
+        let response = request.idempotency_key("k").timeout(Duration::from_secs(5)).send()?;
+        assert!(response.is_success() && !response.is_skipped());
+        Ok(response.json::<std::collections::BTreeMap<String, u32>>()?["id"])
+    };
+    assert_eq!(host.within(order), Ok(7));
+    let sent = &host.fetched()[0];
+    let headers: Vec<_> = sent.headers.iter().map(|header| (&*header.name, &*header.value)).collect();
+    assert_eq!(headers, [("authorization", "Bearer {{secret:TOKEN}}"), ("content-type", "application/json")]);
+    assert_eq!((&sent.secrets[..], sent.body.as_deref()), (&["TOKEN".to_owned()][..], Some(&b"[\"tea\"]"[..])));
+    assert_eq!((sent.timeout_ms, sent.idempotency_key.as_deref()), (Some(5000), Some("k")));
+    assert!(host.within(|| http::get(url)).unwrap().is_skipped());
+    assert_eq!(host.within(|| http::get(url)).unwrap_err().kind, HostErrorKind::Upstream);
+    assert_eq!(host.within(|| env::var("LANG")).unwrap().as_deref(), Some("C"));
+    for denied in [
+        host.within(|| env::var("HOME").map(drop)),
+        host.within(|| secrets::named("OTHER").map(drop)),
+        Host::new().within(|| http::get(url).map(drop)),
+    ] {
+        assert_eq!(denied.unwrap_err().kind, HostErrorKind::Denied);
+    }
+}
+
+#[test]
 fn a_structured_reply_is_read_from_data_block_or_text() {
     let reply = |text: &str, data: Option<&str>| llm::Reply {
         text: text.into(),

@@ -9,6 +9,7 @@ use crate::environment::MessageRef;
 use crate::environment::scope::Write;
 use crate::event::{HostCall, Work};
 use crate::fault::Fault;
+use crate::host_call::Begun;
 use crate::id::ActionId;
 use crate::request::Request;
 use crate::team::{React, Role, Task};
@@ -97,6 +98,8 @@ pub struct Current {
     /// Whether the last attempt ended by asking and now has its answer. Then the next one goes on from there, and is
     /// served what is recorded whatever the operator says.
     pub answered: bool,
+    /// The calls that may have changed the world, in the order in which they were begun.
+    pub begun: Vec<Begun>,
 }
 
 /// How the call an activation is at stands.
@@ -165,6 +168,25 @@ impl Activation {
         let work = self.work(role);
         self.current = work.map(|work| self.tried(work)).unwrap_or_default();
         self.phase = if work.is_some() { Phase::Ready } else { Phase::Complete };
+    }
+
+    /// Goes on after a stop or a crash.
+    pub(crate) fn resume(&mut self, role: &Role) {
+        self.current.failures = 0;
+        if self.phase == Phase::Complete {
+            return;
+        }
+        if self.phase == Phase::Running {
+            // It was killed: it ends like one that was interrupted.
+            self.current.keep = true;
+            self.phase = self.lost().map_or(Phase::Ready, Phase::Failed);
+        }
+        // A lower limit may leave it with nothing more to do.
+        if self.work(role).is_none() {
+            self.phase = Phase::Complete;
+        } else if !matches!(self.phase, Phase::Waiting(_)) && self.doubts().next().is_none() {
+            self.phase = Phase::Ready;
+        }
     }
 
     /// Goes back to before a finished call, which will be made again: as the next attempt, with what it recorded.

@@ -42,6 +42,8 @@ pub struct Invocation {
     pub recorded: Vec<HostCall>,
     /// Stable over all attempts.
     pub idempotency_key: String,
+    /// What its random numbers are drawn from: the same in every lineage, so that going back shows the same.
+    pub seed: String,
     /// The mail the activation handles.
     pub news: Vec<Arc<Message>>,
     /// What its earlier calls returned.

@@ -1,6 +1,7 @@
 //! The environment: everything about a team that changes. Plain data; `stepper::apply` alone changes it.
 
 pub mod join;
+pub mod lineage;
 pub mod outbox;
 pub mod routing;
 pub mod scope;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::activation::{Activation, Phase};
 use crate::event::{CallPolicy, Status};
+use crate::host_call::Begun;
 use crate::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::json::Json;
 use crate::message::Message;
@@ -24,6 +26,7 @@ use crate::shape::Shape;
 use crate::team::{Deliver, Team};
 
 use join::JoinState;
+use lineage::Lineage;
 use outbox::Outbound;
 use scope::{ROLE_SCOPE, Scope, Write, reduce};
 
@@ -80,6 +83,8 @@ pub struct Environment {
     pub foreign: BTreeMap<String, Json>,
     /// The rules the run is under.
     pub rules: Rules,
+    /// The line of checkpoints it belongs to.
+    pub lineage: Lineage,
 }
 
 /// Everything about a role that changes. Nobody else sees it.
@@ -166,6 +171,7 @@ impl Environment {
             calls: CallPolicy::Auto,
             foreign: BTreeMap::new(),
             rules: Rules::of(team),
+            lineage: Lineage::default(),
         }
     }
 
@@ -206,9 +212,9 @@ impl Environment {
         self.budget.is_some_and(|max| self.spent >= max)
     }
 
-    /// The name of the next checkpoint. `main` is the only lineage there is yet.
+    /// The name of the next checkpoint.
     pub fn next_checkpoint(&self) -> CheckpointId {
-        CheckpointId(alloc::format!("main-{}", self.checkpoints))
+        self.lineage.checkpoint(self.checkpoints)
     }
 
     /// The id of the next message from outside.
@@ -288,6 +294,12 @@ impl Environment {
             Phase::Waiting(request) => Some((id, request)),
             _ => None,
         })
+    }
+
+    /// The calls in doubt: whose, their place among the calls that were begun, what they are.
+    pub fn doubts(&self) -> impl Iterator<Item = (RoleId, usize, &Begun)> {
+        self.activations()
+            .flat_map(|(id, activation)| activation.doubts().map(move |(place, begun)| (id, place, begun)))
     }
 
     /// The roles at work.

@@ -11,16 +11,18 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::edit::Edit;
 use crate::environment::scope::Write;
 use crate::fault::Fault;
+use crate::host_call::{Intent, Verdict};
 use crate::id::{ActionId, CheckpointId, Digest, MessageId, RequestId, RoleId, RunId, Slot};
-use crate::json::Json;
 use crate::message::{Draft, Message};
-use crate::money::Usd;
+use crate::money::{Account, Usd};
 use crate::request::{Answer, Request};
 use crate::rules::Rules;
 use crate::team::Task;
 
+pub use crate::host_call::{CallPolicy, HostCall, HostCallKind, Journal, Outcome, Source};
 pub use commit::{Released, Routed, Writer};
 
 /// A fact.
@@ -57,6 +59,8 @@ pub enum Event {
         kept: Vec<(RoleId, Work)>,
         /// The rules from now on.
         rules: Rules,
+        /// What was spent in all, by other lineages too.
+        spent: Usd,
     },
     /// A component was replaced.
     ComponentChanged {
@@ -191,6 +195,52 @@ pub enum Event {
         /// The state before.
         parent: Option<CheckpointId>,
     },
+    /// Another lineage left here.
+    Forked {
+        /// Its name.
+        lineage: String,
+        /// The checkpoint it left at.
+        from: CheckpointId,
+        /// Its first checkpoint.
+        checkpoint: CheckpointId,
+        /// The open or next step.
+        step: u64,
+        /// What the operator changed.
+        edits: Vec<Edit>,
+        /// The money, as it stands now: going back gives nothing back.
+        account: Account,
+    },
+    /// An attempt is about to make a host call that may change the world.
+    HostCallBegun {
+        /// Whose attempt.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// The call.
+        intent: Intent,
+    },
+    /// The operator said what is to become of a call in doubt.
+    DoubtSettled {
+        /// Whose call.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// Its place among the calls that were begun.
+        place: u32,
+        /// What it is, for people.
+        what: String,
+        /// What was said.
+        verdict: Verdict,
+    },
+    /// An attempt that succeeds did not make calls that an earlier one had made.
+    WritesUnclaimed {
+        /// Whose attempt.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// Those calls: their places among the ones that were begun, in order, and what they are, for people.
+        writes: Vec<(u32, String)>,
+    },
     /// The oldest message on its way out was handed over.
     HandedOver {
         /// The message.
@@ -254,74 +304,6 @@ pub enum Finished {
         /// What was written.
         writes: Vec<Write>,
     },
-}
-
-/// One call of the host with its answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostCall {
-    /// What was called.
-    pub kind: HostCallKind,
-    /// A digest of the request.
-    pub request: String,
-    /// The answer.
-    pub response: Json,
-    /// What it cost.
-    pub cost: Usd,
-}
-
-/// What a guest can call that is recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum HostCallKind {
-    /// A language model.
-    Llm,
-    /// The time.
-    Clock,
-    /// Random bytes.
-    Random,
-    /// A person.
-    Human,
-}
-
-impl HostCallKind {
-    /// The name used in events.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Llm => "llm",
-            Self::Clock => "clock",
-            Self::Random => "random",
-            Self::Human => "human",
-        }
-    }
-}
-
-/// Where the answer of a host call came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Source {
-    /// It was made.
-    Live,
-    /// It was recorded by an earlier attempt.
-    Recorded,
-}
-
-/// What happens to recorded host calls when a call is tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Journal {
-    /// They are served first.
-    Keep,
-    /// They are forgotten.
-    Fresh,
-}
-
-/// Which recorded host calls are served again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CallPolicy {
-    /// It depends on how the earlier attempt ended; see `FaultKind::keeps_calls`.
-    #[default]
-    Auto,
-    /// All.
-    Reuse,
-    /// None.
-    Fresh,
 }
 
 /// How a run stands.

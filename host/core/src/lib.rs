@@ -7,10 +7,12 @@
 extern crate alloc;
 
 pub mod activation;
+pub mod edit;
 pub mod effect;
 pub mod environment;
 pub mod event;
 pub mod fault;
+pub mod host_call;
 pub mod id;
 pub mod json;
 pub mod message;

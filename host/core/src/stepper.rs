@@ -1,10 +1,13 @@
 //! The stepper: a team and its environment, and what happens next.
 //!
 //! `next` decides and changes nothing. `apply` changes and decides nothing. What an event does is in `apply`, what
-//! a commit merges in `commit`, what joins let go in `join`, how the outcome of an attempt becomes an event in `report`.
+//! a commit merges in `commit`, what joins let go in `join`, what becomes of calls in doubt in `doubt`, how another
+//! lineage begins in `fork`, how the outcome of an attempt becomes an event in `report`.
 
 mod apply;
 mod commit;
+mod doubt;
+mod fork;
 mod join;
 mod people;
 mod report;
@@ -37,6 +40,16 @@ impl Stepper {
     pub fn new(team: Arc<Team>, env: Environment) -> Self {
         let under = env.rules.over(&team);
         Self { given: team, team: under, env }
+    }
+
+    /// The same team in another state of its run.
+    pub fn at(&self, env: Environment) -> Self {
+        Self::new(self.given.clone(), env)
+    }
+
+    /// The state alone.
+    pub fn into_env(self) -> Environment {
+        self.env
     }
 
     /// The team, under the rules that the run was last started or resumed with.
@@ -82,7 +95,7 @@ impl Stepper {
             return Effect::Wait;
         }
         let status = if self.env.failed().next().is_some() || leaving.is_some() {
-            Status::Failed
+            self.failure()
         } else if self.env.requests().next().is_some() {
             Status::Waiting
         } else if self.env.is_drained() {
@@ -127,12 +140,17 @@ impl Stepper {
             return Effect::Record(self.ended(Status::OutOfBudget));
         }
         if failed && self.team.policy.on_fault == OnFault::Stop {
-            return Effect::Record(self.ended(Status::Failed));
+            return Effect::Record(self.ended(self.failure()));
         }
         if self.waits_for_people() {
             return self.at_rest();
         }
         Effect::Record(self.conflict().unwrap_or_else(|| self.commit()))
+    }
+
+    /// What a run that is stopped by faults is called: a call in doubt is the more pressing of its troubles.
+    fn failure(&self) -> Status {
+        if self.env.doubts().next().is_some() { Status::InDoubt } else { Status::Failed }
     }
 
     /// How the open activations stand.
@@ -150,17 +168,22 @@ impl Stepper {
         standing
     }
 
-    fn invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
-        let role = self.team.role(id);
-        // A ready activation always has work: `Activation::proceed` made it ready because of it.
-        let work = activation.work(role).unwrap_or(Work::Plan);
-        let journal = match self.env.calls {
+    /// What the next attempt of an activation does with the recorded host calls of earlier ones.
+    pub fn journal(&self, activation: &Activation) -> Journal {
+        match self.env.calls {
             _ if activation.current.answered => Journal::Keep,
             CallPolicy::Reuse => Journal::Keep,
             CallPolicy::Fresh => Journal::Fresh,
             CallPolicy::Auto if activation.current.keep => Journal::Keep,
             CallPolicy::Auto => Journal::Fresh,
-        };
+        }
+    }
+
+    fn invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
+        let role = self.team.role(id);
+        // A ready activation always has work: `Activation::proceed` made it ready because of it.
+        let work = activation.work(role).unwrap_or(Work::Plan);
+        let journal = self.journal(activation);
         let task = match work {
             Work::Act { task: Some(task), .. } => activation.tasks.get(task as usize).cloned(),
             _ => None,
@@ -173,7 +196,8 @@ impl Stepper {
             digest: slot(role, id, work).and_then(|slot| self.env.components.get(&slot).cloned()),
             journal,
             recorded: if journal == Journal::Keep { activation.current.journal.clone() } else { Vec::new() },
-            idempotency_key: activation.key(&self.env.run.0, &role.name, work),
+            idempotency_key: activation.key(&self.env.lineage.key(&self.env.run.0), &role.name, work),
+            seed: activation.key(&self.env.run.0, &role.name, work),
             news: self.env.resolve(&activation.news),
             outputs: activation.done.iter().map(|done| self.env.message(done.output.message).clone()).collect(),
         }

@@ -4,8 +4,8 @@
 //! changes by the throw of `dice`; `view` is what is compared; `hand` moves a life by hand. Then a file for each
 //! family of laws: what is recorded (`replay`, `illegal`), order and privacy (`order`), who receives what (`routing`),
 //! what waits for what (`joins`), shared state (`scopes`), who waits for a person (`people`), the end (`halting`), what
-//! survives (`recovery`), all at once (`simulation`); and single lives worth telling by themselves: `stories` of each
-//! mode, `fan_in` with joins, `cases` that once went wrong, `shapes` and keys.
+//! survives (`recovery`), going back (`lineages`), all at once (`simulation`); and single lives worth telling by
+//! themselves: `stories` of each mode, `fan_in` with joins, `cases` that once went wrong, `shapes` and keys.
 
 #[path = "laws/dice.rs"]
 mod dice;
@@ -24,6 +24,8 @@ mod view;
 
 #[path = "laws/cases.rs"]
 mod cases;
+#[path = "laws/doubts.rs"]
+mod doubts;
 #[path = "laws/fan_in.rs"]
 mod fan_in;
 #[path = "laws/halting.rs"]
@@ -32,6 +34,8 @@ mod halting;
 mod illegal;
 #[path = "laws/joins.rs"]
 mod joins;
+#[path = "laws/lineages.rs"]
+mod lineages;
 #[path = "laws/order.rs"]
 mod order;
 #[path = "laws/people.rs"]

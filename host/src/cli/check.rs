@@ -9,7 +9,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let definition = Definition::read(&args.team)?;
     let sandbox = WasmSandbox::new().map_err(|error| Failure::internal(error.to_string()))?;
     let components = Components::load(&definition, &sandbox, &mut |line| note(line))?;
-    components.equip(&definition, sandbox).map_err(|error| Failure::usage(error.to_string()))?;
+    components.equip(&definition, sandbox)?;
     definition.doubts().iter().for_each(|doubt| note(format_args!("warning: {doubt}")));
     let rows = policy::rows(&definition, &components.digests());
     if args.json {

@@ -2,30 +2,20 @@
 
 use std::path::Path;
 
-use super::{Failure, print};
-use crate::launch::reader;
-use crate::narrator::Narrator;
-use crate::store::{At, StoreError};
+use super::{Failure, note, print};
+use crate::launch::Telling;
+use crate::store::StoreError;
 
-/// How many records are in memory at once.
-const CHUNK: usize = 1024;
-
-pub(super) fn events(path: &Path) -> Result<u8, Failure> {
-    let reader = reader(path)?;
-    let shape = reader.load(&At::Head)?.base.shape;
-    let mut narrator = Narrator::new(shape);
-    let mut from = 0;
-    loop {
-        let records = reader.records(from, CHUNK)?;
-        for record in &records {
-            let lines = narrator.tell(&record.event, record.line, record.time_ms);
-            lines.iter().for_each(|line| print(&line.to_json()));
-        }
-        if records.len() < CHUNK {
-            return Ok(0);
-        }
-        from += records.len() as u64;
+pub(super) fn events(path: &Path, lineage: Option<&str>) -> Result<u8, Failure> {
+    let mut telling = Telling::of(path, lineage)?;
+    let (dropped, all) = telling.dropped()?;
+    if dropped > 0 {
+        note(format_args!("{dropped} of {all} recorded events were pruned and are not told"));
     }
+    while let Some(lines) = telling.more()? {
+        lines.iter().for_each(|line| print(&line.to_json()));
+    }
+    Ok(0)
 }
 
 impl From<StoreError> for Failure {

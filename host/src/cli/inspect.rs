@@ -10,7 +10,7 @@ use strata_core::stepper::Stepper;
 
 use super::requests::{command, listing};
 use super::{Failure, InspectArgs, joins, preview, print};
-use crate::launch::saved;
+use crate::launch::{Doubt, doubts, saved};
 use crate::narrator;
 use crate::store::{At, team_json};
 
@@ -39,7 +39,7 @@ fn show(stepper: &Stepper, path: &Path) {
     print(&format!("idea        {}", preview(&env.idea, PREVIEW)));
     print(&format!("status      {}", env.status.name()));
     let open = if env.open { "open" } else { "next" };
-    print(&format!("step        {} ({open}), checkpoint {checkpoint}", env.step));
+    print(&format!("step        {} ({open}), checkpoint {checkpoint} of lineage {}", env.step, env.lineage.name));
     let budget = env.budget.map_or_else(|| "no limit".into(), |budget| budget.to_string());
     print(&format!("spent       {} of {budget}", env.spent));
     print(&format!("messages    {} published, {} dead letters", env.history.len(), env.dead_letters.len()));
@@ -51,6 +51,7 @@ fn show(stepper: &Stepper, path: &Path) {
         print(&format!("{:<20} {mail:>4} {memory:>8}  {}", team.role(id).name, standing(stepper, id)));
     }
     show_faults(stepper);
+    section("in doubt (go on with `--in-doubt redo|skip|VALUE`)", in_doubt(stepper));
     show_joins(stepper);
     show_requests(stepper, path);
     show_mail(stepper, env);
@@ -88,6 +89,11 @@ fn show_faults(stepper: &Stepper) {
         _ => None,
     };
     section("faults", stepper.env().failed().filter_map(fault));
+}
+
+fn in_doubt(stepper: &Stepper) -> impl Iterator<Item = String> {
+    let line = |doubt: Doubt| format!("  {}: {}", doubt.id, doubt.what);
+    doubts(stepper).into_iter().map(line)
 }
 
 fn show_joins(stepper: &Stepper) {

@@ -10,6 +10,7 @@ use strata_core::team::Role;
 
 use super::requests::{command, listing, plain};
 use super::{joins, note, preview, shell_word};
+use crate::launch::{Doubt, doubts};
 use crate::narrator::{self, Line};
 
 /// How much is told.
@@ -55,6 +56,13 @@ impl Reporter {
             "message-routed" if is_idle_idea(line) => {
                 note(format_args!("warning: the idea reached nobody: no role watches `{IDEA_LABEL}`"));
             }
+            "writes-unclaimed" => {
+                let writes = line.fields.get("writes").and_then(serde_json::Value::as_array);
+                let (role, action) = (line.text("role"), line.text("action"));
+                for write in writes.into_iter().flatten().filter_map(serde_json::Value::as_str) {
+                    note(format_args!("warning: {role}.{action} no longer makes a write that it made before: {write}"));
+                }
+            }
             _ if self.loudness == Loudness::Quiet => {}
             "action-finished" => {
                 let output = line.fields.get("output").and_then(|o| o.get("content")).and_then(|c| c.as_str());
@@ -68,6 +76,10 @@ impl Reporter {
             "request-opened" => {
                 let question = preview(&plain(line.text("question")), PREVIEW);
                 say(line, began_ms, &format!("asks  {question}"));
+            }
+            "forked" => {
+                let (lineage, parent) = (line.text("lineage"), line.text("parent"));
+                note(format_args!("goes on from `{parent}` as lineage `{lineage}`; what came after it stays saved"));
             }
             "component-changed" => {
                 note(format_args!("component of {}.{} was replaced", line.text("role"), line.text("action")));
@@ -103,6 +115,9 @@ impl Reporter {
             let why = outbound.failed.as_deref().unwrap_or_default();
             note(format_args!("fault: message {id} for {to} could not be handed over to `[env.external]`: {why}"));
         }
+        for Doubt { id, what, .. } in doubts(stepper) {
+            note(format_args!("in doubt: {id}: `{what}` was begun, and whether it took effect is not known"));
+        }
         let saved = format!("saved in `{}`", storage.display());
         match status {
             Status::Done if self.loudness == Loudness::Quiet => {}
@@ -121,6 +136,14 @@ impl Reporter {
                 let budget = env.budget.unwrap_or_default();
                 note(format_args!("out of budget: spent {} of {budget}; {saved}; go on with:", env.spent));
                 note(format_args!("  {resume} --investment USD"));
+            }
+            Status::InDoubt => {
+                note(format_args!("in doubt at step {}; {saved}; find out, then go on with one of:", env.step));
+                note(format_args!("  {resume} --in-doubt redo     # make it again"));
+                note(format_args!("  {resume} --in-doubt skip     # go on without it"));
+                note(format_args!(
+                    "  {resume} --in-doubt '{{\"status\":200,\"body\":\"…\"}}'     # this was its response"
+                ));
             }
             Status::Stalled => stalled(stepper, &saved, &resume, &shell_word(&storage.to_string_lossy())),
             Status::Waiting => {

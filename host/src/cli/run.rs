@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use strata_core::activation::Phase;
 use strata_core::event::Status;
+use strata_core::id::CheckpointId;
 use strata_core::stepper::Stepper;
 use tokio::sync::watch;
 
@@ -103,6 +104,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
             note(format_args!("warning: the idea is ignored: a resume goes on with the saved one"));
         }
         let answers = args.answer.iter().map(|text| answer_of(text)).collect::<Result<Vec<_>, _>>()?;
+        let checkpoint = args.checkpoint.clone().map(CheckpointId);
         let what = Resume {
             path,
             team: team.as_deref(),
@@ -110,6 +112,8 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
             answers: &answers,
             calls: args.calls.into(),
             strict: args.strict,
+            checkpoint: checkpoint.as_ref(),
+            in_doubt: &args.in_doubt,
             when_idle: args.when_idle(),
         };
         return match resume(what, report, on_line)? {
@@ -142,6 +146,10 @@ fn warn(notes: &Notes, path: &Path) {
             "warning: `team.json` in `{path}` was changed by hand; `team.db` beside it is newer and wins"
         ));
     }
+    if notes.nothing_in_doubt {
+        note(format_args!("warning: `--in-doubt` is ignored: nothing is in doubt"));
+    }
+    notes.writes.iter().for_each(|line| note(format_args!("warning: {line}")));
 }
 
 /// The team file and the idea among the words of the command line.
@@ -238,7 +246,9 @@ impl From<LaunchError> for Failure {
             LaunchError::Store(error) | LaunchError::Driver(crate::driver::DriverError::Store(error)) => error.into(),
             LaunchError::Definition(diagnostics) => diagnostics.into(),
             LaunchError::Unfit(_) => Self::unfit(error.to_string()),
-            LaunchError::Sandbox(_) | LaunchError::Driver(_) => Self::internal(error.to_string()),
+            LaunchError::Sandbox(_) | LaunchError::Http(_) | LaunchError::Driver(_) => {
+                Self::internal(error.to_string())
+            }
             _ => Self::usage(error.to_string()),
         }
     }

@@ -1,27 +1,46 @@
 //! One attempt: what the sandbox is given, and what becomes of what it gives back.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 use strata_core::effect::Invocation;
-use strata_core::event::{Finished, HostCall, HostCallKind, Work};
+use strata_core::event::{Finished, HostCall, HostCallKind, Journal, Outcome, Work};
 use strata_core::fault::{Fault, FaultKind};
+use strata_core::host_call::{Begun, Known};
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::stepper::slot;
 use strata_core::team::{Candidate, Profile, Role};
 
 use super::Driver;
+use super::flights::{Batch, Flights};
 use crate::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind};
+use crate::plugin::Plugin;
 use crate::sandbox::{Call, Entry, Returned, Value};
 use crate::services::llm::think;
+
+/// How much of a request's digest is in the key of a write: enough to tell the writes of one call apart.
+const KEY_DIGITS: usize = 16;
 
 /// What the driver keeps of a running attempt.
 pub(super) struct Attempt {
     call: Invocation,
+    plugin: Option<Arc<Plugin>>,
     /// Recorded host calls that were not served yet.
     recorded: Vec<HostCall>,
+    /// Calls that earlier attempts began and left without an answer, by their requests.
+    orphans: Vec<String>,
     /// How many random draws it made.
     pub(super) draws: u32,
     /// How often it asked a person.
     pub(super) consulted: u32,
+    /// How often it asked for each write.
+    writes: BTreeMap<String, u32>,
+    /// The calls that it waits for.
+    pub(super) batch: Option<Batch>,
+    pub(super) flights: Flights,
+    /// How it ended, while answers of weight are still under way.
+    pub(super) ended: Option<Result<Finished, Fault>>,
 }
 
 /// The end of an attempt.
@@ -32,6 +51,22 @@ pub(super) struct Ending {
 }
 
 impl Attempt {
+    fn new(mut call: Invocation, plugin: Option<Arc<Plugin>>, begun: &[Begun]) -> Self {
+        let orphans = begun.iter().filter(|begun| call.journal == Journal::Keep && begun.result == Known::No);
+        Self {
+            orphans: orphans.map(|begun| begun.intent.request.clone()).collect(),
+            recorded: std::mem::take(&mut call.recorded),
+            call,
+            plugin,
+            draws: 0,
+            consulted: 0,
+            writes: BTreeMap::new(),
+            batch: None,
+            flights: Flights::new(),
+            ended: None,
+        }
+    }
+
     pub(super) fn role(&self) -> RoleId {
         self.call.role
     }
@@ -48,16 +83,55 @@ impl Attempt {
         &self.call.idempotency_key
     }
 
+    pub(super) fn seed(&self) -> &str {
+        &self.call.seed
+    }
+
+    pub(super) fn plugin(&self) -> Option<Arc<Plugin>> {
+        self.plugin.clone()
+    }
+
     /// The first recorded call that matches, once.
     pub(super) fn recall(&mut self, kind: HostCallKind, request: &str) -> Option<HostCall> {
-        let at = self.recorded.iter().position(|call| call.kind == kind && call.request == request)?;
+        let answered = |call: &HostCall| call.outcome == Outcome::Answered;
+        let fits = |call: &HostCall| call.kind == kind && call.request == request && answered(call);
+        let at = self.recorded.iter().position(fits)?;
         Some(self.recorded.remove(at))
+    }
+
+    /// The key of a write: the same for the same occurrence of the same request in every attempt, and another one for
+    /// every other, so that no service takes one request for a repetition of another.
+    pub(super) fn write_key(&mut self, request: &str) -> String {
+        let count = self.writes.entry(request.to_owned()).or_default();
+        let occurrence = *count;
+        *count += 1;
+        format!("{}/{}/{occurrence}", self.key(), request.get(..KEY_DIGITS).unwrap_or(request))
+    }
+
+    /// A write whose answer was lost is made again.
+    pub(super) fn claim(&mut self, request: &str) {
+        self.orphans.retain(|orphan| orphan != request);
+    }
+
+    /// Writes of earlier attempts that this one, which succeeds, did not make: their places among those begun.
+    pub(super) fn unclaimed(&self, begun: &[Begun]) -> Vec<(u32, String)> {
+        let mut left: Vec<&str> = self.recorded.iter().map(|call| call.request.as_str()).collect();
+        let mut orphans: Vec<&str> = self.orphans.iter().map(String::as_str).collect();
+        let mut unclaimed = Vec::new();
+        for (place, begun) in (0..).zip(begun) {
+            let among = if begun.result == Known::Recorded { &mut left } else { &mut orphans };
+            if let Some(at) = among.iter().position(|request| *request == begun.intent.request) {
+                among.remove(at);
+                unclaimed.push((place, begun.intent.what.clone()));
+            }
+        }
+        unclaimed
     }
 }
 
 impl Driver {
     /// Prepares an attempt. Nothing happens until the future is polled.
-    pub(super) fn attempt(&self, mut call: Invocation) -> (Attempt, BoxFuture<'static, Ending>) {
+    pub(super) fn attempt(&self, call: Invocation) -> (Attempt, BoxFuture<'static, Ending>) {
         let id = call.role;
         let team = self.journal.stepper().team().clone();
         let role = team.role(id);
@@ -71,6 +145,7 @@ impl Driver {
                         plugin: plugin.clone(),
                         attempt: call.attempt,
                         idempotency_key: call.idempotency_key.clone(),
+                        seed: call.seed.clone(),
                         entry: self.entry(role, &call),
                         role: profile(role),
                         news: call.news.clone(),
@@ -92,8 +167,10 @@ impl Driver {
         };
         let attempt = call.attempt;
         let ending = Box::pin(async move { Ending { role: id, attempt, result: result.await } });
-        let recorded = std::mem::take(&mut call.recorded);
-        (Attempt { call, recorded, draws: 0, consulted: 0 }, ending)
+        let plugin = slot.and_then(|place| self.equipment.plugins.get(&place).cloned());
+        let activation = self.journal.env().role(id).activation.as_ref();
+        let begun = activation.map_or(&[][..], |activation| &activation.current.begun);
+        (Attempt::new(call, plugin, begun), ending)
     }
 
     fn entry(&self, role: &Role, call: &Invocation) -> Entry {

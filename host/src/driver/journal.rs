@@ -130,9 +130,15 @@ fn must_last(event: &Event) -> bool {
         | Event::CallFailed { .. }
         | Event::RequestOpened { .. }
         | Event::RequestAnswered { .. }
-        | Event::RunEnded { .. } => true,
-        Event::HostCalled { call, source, .. } => *source == Source::Live && call.kind == HostCallKind::Llm,
+        | Event::RunEnded { .. }
+        | Event::Forked { .. }
+        | Event::HostCallBegun { .. }
+        | Event::DoubtSettled { .. } => true,
+        Event::HostCalled { call, source, .. } => {
+            *source == Source::Live && matches!(call.kind, HostCallKind::Llm | HostCallKind::Http)
+        }
         Event::StepStarted { .. }
+        | Event::WritesUnclaimed { .. }
         | Event::CallStarted { .. }
         | Event::RetryDue { .. }
         | Event::StepConflicted { .. }

@@ -8,12 +8,15 @@ use std::sync::Arc;
 use strata_core::id::{ActionId, Digest, Part, Slot};
 use strata_core::team::React;
 
+use super::LaunchError;
 use crate::build;
 use crate::driver::Equipment;
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::Plugin;
 use crate::sandbox::{Loaded, Metering, WasmSandbox};
-use crate::services::llm::{Models, config};
+use crate::services::http::Http;
+use crate::services::http::secret::Secrets;
+use crate::services::llm::Models;
 
 /// The largest component that is loaded; the largest real ones (interpreters) have about 30 MB.
 const MAX_COMPONENT_BYTES: u64 = 256 << 20;
@@ -59,7 +62,7 @@ impl Components {
     }
 
     /// What a driver needs to run the team.
-    pub fn equip(&self, definition: &Definition, sandbox: WasmSandbox) -> Result<Equipment, config::ConfigError> {
+    pub fn equip(&self, definition: &Definition, sandbox: WasmSandbox) -> Result<Equipment, LaunchError> {
         let plugins = definition.plugins.iter().map(|(slot, plugin)| (*slot, Arc::new(plugin.clone()))).collect();
         let description = |(slot, component): (&Slot, &Loaded)| (*slot, component.manifest.description.clone());
         let models = definition.llm.as_ref().map(Models::new).transpose()?;
@@ -68,9 +71,20 @@ impl Components {
             plugins,
             descriptions: self.loaded.iter().map(description).collect(),
             models: models.map(Arc::new),
+            http: Arc::new(Http::new(secrets(definition)?)?),
             external: definition.external.clone(),
         })
     }
+}
+
+/// The secrets that a team's grants name.
+fn secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
+    let names = definition.plugins.values().flat_map(|plugin| plugin.grants.secrets());
+    Secrets::from_env(names.map(String::as_str)).map_err(|missing| {
+        let shown = missing.iter().filter_map(|secret| definition.at_secret(&secret.name, &secret.to_string()));
+        // Every name comes from a grant, and every grant from a place in the file.
+        shown.reduce(Diagnostics::and).expect("a secret is named somewhere")
+    })
 }
 
 fn load(plugin: &Plugin, sandbox: &WasmSandbox, report: &mut dyn FnMut(&str)) -> Result<Loaded, String> {
@@ -124,6 +138,9 @@ fn fits(definition: &Definition, slot: Slot, plugin: &Plugin, component: &Loaded
 fn line_to_add(plugin: &Plugin, need: &str) -> Option<&'static str> {
     match need {
         "llm" if plugin.grants.llm.is_none() => Some("llm = { models = [\"*\"] }"),
+        "http" if plugin.grants.http.is_empty() => {
+            Some("http = [{ host = \"api.example.com\", methods = [\"GET\"], path = \"/*\" }]")
+        }
         "files" if plugin.grants.dirs.is_empty() => Some("dirs = [{ host = \"out\", guest = \"/out\", write = true }]"),
         _ => None,
     }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use strata_core::environment::Environment;
 use strata_core::event::{CallPolicy, Event, Status};
-use strata_core::id::{Digest, Slot};
+use strata_core::id::{CheckpointId, Digest, Slot};
+use strata_core::money::Account;
 use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
+use super::back::Way;
 use super::saved::{definition as saved_definition_of, import};
 use super::start::run_id;
-use super::{Components, LaunchError, Run, durability, saved_definition};
+use super::{Components, LaunchError, Run, doubt, durability, saved_definition};
 use crate::driver::{Driver, DriverError, Given, Journal, OnLine, ReplyError, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
@@ -33,6 +35,10 @@ pub struct Resume<'a> {
     pub calls: CallPolicy,
     /// Whether other components than the saved ones are refused.
     pub strict: bool,
+    /// The checkpoint it goes on from; the newest where none is named.
+    pub checkpoint: Option<&'a CheckpointId>,
+    /// What becomes of calls in doubt: `redo`, `skip` or a response, for all or behind a name and `=`.
+    pub in_doubt: &'a [String],
     /// What will happen once nothing is left to do. A finished team is woken only to stay.
     pub when_idle: WhenIdle,
 }
@@ -50,6 +56,10 @@ pub enum Resumed {
 pub struct Notes {
     /// Whether somebody changed the `team.json` beside the database, which is not looked at.
     pub team_json_differs: bool,
+    /// Whether something was said of calls in doubt and none is.
+    pub nothing_in_doubt: bool,
+    /// What becomes of recorded writes, where that is not what one would expect.
+    pub writes: Vec<String>,
 }
 
 /// A saved team that was read, to be gone on from. Nothing was changed yet.
@@ -58,11 +68,12 @@ pub(super) struct Opened {
     pub(super) definition: Definition,
     pub(super) stepper: Stepper,
     next_line: u64,
-    origin: Origin,
+    pub(super) origin: Origin,
+    pub(super) way: Way,
 }
 
 /// Where a saved state came from.
-enum Origin {
+pub(super) enum Origin {
     /// The database.
     Database { store: Box<SqliteStore>, team_json_differs: bool },
     /// A `team.json` alone.
@@ -86,7 +97,7 @@ impl Opened {
                 }
                 let team_json_differs = opened.team_json_differs;
                 let origin = Origin::Database { store: Box::new(opened.store), team_json_differs };
-                Ok(Self { directory, definition, stepper, next_line: saved.next_line, origin })
+                Ok(Self { directory, definition, stepper, next_line: saved.next_line, origin, way: Way::On })
             }
             _ => {
                 let bytes = directory.read_team_json()?;
@@ -96,12 +107,13 @@ impl Opened {
                 fits(&env, &definition.team)?;
                 let stepper = Stepper::new(Arc::new(definition.team.clone()), env);
                 let origin = Origin::TeamJson(bytes);
-                Ok(Self { directory, definition, stepper, next_line: FIRST_LINE, origin })
+                Ok(Self { directory, definition, stepper, next_line: FIRST_LINE, origin, way: Way::On })
             }
         }
     }
 
-    /// A journal that goes on where the records end; a `team.json` alone gets a database now.
+    /// A journal that goes on where the records end, or on the way that was chosen; a `team.json` alone gets a
+    /// database now.
     pub(super) fn journal(self) -> Result<(Journal, Directory), LaunchError> {
         let store = match self.origin {
             Origin::Database { store, .. } => *store,
@@ -110,8 +122,13 @@ impl Opened {
             }
         };
         let durability = durability(&self.definition);
-        let journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability);
-        let journal = journal.keep_checkpoints(self.definition.run.checkpoints_kept);
+        let mut journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability)
+            .keep_checkpoints(self.definition.run.checkpoints_kept);
+        match self.way {
+            Way::On => {}
+            Way::Over(lineage) => journal.store().turn_to(&lineage)?,
+            Way::Aside(event) => journal.stage(*event)?,
+        }
         Ok((journal, self.directory))
     }
 
@@ -131,9 +148,13 @@ impl Opened {
 
     /// Ends the resume of a finished team, whose state is not changed. Where the run was killed before it could save
     /// `team.json`, that is made up for.
-    fn finish(self) -> Result<Resumed, LaunchError> {
+    fn finish(mut self) -> Result<Resumed, LaunchError> {
         let notes = self.notes();
-        if let Origin::Database { mut store, team_json_differs: false } = self.origin {
+        if let (Way::Over(lineage), Origin::Database { store, .. }) = (&self.way, &mut self.origin) {
+            store.turn_to(lineage)?;
+            let text = team_json::export(self.stepper.team(), self.stepper.env(), &store.definition()?);
+            store.write_team_json(&text)?;
+        } else if let Origin::Database { mut store, team_json_differs: false } = self.origin {
             let saved = self.directory.read_team_json();
             if !saved.is_ok_and(|bytes| team_json::is_finished(&bytes)) {
                 let text = team_json::export(self.stepper.team(), self.stepper.env(), &store.definition()?);
@@ -145,13 +166,16 @@ impl Opened {
 
     fn notes(&self) -> Notes {
         let team_json_differs = matches!(self.origin, Origin::Database { team_json_differs: true, .. });
-        Notes { team_json_differs }
+        Notes { team_json_differs, ..Notes::default() }
     }
 }
 
 /// Goes on from what is saved. `report` is told what takes long; `on_line` every public line.
 pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Resumed, LaunchError> {
-    let opened = Opened::open(resume.path, resume.team, resume.overrides)?;
+    let mut opened = Opened::open(resume.path, resume.team, resume.overrides)?;
+    if let Some(checkpoint) = resume.checkpoint {
+        opened.go_back(checkpoint)?;
+    }
     let mut verdicts = opened.judge(resume.answers)?;
     let env = opened.stepper.env();
     verdicts.extend(lapsed(env));
@@ -167,12 +191,22 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
         return Err(LaunchError::Unfit(changes.iter().map(|event| difference(definition, event)).collect()));
     }
     let equipment = components.equip(definition, sandbox)?;
-    let budget = match (resume.overrides.investment, resume.team, definition.team.policy.budget) {
-        (Some(_), _, budget) | (None, Some(_), budget @ Some(_)) => budget,
-        _ => env.budget,
+    let given = match (resume.overrides.investment, resume.team, definition.team.policy.budget) {
+        (Some(_), _, budget) | (None, Some(_), budget @ Some(_)) => Some(budget),
+        _ => None,
     };
-    let notes = opened.notes();
+    let mut notes = opened.notes();
     let saved = saved_definition(definition);
+    let mut settled = Vec::new();
+    if begun {
+        // As it will be once it goes on: then it shows what is in doubt.
+        let mut stepper = opened.stepper.clone();
+        let resumed = stepper.resumed(given.unwrap_or(env.budget), resume.calls);
+        [&resumed].into_iter().chain(&changes).try_for_each(|event| stepper.apply(event)).map_err(DriverError::from)?;
+        settled = doubt::settle(&stepper, resume.in_doubt, resume.calls)?;
+        notes.nothing_in_doubt = settled.is_empty() && !resume.in_doubt.is_empty();
+        notes.writes = doubt::recorded_writes(&stepper, &changes);
+    }
     let (journal, directory) = opened.journal()?;
     let mut journal = journal.on_line(on_line);
     if resume.team.is_some() || !resume.overrides.components.is_empty() {
@@ -180,13 +214,15 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     }
     journal.settle(verdicts)?;
     let event = if begun {
-        journal.stepper().resumed(budget, resume.calls)
+        let budget = given.unwrap_or(journal.env().budget);
+        let spent = journal.store().spent()?;
+        journal.stepper().resumed_with(Account { spent, budget }, resume.calls)
     } else {
         let (run, idea) = (run_id(directory.path()), journal.env().idea.clone());
         journal.stepper().started(run, idea, components.digests())
     };
     journal.stage(event)?;
-    changes.into_iter().try_for_each(|event| journal.stage(event))?;
+    changes.into_iter().chain(settled).try_for_each(|event| journal.stage(event))?;
     journal.flush()?;
     let driver = Driver::new(journal, equipment);
     let run = Run { driver, path: directory.path().into() };

@@ -11,7 +11,7 @@ use super::LaunchError;
 use crate::driver::DriverError;
 use crate::manifest::Definition;
 use crate::store::team_json::{self, ImportError};
-use crate::store::{At, Content, Directory, Reader, SavedDefinition, StoreError};
+use crate::store::{At, CheckpointRow, Content, Directory, Reader, SavedDefinition, StoreError, checkpoints_held};
 
 /// A saved state.
 pub struct SavedTeam {
@@ -50,6 +50,20 @@ pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
             }
         }
     }
+}
+
+/// The checkpoints of a saved team, oldest first, and the name of its current lineage.
+pub fn checkpoints(path: &Path) -> Result<(Vec<CheckpointRow>, String), LaunchError> {
+    let directory = Directory::locate(path)?;
+    if directory.team()? == Content::Database {
+        let reader = Reader::open(&directory)?;
+        let current = reader.lineages()?.into_iter().find(|row| row.current);
+        return Ok((reader.checkpoints()?, current.map_or_else(String::new, |row| row.name)));
+    }
+    // A `team.json` alone holds one.
+    let env = saved(path, &At::Head)?.stepper.into_env();
+    let name = env.lineage.name.clone();
+    Ok((checkpoints_held(&env), name))
 }
 
 /// The records of a saved team. A `team.json` alone has none.

@@ -20,9 +20,20 @@ pub struct Telling {
 impl Telling {
     /// Begins with the first record of what is saved at a path.
     pub fn open(path: &Path) -> Result<Self, LaunchError> {
-        let reader = reader(path)?;
+        Self::of(path, None)
+    }
+
+    /// The same with the events that lead to the newest state of a lineage; the current one where none is named.
+    pub fn of(path: &Path, lineage: Option<&str>) -> Result<Self, LaunchError> {
+        let mut reader = reader(path)?;
+        lineage.map_or(Ok(()), |name| reader.turn_to(name))?;
         let narrator = Narrator::new(reader.load(&At::Head)?.base.shape);
         Ok(Self { reader, narrator, told: 0 })
+    }
+
+    /// How many of the events were pruned, and of how many.
+    pub fn dropped(&self) -> Result<(u64, u64), StoreError> {
+        self.reader.dropped()
     }
 
     /// The next lines; none when there are no more by now.

@@ -193,10 +193,6 @@ impl Problems {
         self.found.borrow_mut().push(problem);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.found.borrow().is_empty()
-    }
-
     /// Fails if anything was found.
     pub(super) fn finish(self) -> Result<(), Diagnostics> {
         let mut found = self.found.into_inner();

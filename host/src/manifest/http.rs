@@ -1,11 +1,10 @@
-//! What a team file says of the network: URLs, and `allow.http`, which is checked here and run by nothing yet.
-
-use std::ops::Range;
+//! What a team file says of the network: URLs, and `allow.http`. What a grant covers is in `plugin::http`.
 
 use reqwest::Url;
 
-use super::authored::slot::read_names;
+use super::authored::slot::read_named;
 use super::table::{At, Item, Table};
+use crate::plugin::http::{ANY_PATH, HostPattern, HttpGrant, READS};
 
 /// An `http` or `https` URL of a service, without credentials, query or fragment.
 pub(super) fn read_url(item: &Item<'_>) -> Option<At<String>> {
@@ -34,41 +33,49 @@ fn check_url(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks `allow.http` and says where it is, if it grants anything.
-pub(super) fn read(item: &Item<'_>) -> Option<Range<usize>> {
-    let grants = item.tables("`http`");
-    grants.iter().for_each(read_grant);
-    (!grants.is_empty()).then(|| item.key_span.clone())
+/// Reads `allow.http`. The secrets that it names are added to `secrets`.
+pub(super) fn read(item: &Item<'_>, secrets: &mut Vec<At<String>>) -> Vec<HttpGrant> {
+    item.tables("`http`").iter().filter_map(|table| read_grant(table, secrets)).collect()
 }
 
-fn read_grant(table: &Table<'_>) {
-    if let Some(item) = table.required("host") {
-        check(&item, is_host, "a host, with its port where it is not the scheme's own: `127.0.0.1:8080`");
+fn read_grant(table: &Table<'_>, secrets: &mut Vec<At<String>>) -> Option<HttpGrant> {
+    let host = table.required("host").and_then(|item| {
+        let text = item.text()?.value;
+        let read = HostPattern::parse(&text);
+        read.map_err(|why| item.refuse(format!("`{}` cannot be `{text}`", item.key), why)).ok()
+    });
+    let methods = table.item("methods").map(|item| read_methods(table, &item));
+    let path = table.item("path").and_then(|item| {
+        let text = item.text()?.value;
+        if !text.starts_with('/') {
+            let expected = "expected a path that begins with `/`; `*` stands for any run of characters";
+            item.refuse(format!("`{}` cannot be `{text}`", item.key), expected);
+        }
+        Some(text)
+    });
+    let named = read_named(table, "secrets");
+    let names = named.iter().map(|name| name.value.clone()).collect();
+    secrets.extend(named);
+    Some(HttpGrant {
+        host: host?,
+        methods: methods.unwrap_or_else(|| READS.map(String::from).into()),
+        path: path.unwrap_or_else(|| ANY_PATH.into()),
+        secrets: names,
+    })
+}
+
+fn read_methods(table: &Table<'_>, item: &Item<'_>) -> Vec<String> {
+    let methods = item.texts();
+    if methods.is_empty() {
+        item.refuse("`methods` grants no method", "leave it out for `GET` and `HEAD`");
     }
-    if let Some(item) = table.item("methods") {
-        for method in item.texts() {
-            let known = !method.value.is_empty() && method.value.bytes().all(|b| b.is_ascii_uppercase());
-            if !known {
-                let message = format!("`{}` is not an HTTP method", method.value);
-                let problem = table.problems.at(&method.span, message);
-                table.problems.add(problem.hint("methods are upper case: `GET`"));
-            }
+    for method in &methods {
+        let known = !method.value.is_empty() && method.value.bytes().all(|b| b.is_ascii_uppercase());
+        if !known {
+            let message = format!("`{}` is not an HTTP method", method.value);
+            let problem = table.problems.at(&method.span, message);
+            table.problems.add(problem.hint("methods are upper case: `GET`"));
         }
     }
-    if let Some(item) = table.item("path") {
-        check(&item, |path| path.starts_with('/'), "a path that begins with `/`; `*` stands for any run of characters");
-    }
-    read_names(table, "secrets");
-}
-
-fn check(item: &Item<'_>, valid: fn(&str) -> bool, expected: &str) {
-    if let Some(text) = item.text().filter(|text| !valid(&text.value)) {
-        let message = format!("`{}` cannot be `{}`", item.key, text.value);
-        item.refuse(message, format!("expected {expected}"));
-    }
-}
-
-fn is_host(host: &str) -> bool {
-    let url = Url::parse(&format!("http://{host}/"));
-    !host.is_empty() && !host.contains(['/', '@', '?', '#', '\\']) && url.is_ok_and(|url| url.has_host())
+    methods.into_iter().map(|method| method.value).collect()
 }

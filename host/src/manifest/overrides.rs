@@ -116,7 +116,7 @@ impl Definition {
 }
 
 /// What a slot is called on the command line: `ROLE.ACTION` or `ROLE.think`.
-pub(super) fn slot_name(team: &Team, slot: Slot) -> String {
+pub(crate) fn slot_name(team: &Team, slot: Slot) -> String {
     let role = team.role(slot.role);
     match slot.part {
         Part::Think => format!("{}.think", role.name),

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::diagnostic::{Diagnostic, Source};
+use super::table::At;
 
 /// Where a component and what belongs to it are written.
 #[derive(Clone, Debug)]
@@ -13,6 +14,8 @@ pub(super) struct Place {
     pub(super) component: Range<usize>,
     pub(super) pin: Option<Range<usize>>,
     pub(super) allow: Option<Range<usize>>,
+    /// Where its secrets are named.
+    pub(super) secrets: Vec<At<String>>,
 }
 
 /// A component given on the command line in place of the written one, with the words it was given in.

@@ -12,6 +12,7 @@ use super::Definition;
 use super::overrides::slot_name;
 use super::units::{show_duration, show_size};
 use crate::plugin::Access;
+use crate::plugin::http::HttpGrant;
 
 /// The effective policy of one component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -50,6 +51,10 @@ pub struct PolicyRow {
     pub dirs: Vec<DirPolicy>,
     /// Environment variables.
     pub env: Vec<String>,
+    /// Hosts on the network.
+    pub http: Vec<HttpPolicy>,
+    /// Secrets that may be referred to.
+    pub secrets: Vec<String>,
 }
 
 /// The use of language models.
@@ -70,6 +75,19 @@ pub struct DirPolicy {
     pub guest: String,
     /// Whether the guest may write there.
     pub write: bool,
+}
+
+/// The use of hosts on the network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HttpPolicy {
+    /// The hosts, at the scheme's own port where none is named.
+    pub host: String,
+    /// The methods.
+    pub methods: Vec<String>,
+    /// The paths; `*` stands for any run of characters.
+    pub path: String,
+    /// Secrets that may be sent there.
+    pub secrets: Vec<String>,
 }
 
 /// The effective policy of every component, in the order of the team. Digests are filled in where they are known.
@@ -109,7 +127,14 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
         llm: grants.llm.as_ref().map(|llm| LlmPolicy { models: llm.models.clone(), calls: llm.calls }),
         dirs: grants.dirs.iter().map(dir).collect(),
         env: grants.env.clone(),
+        http: grants.http.iter().map(http).collect(),
+        secrets: grants.secrets.clone(),
     }
+}
+
+fn http(grant: &HttpGrant) -> HttpPolicy {
+    let HttpGrant { host, methods, path, secrets } = grant;
+    HttpPolicy { host: host.to_string(), methods: methods.clone(), path: path.clone(), secrets: secrets.clone() }
 }
 
 fn dir(grant: &crate::plugin::DirGrant) -> DirPolicy {
@@ -141,10 +166,12 @@ fn block(row: &PolicyRow) -> String {
     line("log", show_size(row.log_bytes));
     line("host calls", row.host_calls.to_string());
     line("retries", retries(row));
-    for (kind, grant) in grants(row) {
+    let grants = grants(row);
+    let none = grants.is_empty();
+    for (kind, grant) in grants {
         line(&format!("may {kind}"), grant);
     }
-    if row.llm.is_none() && row.dirs.is_empty() && row.env.is_empty() {
+    if none {
         line("may", "touch nothing outside".into());
     }
     text
@@ -173,6 +200,13 @@ fn grants(row: &PolicyRow) -> Vec<(&'static str, String)> {
     }
     if !row.env.is_empty() {
         grants.push(("see", format!("env {}", row.env.join(", "))));
+    }
+    for HttpPolicy { host, methods, path, secrets } in &row.http {
+        let with = if secrets.is_empty() { String::new() } else { format!(" with secrets {}", secrets.join(", ")) };
+        grants.push(("call", format!("{} {host}{path}{with}", methods.join(", "))));
+    }
+    if !row.secrets.is_empty() {
+        grants.push(("name", format!("secrets {}", row.secrets.join(", "))));
     }
     grants
 }

@@ -24,7 +24,7 @@ pub(super) type Choose = (Result<i32, types::Failure>,);
 pub(super) async fn run(ready: &Ready, call: Call, gateway: Gateway) -> Ended {
     let mut ctx = Ctx::new(&call, gateway);
     if ready.uses_wasi() {
-        ctx.add_wasi(&call.plugin.grants, &call.idempotency_key);
+        ctx.add_wasi(&call.plugin.grants, &call.seed);
     }
     let mut store = store(ready, ctx);
     let meter = Arc::clone(&store.data().meter);

@@ -1,7 +1,9 @@
 //! What is generated from the WIT package, and nothing else.
 
 pub(super) use generated::exports::strata::action::{handler, thinker};
-pub(super) use generated::strata::action::{clock, environment, files, human, llm, log, memory, random, state, types};
+pub(super) use generated::strata::action::{
+    clock, env, environment, files, http, human, llm, log, memory, random, secrets, state, types,
+};
 
 mod generated {
     #![allow(missing_docs, reason = "generated; the WIT is its documentation")]
@@ -13,6 +15,8 @@ mod generated {
         imports: {
             "strata:action/log": trappable,
             "strata:action/environment": trappable,
+            "strata:action/env": trappable,
+            "strata:action/secrets": trappable,
             default: async | trappable,
         },
         exports: { default: async },

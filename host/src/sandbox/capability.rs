@@ -1,5 +1,5 @@
-//! What a guest may touch outside of its attempt, by grant: language models, files, and WASI for the components that
-//! import it. Deny by default; the refusals name what to write into the team file.
+//! What a guest may touch outside of its attempt, by grant: language models, files, the network, variables, and WASI for
+//! the components that import it. Deny by default; the refusals name what to write into the team file.
 
 use strata_core::json::Json;
 
@@ -8,12 +8,15 @@ use super::convert;
 use super::ctx::{Ctx, Reply, denied, invalid, undescribed, unexpected};
 use super::limits::bytes;
 use crate::gateway::{Answer, Ask};
-use crate::plugin::{Grants, LlmGrant, Plugin};
+use crate::plugin::http::HttpGrant;
+use crate::plugin::{Grants, LlmGrant, Plugin, pattern};
 use crate::services::llm;
 use files::Files;
 use wasi::Wasi;
 
 mod files;
+mod http;
+mod named;
 pub(super) mod wasi;
 
 /// Texts of one request to a model. More than any model reads.
@@ -30,17 +33,34 @@ pub(super) struct Capabilities {
     llm_calls: u32,
     files: Files,
     written_bytes: u64,
+    http: Vec<HttpGrant>,
+    exchanged_bytes: u64,
+    secrets: Vec<String>,
+    env: Vec<String>,
     wasi: Option<Box<Wasi>>,
 }
 
 impl Capabilities {
     pub(super) fn new(plugin: &Plugin) -> Self {
-        let Grants { llm, dirs, env: _ } = &plugin.grants;
-        Self { llm: llm.clone(), llm_calls: 0, files: Files::new(dirs), written_bytes: 0, wasi: None }
+        Self::of(&plugin.grants)
     }
 
     pub(super) fn none() -> Self {
-        Self { llm: None, llm_calls: 0, files: Files::new(&[]), written_bytes: 0, wasi: None }
+        Self::of(&Grants::default())
+    }
+
+    fn of(grants: &Grants) -> Self {
+        Self {
+            llm: grants.llm.clone(),
+            llm_calls: 0,
+            files: Files::new(&grants.dirs),
+            written_bytes: 0,
+            http: grants.http.clone(),
+            exchanged_bytes: 0,
+            secrets: grants.secrets().cloned().collect(),
+            env: grants.env.clone(),
+            wasi: None,
+        }
     }
 
     /// For a component that imports WASI.
@@ -59,7 +79,7 @@ impl Capabilities {
         };
         // A request that names no model takes the team's, which the team file itself chose.
         if let Some(model) = &request.model
-            && !grant.models.iter().any(|pattern| matches(pattern, model))
+            && !grant.models.iter().any(|pattern| pattern::matches(pattern, model))
         {
             let model: String = model.chars().take(64).collect();
             return Err(denied(format!("model `{model}` is not granted; add it to `allow.llm.models`")));
@@ -72,26 +92,6 @@ impl Capabilities {
         self.llm_calls += 1;
         Ok(())
     }
-}
-
-/// Whether a text is of a pattern in which `*` stands for any run of characters.
-fn matches(pattern: &str, text: &str) -> bool {
-    let Some((head, rest)) = pattern.split_once('*') else {
-        return pattern == text;
-    };
-    let Some(mut text) = text.strip_prefix(head) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    // Splitting gives at least one part.
-    let tail = parts.pop().unwrap_or_default();
-    for part in parts {
-        let Some(at) = text.find(part) else {
-            return false;
-        };
-        text = &text[at + part.len()..];
-    }
-    text.ends_with(tail)
 }
 
 /// Says what makes a request impossible, before anyone is paid for it.
@@ -223,28 +223,5 @@ impl wasmtime_wasi::WasiView for Ctx {
     fn ctx(&mut self) -> wasmtime_wasi::WasiCtxView<'_> {
         let wasi = self.capabilities.wasi.as_mut();
         wasi.expect("a component that imports WASI was given it").view()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::matches;
-
-    #[test]
-    fn a_star_in_a_model_pattern_stands_for_any_run_of_characters() {
-        let check = |pattern: &str, model: &str, expected| {
-            assert_eq!(matches(pattern, model), expected, "{pattern} {model}");
-        };
-        check("*", "", true);
-        check("*", "gpt-4o", true);
-        check("gpt-4o", "gpt-4o", true);
-        check("gpt-4o", "gpt-4o-mini", false);
-        check("gpt-*", "gpt-4o", true);
-        check("*-mini", "gpt-4o-mini", true);
-        check("*-mini", "gpt-4o-mini-2", false);
-        check("a*b*c", "a-b-b-c", true);
-        check("a*b*c", "a-c", false);
-        check("ab*ba", "aba", false);
-        check("", "x", false);
     }
 }

@@ -119,6 +119,7 @@ mod tests {
             plugin: Arc::new(plugin),
             attempt,
             idempotency_key: String::new(),
+            seed: String::new(),
             entry: Entry::Run { action: action.into(), index: 0, task: None },
             role: Profile { name: role.into(), ..Profile::default() },
             news: Vec::new(),

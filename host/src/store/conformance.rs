@@ -1,4 +1,8 @@
-//! What every store must do, run against each of them. What only a file can suffer is in `damage` and `crash`.
+//! What every store must do, run against each of them. What concerns several lineages is in `lineages`; what only a file
+//! can suffer is in `damage` and `crash`.
+
+#[cfg(test)]
+mod lineages;
 
 use tempfile::TempDir;
 
@@ -75,7 +79,7 @@ pub(super) fn state(saved: &Saved) -> Environment {
     stepper.env().clone()
 }
 
-fn replay(records: &[Record]) -> Environment {
+pub(super) fn replay(records: &[Record]) -> Environment {
     state(&Saved { base: fresh(), tail: records.to_vec(), next_line: 0 })
 }
 
@@ -137,7 +141,8 @@ fn a_checkpoint_is_the_state_after_the_event_that_made_it() {
         for (i, id) in &made {
             let saved = kept.store().load(&At::Checkpoint((*id).clone())).unwrap();
             assert_eq!(state(&saved), replay(&records[..=*i]));
-            assert_eq!(saved.next_line, records[*i].line + u64::from(records[*i].lines));
+            let last = records.last().unwrap();
+            assert_eq!(saved.next_line, last.line + u64::from(last.lines));
         }
         match kept.store().load(&At::Checkpoint("none-such".into())) {
             Err(StoreError::NoCheckpoint { id, last: Some(_) }) => assert_eq!(id, "none-such"),

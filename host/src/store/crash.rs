@@ -5,11 +5,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use strata_core::environment::Environment;
+use strata_core::money::Account;
 use strata_core::stepper::Stepper;
 
 use super::conformance::{state, turns};
 use super::script::{definition, run, team};
-use super::{At, Directory, Durability, Replace, Store, StoreError};
+use super::{At, Directory, Durability, Record, Replace, Store, StoreError, checkpoint_of};
 
 /// Tells the child where to write.
 const DIRECTORY: &str = "STRATA_TEST_CRASH_DIRECTORY";
@@ -40,9 +41,39 @@ fn child_appends_until_it_is_killed() {
     }
 }
 
+/// Not a test by itself: what the child process does. It goes on with the run, a few steps at a time; after each piece
+/// it puts a fork of the newest checkpoint aside, and prunes now and then. It says which fork was made last.
+#[test]
+fn child_forks_and_prunes_until_it_is_killed() {
+    let Ok(path) = std::env::var(DIRECTORY) else { return };
+    let (records, _) = run(&turns(RUN.0, 8 * RUN.1), RUN.1);
+    let mut store = Directory::new(path).open().unwrap().store;
+    let mut at = store.lineages().unwrap()[0].events as usize;
+    while at < records.len() {
+        let next = (at + 23).min(records.len());
+        store.append(&records[at..next], Durability::Process).unwrap();
+        at = next;
+        let from = store.checkpoints().unwrap().into_iter().rev().find(|row| row.lineage == "main").unwrap().id;
+        let env = state(&store.load(&At::Checkpoint(from)).unwrap());
+        let forks = store.lineages().unwrap().len();
+        let account = Account { spent: store.spent().unwrap(), budget: None };
+        let event = Stepper::new(team(), env).forked(format!("main.{forks}"), Vec::new(), account).unwrap();
+        let line = store.load(&At::Head).unwrap().next_line;
+        store.append(&[Record { line, lines: 1, time_ms: 0, event }], Durability::Full).unwrap();
+        println!("saved {forks}");
+        if forks.is_multiple_of(3) {
+            store.prune(2, &mut |saved| Ok(state(&saved))).unwrap();
+        }
+    }
+}
+
 fn child(directory: &Directory) -> Child {
+    spawn(directory, "store::crash::child_appends_until_it_is_killed")
+}
+
+fn spawn(directory: &Directory, test: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "store::crash::child_appends_until_it_is_killed", "--nocapture"]);
+    command.args(["--exact", test, "--nocapture"]);
     command.env(DIRECTORY, directory.path()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.spawn().unwrap()
 }
@@ -85,6 +116,45 @@ fn what_a_killed_process_saved_is_there() {
         kept.iter().for_each(|record| expected.apply(&record.event).unwrap());
         let now = state(&opened.store.load(&At::Head).unwrap());
         assert_eq!((&now, &state(&read)), (expected.env(), expected.env()));
+    }
+}
+
+#[test]
+fn what_a_process_that_was_killed_while_it_forked_or_pruned_saved_is_there() {
+    let (records, _) = run(&turns(RUN.0, 8 * RUN.1), RUN.1);
+    let temp = tempfile::tempdir().unwrap();
+    let directory = Directory::new(temp.path());
+    drop(directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap());
+    let mut states = std::collections::BTreeMap::new();
+    let mut stepper = Stepper::new(team(), Environment::new(&team()));
+    for record in &records {
+        stepper.apply(&record.event).unwrap();
+        states.extend(checkpoint_of(&record.event).map(|id| (id.clone(), stepper.env().clone())));
+    }
+    for round in 0..12u64 {
+        let child = spawn(&directory, "store::crash::child_forks_and_prunes_until_it_is_killed");
+        let said = kill_after(child, Duration::from_micros(1900 * (round * round % 29)));
+        let store = directory.open().unwrap().store;
+        let lineages = store.lineages().unwrap();
+        assert!(lineages.len() > said && lineages[0].current, "{} of {said} are left", lineages.len());
+        let rows = store.checkpoints().unwrap();
+        assert_eq!(rows.iter().filter(|row| row.parent.is_none()).count(), 1);
+        for row in &rows {
+            let found = state(&store.load(&At::Checkpoint(row.id.clone())).unwrap());
+            match states.get(&row.id) {
+                Some(expected) => assert_eq!(found, *expected),
+                None => {
+                    let from = &states[row.parent.as_ref().unwrap()];
+                    assert_eq!(
+                        (found.roles, found.shared, found.step),
+                        (from.roles.clone(), from.shared.clone(), from.step)
+                    );
+                }
+            }
+        }
+        assert_eq!(rows.iter().filter(|row| row.lineage != "main").count() + 1, lineages.len());
+        let head = state(&store.load(&At::Head).unwrap());
+        assert_eq!(head, super::conformance::replay(&records[..lineages[0].events as usize]));
     }
 }
 

@@ -6,11 +6,16 @@ use tempfile::TempDir;
 
 use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
+use strata_core::money::Account;
+use strata_core::stepper::Stepper;
 
 use super::conformance::{state, turns};
 use super::script::{definition, run, team};
 use super::team_json::{export, import};
 use super::{At, Content, Directory, Durability, Reader, Record, Replace, Store, StoreError};
+
+/// The lineage that is put aside in what is saved.
+const ASIDE: &str = "main.1";
 
 /// A directory with a run of this many events, closed in an orderly way, with its `team.json`.
 pub(super) fn saved(events: usize) -> (TempDir, Directory, Vec<Record>, Environment) {
@@ -23,9 +28,20 @@ pub(super) fn saved(events: usize) -> (TempDir, Directory, Vec<Record>, Environm
     store.append(first, Durability::Process).unwrap();
     store.save_snapshot(&state(&store.load(&At::Head).unwrap())).unwrap();
     store.append(rest, Durability::Full).unwrap();
+    put_aside(&mut store);
     store.write_team_json(&export(&team(), &end, &definition())).unwrap();
     drop(store);
     (temp, directory, records, end)
+}
+
+/// Begins another lineage at the newest checkpoint, if there is one; the current one stays.
+fn put_aside(store: &mut super::SqliteStore) {
+    let Some(from) = store.checkpoints().unwrap().pop() else { return };
+    let saved = store.load(&At::Checkpoint(from.id)).unwrap();
+    let (line, env) = (saved.next_line, state(&saved));
+    let account = Account { spent: store.spent().unwrap(), budget: None };
+    let event = Stepper::new(team(), env).forked(ASIDE.into(), Vec::new(), account).unwrap();
+    store.append(&[Record { line, lines: 1, time_ms: 0, event }], Durability::Full).unwrap();
 }
 
 /// Everything that can be read: the right thing or an error.
@@ -34,7 +50,10 @@ pub(super) fn read_all(directory: &Directory, records: &[Record], end: &Environm
     assert_eq!(state(&reader.load(&At::Head)?), *end);
     assert_eq!(reader.records(0, usize::MAX)?, records);
     assert_eq!(reader.definition()?, definition());
-    reader.checkpoints()?;
+    let forked = reader.checkpoints()?.into_iter().find(|row| row.lineage == ASIDE).expect("it was made");
+    let from = state(&reader.load(&At::Checkpoint(forked.parent.expect("where it left")))?);
+    let forked = state(&reader.load(&At::Lineage(ASIDE.into()))?);
+    assert_eq!((forked.roles, forked.messages), (from.roles, from.messages));
     Ok(())
 }
 

@@ -180,6 +180,16 @@ impl Directory {
         Ok(store)
     }
 
+    /// Puts a `team.json` here, where no team is yet.
+    pub fn give(&self, text: &str) -> Result<(), StoreError> {
+        std::fs::create_dir_all(&self.path).map_err(|e| StoreError::io(&self.path, "create", e))?;
+        let _lock = Lock::take(&self.path)?;
+        match self.content()? {
+            Content::TeamJson | Content::Database => Err(StoreError::Occupied { path: self.path.clone() }),
+            _ => file::prepare(&self.path, TEAM_JSON, text.as_bytes())?.publish(),
+        }
+    }
+
     /// Makes a database for a fresh run. What is finished makes room by itself, what is not only where `replace`
     /// says so; either is moved aside.
     pub fn create(

@@ -93,6 +93,12 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
     },
+    /// A fork would replace a team.
+    #[error("`{}` holds a team; a fork goes into a directory of its own, name another with `--to`", path.display())]
+    Occupied {
+        /// The directory.
+        path: PathBuf,
+    },
     /// No checkpoint has this name.
     #[error("there is no checkpoint `{id}`{}", newest(last))]
     NoCheckpoint {
@@ -100,6 +106,22 @@ pub enum StoreError {
         id: String,
         /// The newest there is.
         last: Option<String>,
+    },
+    /// No lineage has this name.
+    #[error("there is no lineage `{name}`; there are {}", known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))]
+    NoLineage {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: Vec<String>,
+    },
+    /// A lineage would take the name of another, or be one too many.
+    #[error("cannot begin lineage `{name}`: {what}")]
+    Lineage {
+        /// The name.
+        name: String,
+        /// Why not.
+        what: String,
     },
     /// The machine failed in another way.
     #[error("cannot {action} `{}`: {source}", path.display())]

@@ -1,35 +1,61 @@
 //! The store in memory, for tests: what `sqlite` does, without a disk.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use strata_core::environment::Environment;
 use strata_core::id::CheckpointId;
+use strata_core::money::Usd;
 
 use super::error::StoreError;
+use super::list::{Listed, Marks, list};
+use super::reader::begins;
 use super::{
-    At, CheckpointRow, Durability, Record, Saved, SavedDefinition, Store, checkpoint_of, list_checkpoints, marks,
-    next_line,
+    At, CheckpointRow, Durability, FIRST_LINE, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp,
+    cost_of, marks, next_line,
 };
 
 /// Fewer events are never worth a snapshot.
-const MIN_EVENTS: usize = 100;
+const MIN_EVENTS: u64 = 100;
 
 /// A run that ends with the process.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
     base: Environment,
-    records: Vec<Record>,
-    /// The newest snapshot, and how many events it sums up.
-    snapshot: Option<(usize, Environment)>,
-    forgotten: BTreeSet<CheckpointId>,
+    lineages: Vec<Line>,
+    current: usize,
+    next_line: u64,
+    spent: Usd,
     definition: SavedDefinition,
     team_json: Option<String>,
+}
+
+/// A lineage: its own events and snapshots, by their places on the path from the beginning of the run.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    name: String,
+    /// The lineage it left, and the place of the event after which it did.
+    origin: Option<(usize, u64)>,
+    /// The place of its newest event.
+    end: u64,
+    records: BTreeMap<u64, Record>,
+    snapshots: BTreeMap<u64, Environment>,
+    forgotten: u64,
+    /// What was dropped: the first places, with the last ones and the next step after them.
+    gaps: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Line {
+    fn begin(&self) -> u64 {
+        self.origin.map_or(0, |(_, at)| at)
+    }
 }
 
 impl MemoryStore {
     /// A store whose run starts from `base`.
     pub fn new(base: Environment, definition: SavedDefinition) -> Self {
-        Self { base, records: Vec::new(), snapshot: None, forgotten: BTreeSet::new(), definition, team_json: None }
+        let first = Line { name: base.lineage.name.clone(), ..Line::default() };
+        let spent = base.spent;
+        Self { base, lineages: vec![first], current: 0, next_line: FIRST_LINE, spent, definition, team_json: None }
     }
 
     /// The `team.json` that was written last.
@@ -37,66 +63,177 @@ impl MemoryStore {
         self.team_json.as_deref()
     }
 
-    fn is_forgotten(&self, record: &Record) -> bool {
-        checkpoint_of(&record.event).is_some_and(|id| self.forgotten.contains(id))
+    fn listed(&self) -> Vec<Listed> {
+        let lineage = |line: &Line| Marks {
+            name: line.name.clone(),
+            origin: line.origin,
+            forgotten: line.forgotten,
+            events: line.records.iter().filter(|(_, r)| marks(&r.event)).map(|(at, r)| (*at, r.clone())).collect(),
+            gaps: line.gaps.values().copied().collect(),
+        };
+        list(&self.base, &self.lineages.iter().map(lineage).collect::<Vec<_>>())
     }
 
-    fn find(&self, id: &str) -> Result<usize, StoreError> {
-        if self.base.checkpoint.as_ref().is_some_and(|first| first.0 == id) {
-            return Ok(0);
+    fn find(&self, id: &CheckpointId) -> Result<(usize, u64), StoreError> {
+        let listed = self.listed();
+        let found = listed.iter().find(|listed| listed.row.id == *id).map(|listed| (listed.lineage, listed.at));
+        let last = || listed.last().map(|newest| newest.row.id.0.clone());
+        found.ok_or_else(|| StoreError::NoCheckpoint { id: id.0.clone(), last: last() })
+    }
+
+    fn named(&self, name: &str) -> Result<usize, StoreError> {
+        let known = || self.lineages.iter().map(|line| line.name.clone()).collect();
+        let found = self.lineages.iter().position(|line| line.name == name);
+        found.ok_or_else(|| StoreError::NoLineage { name: name.into(), known: known() })
+    }
+
+    /// The lineages on the way to a place, with the place where each is left, youngest first.
+    fn path(&self, (mut lineage, mut end): (usize, u64)) -> Vec<(usize, u64)> {
+        let mut path = vec![(lineage, end)];
+        while let Some(origin) = self.lineages[lineage].origin {
+            (lineage, end) = origin;
+            path.push((lineage, end));
         }
-        let made = |record: &Record| checkpoint_of(&record.event).is_some_and(|made| made.0 == id);
-        let listed = |record: &Record| made(record) && !self.is_forgotten(record);
-        let found = self.records.iter().position(listed).map(|i| i + 1);
-        let last = || self.records.iter().rev().find_map(|record| checkpoint_of(&record.event));
-        found.ok_or_else(|| StoreError::NoCheckpoint { id: id.into(), last: last().map(|id| id.0.clone()) })
+        path
+    }
+
+    /// All that is left of the events that lead to a place.
+    fn events(&self, to: (usize, u64)) -> impl DoubleEndedIterator<Item = (u64, &Record)> {
+        let pieces = self.path(to).into_iter().rev();
+        pieces.flat_map(|(lineage, end)| self.lineages[lineage].records.range(..=end)).map(|(at, record)| (*at, record))
+    }
+
+    fn state_at(&self, to: (usize, u64)) -> Saved {
+        let newest = |(lineage, end): (usize, u64)| self.lineages[lineage].snapshots.range(..=end).next_back();
+        let snapshot = self.path(to).into_iter().find_map(newest);
+        let (start, base) = snapshot.map_or((0, &self.base), |(at, env)| (*at, env));
+        let tail = self.events(to).filter(|(at, _)| *at > start).map(|(_, record)| record.clone()).collect();
+        Saved { base: base.clone(), tail, next_line: self.next_line }
+    }
+
+    fn branch(&self, name: &str, from: &CheckpointId) -> Result<Line, StoreError> {
+        if self.named(name).is_ok() {
+            return Err(StoreError::Lineage { name: name.into(), what: "there is one with this name already".into() });
+        }
+        let origin = self.find(from)?;
+        Ok(Line { name: name.into(), origin: Some(origin), end: origin.1, ..Line::default() })
+    }
+
+    fn forget(&mut self, lineage: usize, keep: u32) {
+        let begin = self.lineages[lineage].begin();
+        let made = self.lineages[lineage]
+            .records
+            .iter()
+            .filter(|(at, record)| **at > begin + 1 && super::checkpoint_of(&record.event).is_some());
+        let made: Vec<u64> = made.map(|(at, _)| *at).collect();
+        let over = made.len().saturating_sub(keep as usize);
+        let line = &mut self.lineages[lineage];
+        line.forgotten = line.forgotten.max(made[..over].last().copied().unwrap_or(0));
     }
 }
 
 impl Store for MemoryStore {
     fn append(&mut self, records: &[Record], _: Durability) -> Result<(), StoreError> {
-        self.records.extend_from_slice(records);
+        let Some(newest) = records.last() else { return Ok(()) };
+        let mut lineage = self.current;
+        if let Some((name, from)) = begins(records) {
+            let branch = self.branch(name, from)?;
+            lineage = self.lineages.len();
+            self.lineages.push(branch);
+            if records.len() > 1 {
+                self.current = lineage;
+            }
+        }
+        let line = &mut self.lineages[lineage];
+        line.records.extend((line.end + 1..).zip(records.iter().cloned()));
+        line.end += records.len() as u64;
+        self.next_line = next_line(Some(newest));
+        records.iter().for_each(|record| self.spent += cost_of(&record.event));
         Ok(())
     }
 
     fn snapshot_due(&self) -> bool {
-        let at = self.snapshot.as_ref().map_or(0, |(at, _)| *at);
-        self.records.len() - at > at.max(MIN_EVENTS)
+        let line = &self.lineages[self.current];
+        let path = self.path((self.current, line.end));
+        let newest =
+            path.iter().find_map(|(lineage, end)| self.lineages[*lineage].snapshots.range(..=*end).next_back());
+        let at = newest.map_or(0, |(at, _)| *at);
+        line.end - at > at.max(MIN_EVENTS)
     }
 
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
-        self.snapshot = Some((self.records.len(), env.clone()));
+        let line = &mut self.lineages[self.current];
+        line.snapshots.insert(line.end, env.clone());
         Ok(())
     }
 
     fn load(&self, at: &At) -> Result<Saved, StoreError> {
-        let end = match at {
-            At::Head => self.records.len(),
-            At::Checkpoint(id) => self.find(&id.0)?,
+        let to = match at {
+            At::Head => (self.current, self.lineages[self.current].end),
+            At::Lineage(name) => self.named(name).map(|lineage| (lineage, self.lineages[lineage].end))?,
+            At::Checkpoint(id) => self.find(id)?,
         };
-        let usable = self.snapshot.as_ref().filter(|(at, _)| *at <= end);
-        let (start, base) = usable.map_or((0, &self.base), |(at, env)| (*at, env));
-        let tail = self.records[start..end].to_vec();
-        Ok(Saved { base: base.clone(), tail, next_line: next_line(self.records[..end].last()) })
+        Ok(self.state_at(to))
+    }
+
+    fn turn_to(&mut self, lineage: &str) -> Result<(), StoreError> {
+        self.current = self.named(lineage)?;
+        Ok(())
+    }
+
+    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
+        let row = |(i, line): (usize, &Line)| LineageRow {
+            name: line.name.clone(),
+            events: line.end,
+            current: i == self.current,
+        };
+        Ok(self.lineages.iter().enumerate().map(row).collect())
+    }
+
+    fn spent(&self) -> Result<Usd, StoreError> {
+        Ok(self.spent)
     }
 
     fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
-        let marking = self.records.iter().filter(|record| marks(&record.event) && !self.is_forgotten(record));
-        let marking: Vec<_> = marking.cloned().collect();
-        Ok(list_checkpoints(&self.base, &marking))
+        Ok(self.listed().into_iter().map(|listed| listed.row).collect())
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
-        let rows = self.checkpoints()?;
-        let newest = rows.len().saturating_sub(keep as usize);
-        let superfluous = rows.get(1..newest).unwrap_or_default();
-        self.forgotten.extend(superfluous.iter().map(|row| row.id.clone()));
+        self.forget(self.current, keep);
         Ok(())
+    }
+
+    fn prune(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError> {
+        let before = self.listed().len();
+        (0..self.lineages.len()).for_each(|lineage| self.forget(lineage, keep.max(1)));
+        let mut listed = self.listed();
+        let checkpoints = (before - listed.len()) as u64;
+        listed.sort_by_key(|listed| (listed.lineage, listed.at));
+        let mut pruned = Pruned { checkpoints, ..Pruned::default() };
+        for (i, one) in listed.iter().enumerate().filter(|(_, one)| one.at > 0) {
+            let previous = i.checked_sub(1).map(|i| &listed[i]).filter(|p| p.lineage == one.lineage && p.at > 0);
+            let after = previous.map_or(self.lineages[one.lineage].begin(), |previous| previous.at);
+            let told = previous.and_then(|previous| previous.told);
+            if after + 1 + u64::from(told.is_some()) >= one.at {
+                continue;
+            }
+            let corrupt = |what| StoreError::Corrupt { path: "memory".into(), what };
+            let state = sum_up(self.state_at((one.lineage, one.at))).map_err(corrupt)?;
+            let line = &mut self.lineages[one.lineage];
+            line.snapshots.retain(|at, _| !(after + 1..one.at).contains(at));
+            line.snapshots.insert(one.at, state);
+            let kept = line.records.len();
+            line.records.retain(|at, _| !(after + 1..one.at).contains(at) || Some(*at) == told);
+            pruned.events += (kept - line.records.len()) as u64;
+            line.gaps.insert(after + 1, (one.at - 1, one.row.step));
+        }
+        Ok(pruned)
     }
 
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         let from = usize::try_from(from).unwrap_or(usize::MAX);
-        Ok(self.records.iter().skip(from).take(limit).cloned().collect())
+        let all = self.events((self.current, self.lineages[self.current].end));
+        Ok(all.skip(from).take(limit).map(|(_, record)| record.clone()).collect())
     }
 
     fn definition(&self) -> Result<SavedDefinition, StoreError> {

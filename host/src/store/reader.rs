@@ -1,29 +1,35 @@
-//! Reading `team.db`, with and without its lock. Nothing here writes.
+//! Reading `team.db`, with and without its lock. Nothing here writes. What lineages there are is read in `lineage`,
+//! single rows in `rows`.
+
+mod rows;
 
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Path as FilePath, PathBuf};
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+use rusqlite::{CachedStatement, Connection, OpenFlags};
 
-use strata_core::environment::Environment;
+use strata_core::event::Event;
+use strata_core::money::Usd;
 
-use super::codec::{self, Damage};
+use super::codec::Damage;
 use super::directory::{DATABASE, Directory};
 use super::error::StoreError;
-use super::{At, CheckpointRow, FIRST_LINE, Record, Saved, SavedDefinition, checkpoint_of, list_checkpoints, schema};
+use super::lineage::{Path, Row};
+use super::list::{Listed, Marks, list};
+use super::{
+    At, CheckpointRow, FIRST_LINE, LineageRow, Record, Saved, SavedDefinition, checkpoint_of, next_line, schema,
+};
 
-/// The columns of an event, in the order in which `record` reads them.
-const EVENT: &str = "n, line, lines, time_ms, marks, sum, body";
-
-/// The number of the first event.
-const FIRST_EVENT: i64 = 1;
+pub(super) use rows::definition_bytes;
 
 /// A `team.db`, open to be read.
 #[derive(Debug)]
 pub struct Reader {
     pub(super) conn: Connection,
     pub(super) path: PathBuf,
+    /// The lineage that is read instead of the current one.
+    pub(super) turned: Option<i64>,
     sight: Sight,
 }
 
@@ -61,7 +67,8 @@ impl Reader {
     fn steadily<T>(&self, read: impl Fn(&Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
         match read(self) {
             Err(StoreError::Corrupt { .. }) if self.sight == Sight::Still && has_log(&self.path) => {
-                read(&Self::look(self.path.clone(), Sight::Commits)?)
+                let again = Self::look(self.path.clone(), Sight::Commits)?;
+                read(&Self { turned: self.turned, ..again })
             }
             result => result,
         }
@@ -77,7 +84,13 @@ impl Reader {
         };
         set().map_err(|e| StoreError::sqlite(&path, "open", e))?;
         let version = schema::version(&conn, &path)?;
-        Ok((Self { conn, path, sight: Sight::Commits }, version))
+        Ok((Self { conn, path, turned: None, sight: Sight::Commits }, version))
+    }
+
+    /// Reads this lineage from now on instead of the current one.
+    pub fn turn_to(&mut self, lineage: &str) -> Result<(), StoreError> {
+        self.turned = Some(self.known(lineage)?.id);
+        Ok(())
     }
 
     /// A saved state.
@@ -87,53 +100,129 @@ impl Reader {
 
     fn load_now(&self, at: &At) -> Result<Saved, StoreError> {
         let _same = self.stand_still()?;
-        let (head, _) = self.head()?;
-        let end = match at {
-            At::Head => head,
-            At::Checkpoint(id) => match self.find(&id.0)? {
-                Some(n) => n,
-                None => return Err(self.no_checkpoint(&id.0)),
-            },
+        let (line, end) = match at {
+            At::Head => self.head()?,
+            At::Lineage(name) => self.end_of(self.known(name)?)?,
+            At::Checkpoint(id) => {
+                let (listed, rows) = (self.listed()?, self.rows()?);
+                let found = listed.iter().find(|listed| listed.row.id == *id);
+                let last = || listed.last().map(|newest| newest.row.id.0.clone());
+                let found = found.ok_or_else(|| StoreError::NoCheckpoint { id: id.0.clone(), last: last() })?;
+                (rows[found.lineage].clone(), found.at as i64)
+            }
         };
-        let (start, base) = self.snapshot(end)?;
-        let tail = self.range(start + 1, end)?;
-        let next_line = match tail.last() {
-            Some(_) => super::next_line(tail.last()),
-            None if end == 0 => FIRST_LINE,
-            None => super::next_line(self.range(end, end)?.last()),
-        };
-        let newest = tail.iter().rev().find_map(|record| checkpoint_of(&record.event)).or(base.checkpoint.as_ref());
+        let saved = self.state_at(&self.path(&line, end)?, end)?;
+        let made = saved.tail.iter().rev().find_map(|record| checkpoint_of(&record.event));
         match at {
-            At::Checkpoint(id) if newest != Some(id) => {
+            At::Checkpoint(id) if made.or(saved.base.checkpoint.as_ref()) != Some(id) => {
                 Err(self.corrupt(format!("event {end} is not the one that made checkpoint `{id}`")))
             }
-            _ => Ok(Saved { base, tail, next_line }),
+            _ => Ok(saved),
         }
     }
 
-    /// All checkpoints, oldest first.
-    pub fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
-        self.steadily(Self::checkpoints_now)
+    /// The state at the end of a path.
+    pub(super) fn state_at(&self, path: &Path, end: i64) -> Result<Saved, StoreError> {
+        let (start, base) = self.snapshot(path)?;
+        let tail = self.range(path, start + 1, end)?;
+        Ok(Saved { base, tail, next_line: self.next_line()? })
     }
 
-    fn checkpoints_now(&self) -> Result<Vec<CheckpointRow>, StoreError> {
+    /// The public line after the last of the storage.
+    pub(super) fn next_line(&self) -> Result<u64, StoreError> {
+        let current = self.current()?;
+        let line = self.row(current.lineage)?;
+        let newest = match line.events {
+            0 => FIRST_LINE,
+            at => next_line(self.range(&self.path(&line, at)?, at, at)?.last()),
+        };
+        Ok(newest.max(current.line as u64))
+    }
+
+    /// All lineages, in the order in which they began.
+    pub fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
+        self.steadily(Self::lineages_now)
+    }
+
+    fn lineages_now(&self) -> Result<Vec<LineageRow>, StoreError> {
         let _same = self.stand_still()?;
-        let (_, base) = self.snapshot(0)?;
-        let marking: Vec<_> = self.marking()?.into_iter().map(|(_, record)| record).collect();
-        Ok(list_checkpoints(&base, &marking))
+        let current = self.current()?.lineage;
+        let row = |row: Row| LineageRow { current: row.id == current, name: row.name, events: row.events as u64 };
+        Ok(self.rows()?.into_iter().map(row).collect())
     }
 
-    /// At most `limit` events, oldest first, without the first `from`.
+    /// How many of the events that lead to the newest state of the lineage that is read were dropped, and how many
+    /// there were.
+    pub fn dropped(&self) -> Result<(u64, u64), StoreError> {
+        self.steadily(|reader| {
+            let _same = reader.stand_still()?;
+            let (line, end) = reader.head()?;
+            let gaps = reader.gaps_on(&reader.path(&line, end)?)?;
+            Ok((gaps.iter().map(|gap| (gap.last - gap.first + 1) as u64).sum(), end as u64))
+        })
+    }
+
+    /// What was spent by all lineages together.
+    pub fn spent(&self) -> Result<Usd, StoreError> {
+        self.steadily(|reader| {
+            let _same = reader.stand_still()?;
+            Ok(reader.rows()?.iter().fold(Usd::ZERO, |sum, row| sum + Usd(row.spent as u64)))
+        })
+    }
+
+    /// All checkpoints of all lineages, oldest first.
+    pub fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
+        let listed = self.steadily(Self::listed)?;
+        Ok(listed.into_iter().map(|listed| listed.row).collect())
+    }
+
+    pub(super) fn listed(&self) -> Result<Vec<Listed>, StoreError> {
+        let _same = self.stand_still()?;
+        self.listed_under(self.rows()?)
+    }
+
+    /// The same, if the lineages were these.
+    pub(super) fn listed_under(&self, rows: Vec<Row>) -> Result<Vec<Listed>, StoreError> {
+        let marks = |row: Row| {
+            let gaps = self.gaps(row.id)?;
+            Ok(Marks {
+                name: row.name.clone(),
+                origin: row.origin.map(|(origin, at)| (origin as usize, at as u64)),
+                forgotten: row.forgotten as u64,
+                events: self.marking(row.id)?,
+                gaps: gaps.into_iter().map(|gap| (gap.last as u64, gap.step as u64)).collect(),
+            })
+        };
+        let lineages: Vec<Marks> = rows.into_iter().map(marks).collect::<Result<_, StoreError>>()?;
+        Ok(list(&self.base()?, &lineages))
+    }
+
+    /// At most `limit` events of those that lead to the newest state of the lineage that is read and were not
+    /// dropped, oldest first, without the first `from`.
     pub fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.steadily(|reader| reader.records_now(from, limit))
     }
 
     fn records_now(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         let _same = self.stand_still()?;
-        let (head, _) = self.head()?;
-        let from = i64::try_from(from).unwrap_or(i64::MAX);
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.range(from.saturating_add(1), head.min(from.saturating_add(limit)))
+        let (line, end) = self.head()?;
+        let path = self.path(&line, end)?;
+        let mut skip = i64::try_from(from).unwrap_or(i64::MAX);
+        let mut left = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut found = Vec::new();
+        let mut next = 1;
+        let gaps = self.gaps_on(&path)?;
+        for (until, after) in gaps.iter().map(|gap| (gap.first - 1, gap.last + 1)).chain([(end, end + 1)]) {
+            let there = (until - next + 1).max(0);
+            let skipped = skip.min(there);
+            let take = (there - skipped).min(left);
+            if take > 0 {
+                let first = next + skipped;
+                found.extend(self.range(&path, first, first + take - 1)?);
+            }
+            (skip, left, next) = (skip - skipped, left - take, after);
+        }
+        Ok(found)
     }
 
     /// The team file the run goes by.
@@ -141,123 +230,25 @@ impl Reader {
         self.steadily(Self::definition_now)
     }
 
-    fn definition_now(&self) -> Result<SavedDefinition, StoreError> {
-        let read = |row: &Row<'_>| {
-            let parts: [String; 4] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
-            Ok((parts, row.get::<_, u32>(4)?))
-        };
-        let row = self.conn.query_row("SELECT name, base, text, components, sum FROM definition", [], read);
-        let (parts, sum) = row.map_err(|e| self.error("read", e))?;
-        codec::verify(sum, &[], definition_bytes(parts.each_ref().map(String::as_str)).as_bytes())
-            .map_err(|e| self.damaged("the team file in it", e))?;
-        let [name, base, text, components] = parts;
-        let components = serde_json::from_str(&components).map_err(|e| self.corrupt(e.to_string()))?;
-        Ok(SavedDefinition { name, base: base.into(), text, components })
+    /// The lineage that is read, and the place of its last event, which has to be there.
+    pub(super) fn head(&self) -> Result<(Row, i64), StoreError> {
+        self.end_of(self.line()?)
     }
 
-    /// How many events there are, and the checksum of the last.
-    pub(super) fn head(&self) -> Result<(i64, u32), StoreError> {
-        let row = self.conn.query_row("SELECT events, sum FROM head", [], |row| Ok((row.get(0)?, row.get(1)?)));
-        let (events, sum): (i64, u32) = row.map_err(|e| self.error("read", e))?;
-        let last = "SELECT n, sum FROM event ORDER BY n DESC LIMIT 1";
-        let last = self.conn.query_row(last, [], |row| Ok((row.get(0)?, row.get(1)?))).optional();
-        let last: (i64, u32) = last.map_err(|e| self.error("read", e))?.unwrap_or((0, 0));
-        if last != (events, sum) {
-            return Err(self.corrupt(format!("it should end with event {events}, and ends with event {}", last.0)));
+    fn end_of(&self, line: Row) -> Result<(Row, i64), StoreError> {
+        let (place, sum) = self.last_event(line.id)?;
+        if (place, sum) != (line.events, line.last) {
+            let should = line.events;
+            return Err(self.corrupt(format!("it should end with event {should}, and ends with event {place}")));
         }
-        Ok((events, sum))
+        let events = line.events;
+        Ok((line, events))
     }
 
-    /// The number of the newest snapshot, and how large it is.
-    pub(super) fn newest_snapshot(&self) -> Result<(i64, u64), StoreError> {
-        let newest = "SELECT n, length(body) FROM snapshot ORDER BY n DESC LIMIT 1";
-        let row = self.conn.query_row(newest, [], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)));
-        row.map_err(|e| self.error("read", e))
-    }
-
-    /// How much the events after the n-th weigh.
-    pub(super) fn weight_after(&self, n: i64) -> Result<u64, StoreError> {
-        let sum = "SELECT coalesce(sum(length(body)), 0) FROM event WHERE n > ?1";
-        let weight = self.conn.query_row(sum, [n], |row| row.get::<_, i64>(0));
-        weight.map(|weight| weight as u64).map_err(|e| self.error("read", e))
-    }
-
-    /// The newest snapshot that was taken after at most `n` events.
-    fn snapshot(&self, n: i64) -> Result<(i64, Environment), StoreError> {
-        let newest = "SELECT n, sum, body FROM snapshot WHERE n <= ?1 ORDER BY n DESC LIMIT 1";
-        let mut statement = self.conn.prepare_cached(newest).map_err(|e| self.error("read", e))?;
-        let decode = |row: &Row<'_>| {
-            let (n, sum): (i64, u32) = (row.get(0)?, row.get(1)?);
-            let body = row.get_ref(2)?.as_blob()?;
-            Ok((n, codec::verify(sum, &[n], body).and_then(|()| codec::decode_snapshot(body))))
-        };
-        let found = statement.query_row([n], decode).map_err(|e| self.error("read", e))?;
-        let env = found.1.map_err(|e| self.damaged(&format!("the snapshot after event {}", found.0), e))?;
-        Ok((found.0, env))
-    }
-
-    /// The events from the first to the last of these numbers, without a gap.
-    fn range(&self, first: i64, last: i64) -> Result<Vec<Record>, StoreError> {
-        let found = self.select("n BETWEEN ?2 AND ?1", (last, first))?;
-        let mut expected = first;
-        for (n, _) in &found {
-            if *n != expected {
-                return Err(self.corrupt(format!("event {expected} is missing")));
-            }
-            expected += 1;
-        }
-        if expected <= last {
-            return Err(self.corrupt(format!("event {expected} is missing")));
-        }
-        Ok(found.into_iter().map(|(_, record)| record).collect())
-    }
-
-    fn select(&self, condition: &str, (last, first): (i64, i64)) -> Result<Vec<(i64, Record)>, StoreError> {
-        let sql = format!("SELECT {EVENT} FROM event WHERE {condition} ORDER BY n");
-        let mut statement = self.conn.prepare_cached(&sql).map_err(|e| self.error("read", e))?;
-        let rows = statement.query_map(params![last, first], |row| Ok((row.get(0)?, record(row)?)));
-        let mut found = Vec::new();
-        for row in rows.map_err(|e| self.error("read", e))? {
-            let (n, record): (i64, Result<Record, Damage>) = row.map_err(|e| self.error("read", e))?;
-            found.push((n, record.map_err(|e| self.damaged(&format!("event {n}"), e))?));
-        }
-        Ok(found)
-    }
-
-    /// The number of events up to the one that made a checkpoint; 0 for the state at the beginning.
-    fn find(&self, id: &str) -> Result<Option<i64>, StoreError> {
-        let (_, base) = self.snapshot(0)?;
-        if base.checkpoint.as_ref().is_some_and(|first| first.0 == id) {
-            return Ok(Some(0));
-        }
-        let made = |record: &Record| checkpoint_of(&record.event).is_some_and(|made| made.0 == id);
-        Ok(self.marking()?.into_iter().find(|(_, record)| made(record)).map(|(n, _)| n))
-    }
-
-    /// The numbers of the events that made checkpoints, without the first and the forgotten ones.
-    pub(super) fn later_checkpoints(&self) -> Result<Vec<i64>, StoreError> {
-        let after = self.forgotten()?.max(FIRST_EVENT);
-        let marking = self.select("n > ?2 AND n <= ?1 AND marks = 1", (i64::MAX, after))?;
-        Ok(marking.into_iter().filter(|(_, record)| checkpoint_of(&record.event).is_some()).map(|(n, _)| n).collect())
-    }
-
-    /// The events that concern checkpoints which are not forgotten. The first of all is never forgotten: it is that of
-    /// the first event, unless the run started from a state that had one.
-    fn marking(&self) -> Result<Vec<(i64, Record)>, StoreError> {
-        let mut marking = self.select("n BETWEEN ?2 AND ?1 AND marks = 1", (FIRST_EVENT, FIRST_EVENT))?;
-        let after = self.forgotten()?.max(FIRST_EVENT);
-        marking.extend(self.select("n > ?2 AND n <= ?1 AND marks = 1", (i64::MAX, after))?);
-        Ok(marking)
-    }
-
-    fn forgotten(&self) -> Result<i64, StoreError> {
-        let row = self.conn.query_row("SELECT forgotten FROM head", [], |row| row.get(0));
-        row.map_err(|e| self.error("read", e))
-    }
-
-    fn no_checkpoint(&self, id: &str) -> StoreError {
-        let last = self.checkpoints_now().ok().and_then(|rows| rows.last().map(|row| row.id.0.clone()));
-        StoreError::NoCheckpoint { id: id.into(), last }
+    fn known(&self, name: &str) -> Result<Row, StoreError> {
+        let found = self.row_named(name)?;
+        let known = || Ok::<_, StoreError>(self.rows()?.into_iter().map(|row| row.name).collect::<Vec<_>>());
+        found.map_or_else(|| Err(StoreError::NoLineage { name: name.into(), known: known()? }), Ok)
     }
 
     /// Lets all reads until the drop see the same state, whatever another process commits meanwhile.
@@ -268,43 +259,40 @@ impl Reader {
         self.conn.unchecked_transaction().map(Some).map_err(|e| self.error("read", e))
     }
 
+    pub(super) fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>, StoreError> {
+        self.conn.prepare_cached(sql).map_err(|e| self.error("read", e))
+    }
+
     pub(super) fn error(&self, action: &'static str, source: rusqlite::Error) -> StoreError {
         StoreError::sqlite(&self.path, action, source)
     }
 
-    fn damaged(&self, what: &str, damage: Damage) -> StoreError {
+    pub(super) fn damaged(&self, what: &str, damage: Damage) -> StoreError {
         self.corrupt(format!("{what} cannot be read: {damage}"))
     }
 
-    fn corrupt(&self, what: String) -> StoreError {
+    pub(super) fn corrupt(&self, what: String) -> StoreError {
         StoreError::corrupt(&self.path, what)
     }
 }
 
-/// An event with what is stored beside it, if its checksum holds.
-fn record(row: &Row<'_>) -> rusqlite::Result<Result<Record, Damage>> {
-    let (n, line, lines): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-    let (time_ms, marks, sum): (i64, i64, u32) = (row.get(3)?, row.get(4)?, row.get(5)?);
-    let body = row.get_ref(6)?.as_blob()?;
-    let numbers = [n, line, lines, time_ms, marks];
-    let event = codec::verify(sum, &numbers, body).and_then(|()| codec::decode_event(body));
-    Ok(event.map(|event| Record { line: line as u64, lines: lines as u32, time_ms, event }))
-}
-
-/// What the checksum of a definition covers.
-pub(super) fn definition_bytes(parts: [&str; 4]) -> String {
-    parts.join("\0")
+/// The name of the lineage that a batch of events begins, and the checkpoint it leaves another at.
+pub(super) fn begins(records: &[Record]) -> Option<(&str, &strata_core::id::CheckpointId)> {
+    match &records.first()?.event {
+        Event::Forked { lineage, from, .. } => Some((lineage, from)),
+        _ => None,
+    }
 }
 
 /// Whether a write-ahead log lies beside a database.
-fn has_log(path: &Path) -> bool {
+fn has_log(path: &FilePath) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
 }
 
 /// A path as SQLite takes it with options.
-fn uri(path: &Path, sight: Sight) -> String {
+fn uri(path: &FilePath, sight: Sight) -> String {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_bytes() {
         match byte {

@@ -13,7 +13,34 @@ const APPLICATION_ID: i32 = 0x5354_5254;
 
 /// What leads from one version to the next. Never changed, only added to: their count is the newest version.
 const MIGRATIONS: &[&str] = &["
-    -- Everything that happened, in order. `marks` is 1 for events that concern checkpoints.
+    -- Lines of checkpoints. One begins with the storage; each later one left another, its `origin`, after the event
+    -- at `leaves_at`, and shares all events up to there. Events have places on the path from the beginning of the run
+    -- to the newest state of a lineage: 1, 2, 3 and so on. `events` is the place of a lineage's newest event and
+    -- `last` the checksum of that: a file that lost its end is noticed. Checkpoints that were made by events up to
+    -- `forgotten` are not gone back to, but for some (see `list`). `spent` is what its own events cost; the first has
+    -- what was spent before, too.
+    CREATE TABLE lineage (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        origin INTEGER,
+        leaves_at INTEGER,
+        events INTEGER NOT NULL,
+        last INTEGER NOT NULL,
+        forgotten INTEGER NOT NULL,
+        spent INTEGER NOT NULL,
+        sum INTEGER NOT NULL
+    ) STRICT;
+
+    -- The lineage a run goes on with by itself, and the first public line that no other lineage uses.
+    CREATE TABLE head (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        lineage INTEGER NOT NULL,
+        line INTEGER NOT NULL,
+        sum INTEGER NOT NULL
+    ) STRICT;
+
+    -- Everything that happened. `n` is the place on the path, and the lineage in the bits from the 40th on. `marks` is
+    -- 1 for events that concern checkpoints.
     CREATE TABLE event (
         n INTEGER PRIMARY KEY,
         line INTEGER NOT NULL,
@@ -24,16 +51,15 @@ const MIGRATIONS: &[&str] = &["
         body BLOB NOT NULL
     ) STRICT;
 
-    -- How many events there are, and the checksum of the last: a file that lost its end is noticed. Checkpoints that
-    -- were made by events up to `forgotten`, but for the first of all, are not gone back to.
-    CREATE TABLE head (
-        one INTEGER PRIMARY KEY CHECK (one = 1),
-        events INTEGER NOT NULL,
-        sum INTEGER NOT NULL,
-        forgotten INTEGER NOT NULL
+    -- Events that were dropped: from `n` to the place `last` of the same lineage; and the next step after them.
+    CREATE TABLE gap (
+        n INTEGER PRIMARY KEY,
+        last INTEGER NOT NULL,
+        step INTEGER NOT NULL,
+        sum INTEGER NOT NULL
     ) STRICT;
 
-    -- The state after n events: the one the run started from (n = 0) and the newest that was saved.
+    -- The state after the event n: the one the run started from (n = 0) and others that were saved.
     CREATE TABLE snapshot (
         n INTEGER PRIMARY KEY,
         sum INTEGER NOT NULL,

@@ -7,8 +7,9 @@ use strata_core::activation::Phase;
 use strata_core::effect::Effect;
 use strata_core::environment::scope::{Change, Write};
 use strata_core::environment::{Environment, MessageRef};
-use strata_core::event::{CallPolicy, Event, Finished, HostCall, HostCallKind, Source, Status, Work};
+use strata_core::event::{CallPolicy, Event, Finished, HostCall, HostCallKind, Outcome, Source, Status, Work};
 use strata_core::fault::{Fault, FaultKind, Hope};
+use strata_core::host_call::{Again, Intent, Verdict};
 use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
 use strata_core::json::Json;
 use strata_core::message::{Draft, Hop, Message};
@@ -185,6 +186,14 @@ impl<'a> Run<'a> {
         let calls = [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh][usize::from(self.turn(3))];
         let event = self.stepper.resumed(Some(Usd::from_dollars(100.0)), calls);
         self.happen(event);
+        let doubt =
+            self.stepper.env().doubts().next().map(|(role, place, begun)| (role, place, begun.intent.what.clone()));
+        if let (Some((role, place, what)), true) = (doubt, self.turn(2) == 0) {
+            let activation = self.stepper.env().role(role).activation.as_ref().unwrap();
+            let work = activation.work(self.stepper.team().role(role)).unwrap();
+            let verdict = if self.turn(2) == 0 { Verdict::Redo } else { Verdict::Answer(self.document()) };
+            self.happen(Event::DoubtSettled { role, work, place: place as u32, what, verdict });
+        }
         true
     }
 
@@ -208,13 +217,23 @@ impl<'a> Run<'a> {
             0..=5 => Ok(self.finished(work)),
             6 | 7 => {
                 let call = HostCall {
-                    kind: [HostCallKind::Llm, HostCallKind::Clock, HostCallKind::Random][usize::from(self.turn(3))],
+                    kind: HostCallKind::ALL[usize::from(self.turn(HostCallKind::ALL.len() as u8))],
                     request: "0123".into(),
                     response: self.document(),
                     cost: Usd::from_dollars(0.125),
+                    outcome: Outcome::ALL[usize::from(self.turn(Outcome::ALL.len() as u8))],
                 };
                 let source = if self.turn(3) == 2 { Source::Recorded } else { Source::Live };
                 return self.happen(Event::HostCalled { role: id, work, call, source });
+            }
+            8 => {
+                let again = Again::ALL[usize::from(self.turn(Again::ALL.len() as u8))];
+                let (kind, request, what) = (HostCallKind::Http, "0123".into(), "POST http://a/b".into());
+                return self.happen(Event::HostCallBegun {
+                    role: id,
+                    work,
+                    intent: Intent { kind, request, what, again },
+                });
             }
             _ => {
                 let kind = FaultKind::ALL[usize::from(self.turn(FaultKind::ALL.len() as u8))];

@@ -1,16 +1,29 @@
-//! The store in a file: `team.db`, an SQLite database in WAL mode. Reading it is in `reader`, its tables in `schema`.
+//! The store in a file: `team.db`, an SQLite database in WAL mode. Reading it is in `reader`, its tables in `schema`;
+//! how rows are written is in `write`, what is known of the `team.json` beside it in `known`, pruning in `prune`.
+
+mod known;
+mod prune;
+mod write;
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags};
 
 use strata_core::environment::Environment;
+use strata_core::id::CheckpointId;
+use strata_core::money::Usd;
 
-use super::directory::{DATABASE, TEAM_JSON};
+use super::directory::DATABASE;
 use super::error::StoreError;
+use super::lineage::{Head, MAX_LINEAGES, Row, key};
 use super::lock::Lock;
-use super::reader::{Reader, definition_bytes};
-use super::{At, CheckpointRow, Durability, Record, Saved, SavedDefinition, Store, codec, file, marks, schema};
+use super::reader::{Reader, begins};
+use super::{
+    At, CheckpointRow, Durability, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp, checkpoint_of,
+    codec, cost_of, file, schema,
+};
+
+use write::{fill, insert, put_definition, put_snapshot};
 
 /// The database in the making; see `create`.
 pub(super) const NEW_DATABASE: &str = ".team.db.new";
@@ -33,8 +46,8 @@ const CHECKED_BYTES: u64 = 4 << 20;
 pub struct SqliteStore {
     // Dropped first: closing the database still needs the lock.
     reader: Reader,
-    /// How many events there are.
-    events: i64,
+    /// The current lineage.
+    line: Row,
     /// How much the events since the newest snapshot weigh.
     since: u64,
     /// How much that snapshot weighs.
@@ -50,17 +63,6 @@ pub struct SqliteStore {
 struct LockedDirectory {
     path: std::path::PathBuf,
     _lock: Lock,
-}
-
-/// What is known of the `team.json` beside the database.
-#[derive(Debug, Default)]
-struct KnownFile {
-    /// The hash of the one that was there before the last was written.
-    current: String,
-    /// The hash of the one that was written last.
-    next: String,
-    /// The stamp of that.
-    stamp: String,
 }
 
 impl SqliteStore {
@@ -102,57 +104,27 @@ impl SqliteStore {
             schema::migrate(&reader.conn, version).map_err(fail)?;
             tx.commit().map_err(fail)?;
         }
-        let (events, _) = reader.head()?;
-        let (at, snapshot) = reader.newest_snapshot()?;
-        let since = reader.weight_after(at)?;
+        let (line, _) = reader.head()?;
         let lock = LockedDirectory { path: directory.to_path_buf(), _lock: lock };
-        Ok(Self { reader, events, since, snapshot, durability: Some(Durability::Full), buffer: Vec::new(), lock })
+        let durability = Some(Durability::Full);
+        let mut store = Self { reader, line, since: 0, snapshot: 0, durability, buffer: Vec::new(), lock };
+        store.weigh()?;
+        Ok(store)
     }
 
-    /// Whether the `team.json` beside the database is another than the one that was written last. A missing one is
-    /// not: it is written again at the next stop.
-    pub(super) fn team_json_differs(&self) -> Result<bool, StoreError> {
-        let path = self.lock.path.join(TEAM_JSON);
-        let known = self.known_team_json()?;
-        if file::stamp(&path).is_some_and(|stamp| stamp == known.stamp) {
-            return Ok(false);
-        }
-        let Some(bytes) = file::read(&path)? else { return Ok(false) };
-        Ok(![known.current, known.next].contains(&file::hash(&bytes)))
-    }
-
-    /// Remembers a `team.json` that lies beside the database already.
-    pub(super) fn know_team_json(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        let hash = file::hash(bytes);
-        // It may have been replaced since it was read: only what was read is known.
-        let known = KnownFile { current: hash.clone(), next: hash, stamp: String::new() };
-        self.transact(Durability::Full, |conn| put_team_json(conn, &known))
+    /// Finds out how much would have to be replayed.
+    fn weigh(&mut self) -> Result<(), StoreError> {
+        let path = self.reader.path(&self.line, self.line.events)?;
+        let (at, snapshot) = self.reader.newest_snapshot(&path)?;
+        self.since = self.reader.weight_after(&path, super::lineage::place(at))?;
+        self.snapshot = snapshot;
+        Ok(())
     }
 
     /// Lets the disk be full once the database has this many pages.
     #[cfg(test)]
     pub(super) fn limit_pages(&self, max: u32) {
         self.reader.conn.pragma_update(None, "max_page_count", max).unwrap();
-    }
-
-    /// Writes the next `team.json` and remembers it; it is not in its place yet.
-    pub(super) fn prepare_team_json(&mut self, text: &str) -> Result<file::Prepared, StoreError> {
-        let known = self.known_team_json()?;
-        let new = file::prepare(&self.lock.path, TEAM_JSON, text.as_bytes())?;
-        let there = file::read(&self.lock.path.join(TEAM_JSON))?.map(|bytes| file::hash(&bytes));
-        // Both are remembered before one takes the other's place: whichever a crash leaves behind is known.
-        let current = if there.as_ref() == Some(&known.next) { known.next } else { known.current };
-        let stamp = new.stamp().unwrap_or_default();
-        let known = KnownFile { current, next: file::hash(text.as_bytes()), stamp };
-        self.transact(Durability::Full, |conn| put_team_json(conn, &known))?;
-        Ok(new)
-    }
-
-    fn known_team_json(&self) -> Result<KnownFile, StoreError> {
-        let read =
-            |row: &rusqlite::Row<'_>| Ok(KnownFile { current: row.get(0)?, next: row.get(1)?, stamp: row.get(2)? });
-        let row = self.reader.conn.query_row("SELECT current, next, stamp FROM team_json", [], read).optional();
-        Ok(row.map_err(|e| self.reader.error("read", e))?.unwrap_or_default())
     }
 
     /// One transaction: all of it or nothing.
@@ -186,31 +158,63 @@ impl SqliteStore {
         let path = &self.lock.path;
         rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(|e| StoreError::io(path, "write", e.into()))
     }
+
+    /// The lineage that is to leave another at a checkpoint.
+    fn branch(&self, name: &str, from: &CheckpointId) -> Result<Row, StoreError> {
+        let refuse = |what: String| Err(StoreError::Lineage { name: name.into(), what });
+        if self.reader.row_named(name)?.is_some() {
+            return refuse("there is one with this name already".into());
+        }
+        let (listed, rows) = (self.reader.listed()?, self.reader.rows()?);
+        if rows.len() as i64 >= MAX_LINEAGES {
+            return refuse(format!("there are {MAX_LINEAGES} lineages already, which is all a storage holds"));
+        }
+        let Some(from) = listed.iter().find(|listed| listed.row.id == *from) else {
+            let last = listed.last().map(|newest| newest.row.id.0.clone());
+            return Err(StoreError::NoCheckpoint { id: from.0.clone(), last });
+        };
+        let (origin, at) = (from.lineage as i64, from.at as i64);
+        Ok(Row { id: rows.len() as i64, events: at, origin: Some((origin, at)), ..Row::first(name) })
+    }
 }
 
 impl Store for SqliteStore {
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
-        if records.is_empty() {
-            return Ok(());
-        }
+        let (Some(newest), false) = (records.last(), records.is_empty()) else { return Ok(()) };
         self.check_directory()?;
+        let branch = begins(records).map(|(name, from)| self.branch(name, from)).transpose()?;
+        // It becomes the current one when a run goes on with it.
+        let moves = branch.is_some() && records.len() > 1;
+        let current = Head { lineage: self.line.id, line: super::next_line(Some(newest)) as i64 };
+        let mut line = branch.clone().unwrap_or_else(|| self.line.clone());
         let mut buffer = std::mem::take(&mut self.buffer);
-        let (first, mut weight) = (self.events + 1, 0);
+        let mut weight = 0;
         let result = self.transact(durability, |conn| {
-            let mut last = 0;
-            for (n, record) in (first..).zip(records) {
+            if let Some(branch) = &branch {
+                branch.insert(conn)?;
+                Head { lineage: if moves { branch.id } else { current.lineage }, ..current }.write(conn)?;
+            }
+            for record in records {
                 buffer.clear();
                 buffer = codec::encode_event(&record.event, std::mem::take(&mut buffer));
                 weight += buffer.len() as u64;
-                last = insert(conn, n, record, &buffer)?;
+                line.events += 1;
+                line.last = insert(conn, key(line.id, line.events), record, &buffer)?;
+                let cost = i64::try_from(cost_of(&record.event).0).unwrap_or(i64::MAX);
+                line.spent = line.spent.saturating_add(cost);
             }
-            let head = "UPDATE head SET events = ?1, sum = ?2";
-            conn.prepare_cached(head)?.execute(params![first + records.len() as i64 - 1, last]).map(drop)
+            line.update(conn)
         });
         self.buffer = buffer;
         result?;
-        self.events += records.len() as i64;
-        self.since += weight;
+        match branch {
+            None => (self.line, self.since) = (line, self.since + weight),
+            Some(_) if moves => {
+                self.line = line;
+                self.weigh()?;
+            }
+            Some(_) => {}
+        }
         Ok(())
     }
 
@@ -221,11 +225,11 @@ impl Store for SqliteStore {
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
         let body = codec::encode_snapshot(env);
         if body.len() <= MAX_SNAPSHOT_BYTES {
-            let n = self.events;
+            let at = key(self.line.id, self.line.events);
             // It may be lost with the power: the events it sums up are not.
             self.transact(Durability::Process, |conn| {
-                conn.execute("DELETE FROM snapshot WHERE n > 0", [])?;
-                put_snapshot(conn, n, &body)
+                put_snapshot(conn, at, &body)?;
+                write::thin(conn, at, body.len() as u64)
             })?;
         }
         (self.since, self.snapshot) = (0, body.len() as u64);
@@ -236,17 +240,48 @@ impl Store for SqliteStore {
         self.reader.load(at)
     }
 
+    fn turn_to(&mut self, lineage: &str) -> Result<(), StoreError> {
+        if self.line.name == lineage {
+            return Ok(());
+        }
+        let line = self.reader.next_line()? as i64;
+        self.reader.turn_to(lineage)?;
+        let found = self.reader.head();
+        self.reader.turned = None;
+        let (row, _) = found?;
+        let lineage = row.id;
+        self.transact(Durability::Full, |conn| Head { lineage, line }.write(conn))?;
+        self.line = row;
+        self.weigh()
+    }
+
+    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
+        self.reader.lineages()
+    }
+
+    fn spent(&self) -> Result<Usd, StoreError> {
+        self.reader.spent()
+    }
+
     fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
         self.reader.checkpoints()
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
-        let made = self.reader.later_checkpoints()?;
+        // The first of a lineage is the first that it records, unless the run started from a state that was one.
+        let after = self.line.forgotten.max(self.line.begin() + 1);
+        let made = self.reader.marking_after(self.line.id, after)?;
+        let made: Vec<_> = made.iter().filter(|(_, record)| checkpoint_of(&record.event).is_some()).collect();
         let over = made.len().saturating_sub(keep as usize);
-        let Some(last) = made[..over].last() else { return Ok(()) };
-        self.transact(Durability::Process, |conn| {
-            conn.prepare_cached("UPDATE head SET forgotten = ?1")?.execute([last]).map(drop)
-        })
+        let Some((last, _)) = made[..over].last() else { return Ok(()) };
+        let line = Row { forgotten: *last, ..self.line.clone() };
+        self.transact(Durability::Process, |conn| line.update(conn))?;
+        self.line = line;
+        Ok(())
+    }
+
+    fn prune(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError> {
+        self.prune_all(keep, sum_up)
     }
 
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
@@ -275,18 +310,6 @@ fn level(durability: Durability) -> &'static str {
     }
 }
 
-/// Fills a new database, which nobody sees yet: it needs no sync before it is complete.
-fn fill(conn: &Connection, base: &Environment, definition: &SavedDefinition) -> rusqlite::Result<()> {
-    conn.pragma_update(None, "synchronous", "off")?;
-    let tx = conn.unchecked_transaction()?;
-    schema::create(conn)?;
-    conn.execute("INSERT INTO head VALUES (1, 0, 0, 0)", [])?;
-    put_snapshot(conn, 0, &codec::encode_snapshot(base))?;
-    put_definition(conn, definition)?;
-    tx.commit()?;
-    conn.pragma_update(None, "journal_mode", "wal")
-}
-
 /// Looks through the pages of a small database. Of a large one only what is used is checked, when it is used.
 fn check_pages(reader: &Reader) -> Result<(), StoreError> {
     let size = std::fs::metadata(&reader.path).map_err(|e| StoreError::io(&reader.path, "open", e))?.len();
@@ -298,32 +321,4 @@ fn check_pages(reader: &Reader) -> Result<(), StoreError> {
         "ok" => Ok(()),
         what => Err(StoreError::corrupt(&reader.path, what)),
     }
-}
-
-/// Adds an event; gives its checksum.
-fn insert(conn: &Connection, n: i64, record: &Record, body: &[u8]) -> rusqlite::Result<u32> {
-    let (line, lines, marks) = (record.line as i64, i64::from(record.lines), i64::from(marks(&record.event)));
-    let sum = codec::checksum(&[n, line, lines, record.time_ms, marks], body);
-    let sql = "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    conn.prepare_cached(sql)?.execute(params![n, line, lines, record.time_ms, marks, sum, body])?;
-    Ok(sum)
-}
-
-fn put_snapshot(conn: &Connection, n: i64, body: &[u8]) -> rusqlite::Result<()> {
-    let sum = codec::checksum(&[n], body);
-    conn.execute("INSERT OR REPLACE INTO snapshot VALUES (?1, ?2, ?3)", params![n, sum, body]).map(drop)
-}
-
-fn put_definition(conn: &Connection, definition: &SavedDefinition) -> rusqlite::Result<()> {
-    // Paths that are not text are rare; a team file that cannot be found again can be named on the command line.
-    let (name, base, text) = (&definition.name, definition.base.to_string_lossy(), &definition.text);
-    let components = serde_json::json!(definition.components).to_string();
-    let sum = codec::checksum(&[], definition_bytes([name, &base, text, &components]).as_bytes());
-    let sql = "INSERT OR REPLACE INTO definition VALUES (1, ?1, ?2, ?3, ?4, ?5)";
-    conn.execute(sql, params![name, base, text, components, sum]).map(drop)
-}
-
-fn put_team_json(conn: &Connection, known: &KnownFile) -> rusqlite::Result<()> {
-    let sql = "INSERT OR REPLACE INTO team_json VALUES (1, ?1, ?2, ?3)";
-    conn.execute(sql, params![known.current, known.next, known.stamp]).map(drop)
 }

@@ -12,7 +12,7 @@ use strata_host::gateway::{self, Answer, Ask, Gateway, HostError, HostErrorKind,
 use strata_host::plugin::{Grants, Limits, Plugin};
 use strata_host::sandbox::{Call, Ended, Entry, Metering, Sandbox, WasmSandbox};
 use strata_host::services::human::Question;
-use strata_host::services::llm;
+use strata_host::services::{http, llm};
 use tokio::sync::mpsc;
 
 /// One for all tests: its pool of instances is large.
@@ -54,6 +54,7 @@ pub fn call(guest: &[u8], plugin: Plugin) -> Call {
         plugin: Arc::new(plugin),
         attempt: 1,
         idempotency_key: "run/0/R/0".into(),
+        seed: "run/0/R/0".into(),
         entry: Entry::Run { action: "A".into(), index: 0, task: None },
         role: Profile { name: "R".into(), ..Profile::default() },
         news: Vec::new(),
@@ -99,6 +100,12 @@ fn answer(ask: Ask) -> Answer {
         Ask::Now => Answer::Time(1234.0),
         Ask::Random { length } => Answer::Bytes(Ok(vec![b'r'; length as usize])),
         Ask::Person(question) => Answer::Person(person(&question)),
+        // The body says what was asked.
+        Ask::Fetch(requests) => {
+            let response =
+                |request: http::Request| http::Response { status: 200, headers: Vec::new(), body: said(&request) };
+            Answer::Responses(requests.into_iter().map(|request| Ok(response(request))).collect())
+        }
         Ask::Complete(requests) => Answer::Replies(requests.into_iter().map(|_| Ok(reply())).collect()),
     }
 }
@@ -109,6 +116,12 @@ fn person(question: &Question) -> Answered {
         Some(0) => Answered::Expired,
         _ => Answered::Given(Json::parse(&question.choices.len().to_string()).expect("a number")),
     }
+}
+
+fn said(request: &http::Request) -> Vec<u8> {
+    let headers: Vec<String> =
+        request.headers.iter().map(|header| format!(" {}={}", header.name, header.value)).collect();
+    format!("{} {}{}", request.method, request.url, headers.concat()).into_bytes()
 }
 
 fn known(scope: &str) -> Result<(), HostError> {

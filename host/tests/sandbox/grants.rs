@@ -238,7 +238,7 @@ fn wasi_gives_only_what_is_granted_and_the_same_randomness_in_each_attempt() {
     let first = told(&guest, Grants::default()).unwrap();
     assert_eq!(told(&guest, Grants::default()).unwrap(), first);
     let mut other = call(&guest, plugin(limits()));
-    other.idempotency_key = "run/0/R/1".into();
+    other.seed = "run/0/R/1".into();
     let Value::Output(draft) = run(other).result.unwrap().value else {
         panic!("not an output");
     };

@@ -21,6 +21,10 @@ const PRELUDE: &str = r#"
     (import "strata:action/files@0.1.0" "write" (func $write (param i32 i32 i32 i32 i32)))
     (import "strata:action/files@0.1.0" "list" (func $list (param i32 i32 i32)))
     (import "strata:action/llm@0.1.0" "complete" (func $complete (param i32 i32)))
+    (import "strata:action/http@0.1.0" "fetch"
+        (func $fetch (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+    (import "strata:action/secrets@0.1.0" "placeholder" (func $placeholder (param i32 i32 i32)))
+    (import "strata:action/env@0.1.0" "get" (func $variable (param i32 i32 i32)))
 
     (global $heap (mut i32) (i32.const 16384))
     (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)

@@ -4,12 +4,14 @@
 //! - `limits`: every limit bites, and only the guest that deserves it
 //! - `grants`: what is not granted is refused
 //! - `people`: guests that ask
+//! - `http`: requests, secrets and variables
 //! - `loading`: what cannot be loaded says why
 
 mod calls;
 mod driver;
 mod grants;
 mod guest;
+mod http;
 mod limits;
 mod loading;
 mod people;

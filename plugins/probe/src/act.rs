@@ -5,7 +5,7 @@ use crate::steps::{Config, Deed, Leg, Planned};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU32, Ordering};
 use strata_action::environment::{Emission, emit};
-use strata_action::{Failure, Hop, Message, Output, clock, files, human, llm, random, state};
+use strata_action::{Failure, Hop, Message, Output, clock, env, files, http, human, llm, random, secrets, state};
 
 /// What the steps are carried out for.
 #[derive(Clone, Copy, Debug)]
@@ -80,10 +80,12 @@ impl Deeds {
             Deed::Sleep { sleep } => clock::sleep(*sleep),
             Deed::Read { read } => self.reads.push(files::read_text(read)?),
             Deed::Write { write, text } => files::write(write, text)?,
+            Deed::Http { .. } => self.reads.push(fetch(deed)?),
+            Deed::GetEnv { getenv } => self.reads.push(env::var(getenv)?.unwrap_or_default()),
+            Deed::Secret { secret } => self.reads.push(secrets::named(secret)?.to_string()),
             Deed::Choose { choose } => self.choices = Some(choose.clone()),
             Deed::Plan { plan } => self.plan = Some(plan.clone()),
             Deed::Fail { .. } => {}
-            Deed::Http { .. } => return Err(no_interface("http")),
             Deed::Ask { ask, schema, choices, expires, default } => {
                 let mut question = human::Question::new(ask).choices(choices);
                 if let Some(schema) = schema {
@@ -97,8 +99,6 @@ impl Deeds {
                 }
                 self.reads.push(print(question.ask()?.parse()?));
             }
-            Deed::GetEnv { .. } => return Err(no_interface("getenv")),
-            Deed::Secret { .. } => return Err(no_interface("secret")),
         }
         Ok(())
     }
@@ -126,6 +126,22 @@ impl Deeds {
     }
 }
 
+/// Makes a request; the body of any response is its result.
+fn fetch(deed: &Deed) -> Result<String, Failure> {
+    let Deed::Http { http: url, method, body, key, secret } = deed else { return Ok(String::new()) };
+    let mut request = http::Request::new(method, url);
+    if let Some(body) = body {
+        request = request.body(body.as_str());
+    }
+    if let Some(key) = key {
+        request = request.idempotency_key(key);
+    }
+    if let Some(name) = secret {
+        request = request.bearer(&secrets::named(name)?);
+    }
+    Ok(request.send()?.text())
+}
+
 /// A value as it joins `{reads}`: texts bare, nothing as nothing, all else as compact JSON.
 fn print(value: Value) -> String {
     match value {
@@ -147,8 +163,4 @@ fn hex(bytes: &[u8]) -> String {
 
 fn hop(leg: &Leg) -> Hop {
     Hop { from: leg.from.clone(), to: leg.to.clone() }
-}
-
-fn no_interface(step: &str) -> Failure {
-    Failure::denied(format!("step `{step}`: this version of strata:action has no interface for it"))
 }

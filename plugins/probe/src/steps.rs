@@ -88,8 +88,17 @@ pub enum Deed {
     Plan { plan: Vec<Planned> },
     /// Reads the instance's counter after adding 1.
     Count { count: bool },
-    /// Makes a web request. No interface for it yet.
-    Http { http: String, method: Option<String>, body: Option<String> },
+    /// Makes a web request.
+    Http {
+        http: String,
+        #[serde(default = "get")]
+        method: String,
+        body: Option<String>,
+        /// The service knows a repetition of the request by this key.
+        key: Option<String>,
+        /// Shown as bearer token.
+        secret: Option<String>,
+    },
     /// Asks a person.
     Ask {
         ask: String,
@@ -100,9 +109,9 @@ pub enum Deed {
         expires: Option<Duration>,
         default: Option<Value>,
     },
-    /// Reads an environment variable. No interface for it yet.
+    /// Reads an environment variable.
     GetEnv { getenv: String },
-    /// Reads a secret. No interface for it yet.
+    /// Names a secret: what joins the values read is the placeholder that stands for it.
     Secret { secret: String },
 }
 
@@ -147,6 +156,10 @@ impl<'de> Deserialize<'de> for Step {
             Err(_) => Err(D::Error::custom(format!("`{step}` is no step of the probe"))),
         }
     }
+}
+
+fn get() -> String {
+    "GET".to_owned()
 }
 
 fn role() -> String {

@@ -108,6 +108,21 @@ fn one_prompt_is_one_turn_of_the_user() {
 }
 
 #[test]
+fn requests_secrets_and_variables_are_what_the_steps_say() {
+    let mut host = Host::new().response(500, "no").response(200, "made").secret("TOKEN").variable("LANG", "C");
+    let steps = json!([
+        { "http": "http://a/x" },
+        { "http": "http://a/y", "method": "POST", "body": "b", "key": "k", "secret": "TOKEN" },
+        { "getenv": "LANG" }, { "secret": "TOKEN" }, { "say": "{reads}" },
+    ]);
+    assert_eq!(said(&mut host, steps), "no,made,C,{{secret:TOKEN}}");
+    let [get, post] = host.fetched() else { panic!("two requests") };
+    assert_eq!((&*get.method, &get.body, &get.idempotency_key), ("GET", &None, &None));
+    assert_eq!((&*post.method, post.body.as_deref()), ("POST", Some(&b"b"[..])));
+    assert_eq!((post.idempotency_key.as_deref(), &*post.headers[0].value), (Some("k"), "Bearer {{secret:TOKEN}}"));
+}
+
+#[test]
 fn failures_have_the_kind_that_is_asked_for() {
     let cases = [
         (json!([{ "fail": "error" }]), FailureKind::Error),

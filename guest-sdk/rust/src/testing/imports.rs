@@ -32,6 +32,10 @@ fn with<R>(function: impl FnOnce(&mut Host) -> R) -> R {
     })
 }
 
+fn denied(message: String) -> crate::HostError {
+    crate::HostError { kind: crate::HostErrorKind::Denied, message }
+}
+
 fn invalid(message: String) -> crate::HostError {
     crate::HostError { kind: crate::HostErrorKind::Invalid, message }
 }
@@ -180,6 +184,52 @@ pub mod human {
                 (None, _) => panic!("nobody answers `{}`; add `Host::answer`", question.text),
             }
         })
+    }
+}
+
+pub mod http {
+    use super::{denied, with};
+    use crate::http::{Request, Response};
+    use crate::{HostError, HostErrorKind};
+
+    pub fn fetch(request: &Request) -> Result<Response, HostError> {
+        with(|host| {
+            host.fetched.push(request.clone());
+            let Some(responses) = &mut host.http else {
+                return Err(denied("making a request: not granted".to_owned()));
+            };
+            if let Some(name) = request.secrets.iter().find(|name| !host.secrets.contains(*name)) {
+                return Err(denied(format!("sending the secret `{name}`: not granted")));
+            }
+            let message = "making a request: no response is left".to_owned();
+            responses.pop_front().unwrap_or(Err(HostError { kind: HostErrorKind::Upstream, message }))
+        })
+    }
+
+    pub fn fetch_many(requests: &[Request]) -> Vec<Result<Response, HostError>> {
+        requests.iter().map(fetch).collect()
+    }
+}
+
+pub mod secrets {
+    use super::{denied, with};
+    use crate::HostError;
+
+    pub fn placeholder(name: &str) -> Result<String, HostError> {
+        match with(|host| host.secrets.contains(name)) {
+            true => Ok(format!("{{{{secret:{name}}}}}")),
+            false => Err(denied(format!("naming the secret `{name}`: not granted"))),
+        }
+    }
+}
+
+pub mod env {
+    use super::{denied, with};
+    use crate::HostError;
+
+    pub fn get(name: &str) -> Result<Option<String>, HostError> {
+        let value = with(|host| host.variables.get(name).cloned());
+        value.map(Some).ok_or_else(|| denied(format!("reading the variable `{name}`: not granted")))
     }
 }
 

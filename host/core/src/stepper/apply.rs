@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::Stepper;
 use super::report::idle_task;
 use crate::activation::{Activation, Addressed, Done, Outgoing, Phase};
-use crate::event::{Event, Finished, Journal, Routed, Source, Status, Work};
+use crate::event::{Event, Finished, Journal, Routed, Status, Work};
 use crate::fault::{Fault, FaultKind};
 use crate::id::{CheckpointId, Digest, JoinId, MessageId, Part, RoleId, Slot};
 use crate::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
@@ -38,14 +38,10 @@ impl Stepper {
             Event::CallStarted { role, work, attempt, journal, .. } => {
                 self.begin_call(*role, *work, *attempt, *journal)
             }
-            Event::HostCalled { role, work, call, source } => {
-                let activation = self.running(*role, *work)?;
-                if *source == Source::Live {
-                    activation.current.journal.push(call.clone());
-                    self.env.spent += call.cost;
-                }
-                Ok(())
-            }
+            Event::HostCallBegun { .. }
+            | Event::HostCalled { .. }
+            | Event::DoubtSettled { .. }
+            | Event::WritesUnclaimed { .. } => self.host_call(event),
             Event::CallFinished { role, work, attempt, result } => {
                 self.attempted(*role, *work, *attempt)?;
                 self.call_finished(*role, *work, result)
@@ -98,6 +94,7 @@ impl Stepper {
                 }
                 Ok(())
             }
+            Event::Forked { .. } => self.fork(event),
         }
     }
 
@@ -120,27 +117,18 @@ impl Stepper {
     }
 
     fn run_resumed(&mut self, event: &Event) -> Applied {
-        let Event::RunResumed { checkpoint, step, budget, calls, rules, .. } = event else { return Ok(()) };
+        let Event::RunResumed { checkpoint, step, budget, calls, rules, spent, .. } = event else { return Ok(()) };
         self.started_run()?;
         ensure(*checkpoint == self.env.checkpoint && *step == self.env.step, "a resume from another place")?;
+        ensure(*spent >= self.env.spent, "a resume that gives money back")?;
         self.rule(rules)?;
         self.env.status = Status::Running;
-        self.env.budget = *budget;
+        (self.env.spent, self.env.budget) = (*spent, *budget);
         self.env.calls = *calls;
         self.env.outbox.iter_mut().for_each(|outbound| outbound.failed = None);
         for (role, state) in self.team.roles.iter().zip(&mut self.env.roles) {
             let Some(activation) = &mut state.activation else { continue };
-            activation.current.failures = 0;
-            match &activation.phase {
-                // It was killed: it ends like one that was interrupted.
-                Phase::Running => activation.current.keep = true,
-                Phase::Resting | Phase::Failed(_) | Phase::Ready => {}
-                Phase::Waiting(_) if activation.work(role).is_some() => continue,
-                Phase::Waiting(_) => {}
-                Phase::Complete => continue,
-            }
-            // A lower limit may leave it with nothing more to do.
-            activation.phase = if activation.work(role).is_some() { Phase::Ready } else { Phase::Complete };
+            activation.resume(role);
         }
         Ok(())
     }
@@ -213,6 +201,7 @@ impl Stepper {
         activation.current.answered = false;
         if journal == Journal::Fresh {
             activation.current.journal.clear();
+            activation.current.begun.clear();
         }
         activation.phase = Phase::Running;
         Ok(())
@@ -356,7 +345,7 @@ impl Stepper {
         self.going().is_ok() && self.env.open && self.env.activations().all(|(_, activation)| ended(activation))
     }
 
-    fn known(&self, id: RoleId) -> Applied {
+    pub(super) fn known(&self, id: RoleId) -> Applied {
         ensure(id.index() < self.env.roles.len(), "a role that the team does not have")
     }
 

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::Stepper;
 use super::apply::{Applied, Illegal, ensure};
 use crate::activation::{Activation, Phase};
-use crate::event::{Event, HostCall, HostCallKind, Work};
+use crate::event::{Event, HostCall, HostCallKind, Outcome, Work};
 use crate::id::{RequestId, RoleId};
 use crate::message::Draft;
 use crate::money::Usd;
@@ -125,7 +125,13 @@ impl Stepper {
             (Some(Work::Answer), None) => return Err(Illegal("a person who has nothing to say".into())),
             _ => {
                 let response = answer.record();
-                let call = HostCall { kind: HostCallKind::Human, request: open.call, response, cost: Usd::ZERO };
+                let call = HostCall {
+                    kind: HostCallKind::Human,
+                    request: open.call,
+                    response,
+                    cost: Usd::ZERO,
+                    outcome: Outcome::Answered,
+                };
                 activation.current.journal.push(call);
                 activation.current.answered = true;
                 activation.phase = Phase::Ready;

@@ -33,13 +33,16 @@ fn changes(event: &Event) -> &'static [Change] {
         Event::CallStarted { .. } | Event::CallFinished { .. } | Event::CallFailed { .. } => {
             &[other_attempt, other_work, other_role]
         }
-        Event::HostCalled { .. } => &[other_work, other_role],
+        Event::HostCalled { .. } | Event::HostCallBegun { .. } => &[other_work, other_role],
+        Event::DoubtSettled { .. } => &[other_work, other_role, other_place],
+        Event::WritesUnclaimed { .. } => &[other_work, other_role, other_place],
         Event::RetryDue { .. } => &[other_role],
         Event::StepConflicted { .. } => &[other_step, other_key, one_less, other_writer],
         Event::ComponentChanged { .. } => &[other_component],
         Event::RequestOpened { .. } => &[other_work, other_role, other_request],
         Event::RequestAnswered { .. } => &[other_role, other_request, other_answer],
         Event::RunEnded { .. } => &[no_end],
+        Event::Forked { .. } => &[other_step, other_checkpoint],
         Event::HandedOver { .. } | Event::HandOverFailed { .. } => &[other_outbound],
     }
 }
@@ -141,14 +144,17 @@ fn other_step(event: &mut Event) {
         Event::RunResumed { step, .. }
         | Event::StepStarted { step, .. }
         | Event::StepConflicted { step, .. }
-        | Event::StepCommitted { step, .. } => *step += 1,
+        | Event::StepCommitted { step, .. }
+        | Event::Forked { step, .. } => *step += 1,
         other => panic!("{other:?} belongs to no step"),
     }
 }
 
 fn other_checkpoint(event: &mut Event) {
-    if let Event::RunResumed { checkpoint, .. } = event {
-        *checkpoint = None;
+    match event {
+        Event::RunResumed { checkpoint, .. } => *checkpoint = None,
+        Event::Forked { from, .. } => *from = "another".into(),
+        other => panic!("{other:?} names no checkpoint"),
     }
 }
 
@@ -171,6 +177,9 @@ fn other_work(event: &mut Event) {
     match event {
         Event::CallStarted { work, .. }
         | Event::HostCalled { work, .. }
+        | Event::HostCallBegun { work, .. }
+        | Event::DoubtSettled { work, .. }
+        | Event::WritesUnclaimed { work, .. }
         | Event::CallFinished { work, .. }
         | Event::CallFailed { work, .. }
         | Event::RequestOpened { work, .. } => *work = Work::Think { round: 99 },
@@ -178,10 +187,21 @@ fn other_work(event: &mut Event) {
     }
 }
 
+fn other_place(event: &mut Event) {
+    match event {
+        Event::DoubtSettled { place, .. } => *place = u32::MAX,
+        Event::WritesUnclaimed { writes, .. } => writes.push((u32::MAX, String::new())),
+        other => panic!("{other:?} names no place"),
+    }
+}
+
 fn other_role(event: &mut Event) {
     match event {
         Event::CallStarted { role, .. }
         | Event::HostCalled { role, .. }
+        | Event::HostCallBegun { role, .. }
+        | Event::DoubtSettled { role, .. }
+        | Event::WritesUnclaimed { role, .. }
         | Event::CallFinished { role, .. }
         | Event::CallFailed { role, .. }
         | Event::RequestOpened { role, .. }

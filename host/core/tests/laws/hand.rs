@@ -6,7 +6,7 @@ use std::sync::Arc;
 use strata_core::effect::{Effect, Invocation};
 use strata_core::environment::Environment;
 use strata_core::environment::scope::{Change, Write};
-use strata_core::event::{CallPolicy, Event, Finished, HostCall, HostCallKind, Source, Status};
+use strata_core::event::{CallPolicy, Event, Finished, HostCall, HostCallKind, Outcome, Source, Status};
 use strata_core::fault::Fault;
 use strata_core::id::{Digest, RoleId, RunId};
 use strata_core::json::Json;
@@ -74,8 +74,8 @@ impl Hand {
 
     /// Makes a host call.
     pub fn ask(&mut self, call: &Invocation, request: &str, cost: u64) {
-        let answer =
-            HostCall { kind: HostCallKind::Llm, request: request.into(), response: Json::null(), cost: Usd(cost) };
+        let (request, response, outcome) = (request.into(), Json::null(), Outcome::Answered);
+        let answer = HostCall { kind: HostCallKind::Llm, request, response, cost: Usd(cost), outcome };
         let event = Event::HostCalled { role: call.role, work: call.work, call: answer, source: Source::Live };
         self.record(event);
     }

@@ -34,7 +34,10 @@ fn warped(event: &Event, dice: &mut Dice) -> Event {
             _ => drop(roles.pop()),
         },
         Event::CallStarted { role, work, attempt, .. } => warp_call(role, work, attempt, dice),
-        Event::HostCalled { role, work, .. } => warp_call(role, work, &mut 0, dice),
+        Event::HostCalled { role, work, .. }
+        | Event::HostCallBegun { role, work, .. }
+        | Event::WritesUnclaimed { role, work, .. }
+        | Event::DoubtSettled { role, work, .. } => warp_call(role, work, &mut 0, dice),
         Event::CallFailed { role, work, attempt, .. } => warp_call(role, work, attempt, dice),
         Event::CallFinished { role, work, attempt, result } => match dice.below(3) {
             0 => *result = Finished::Chosen(*dice.pick(&[-2, 0, 7])),
@@ -64,6 +67,11 @@ fn warped(event: &Event, dice: &mut Dice) -> Event {
             _ => *role = any_role(dice),
         },
         Event::HandedOver { id } | Event::HandOverFailed { id, .. } => *id = "another".into(),
+        Event::Forked { lineage, from, step, .. } => match dice.below(3) {
+            0 => lineage.clear(),
+            1 => *from = "another".into(),
+            _ => *step += 1,
+        },
         Event::RunEnded { status, .. } => *status = *dice.pick(&strata_core::event::Status::ALL),
     }
     event

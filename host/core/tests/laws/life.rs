@@ -11,7 +11,7 @@ use strata_core::event::{CallPolicy, Event, HostCall, HostCallKind, Source, Stat
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, Digest, MessageId, Part, RoleId, RunId, Slot};
 use strata_core::message::Message;
-use strata_core::money::Usd;
+use strata_core::money::{Account, Usd};
 use strata_core::request::{Answer, Request};
 use strata_core::stepper::Stepper;
 use strata_core::team::{React, Reducer, Team};
@@ -150,6 +150,23 @@ impl Life {
             self.weather.resumes -= 1;
             self.resume();
         }
+    }
+
+    /// Another life that leaves this one after an event that made a checkpoint, and goes on to its end.
+    pub fn fork(&self, at: usize, name: &str, order: u64) -> Self {
+        let mut fork = self.clone();
+        fork.log.truncate(at + 1);
+        fork.states.truncate(at + 1);
+        fork.calls.retain(|(start, _)| *start <= at);
+        fork.flying.clear();
+        fork.dice = Dice::new(order, "fork");
+        fork.stepper = self.stepper.at(self.states[at].clone());
+        let account = Account { spent: self.env().spent, budget: self.env().budget };
+        let event = fork.stepper.forked(name.into(), Vec::new(), account).expect("a checkpoint");
+        fork.record(event);
+        fork.resume();
+        fork.run();
+        fork
     }
 
     /// Goes on with a mended team.

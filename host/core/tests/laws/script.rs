@@ -1,9 +1,9 @@
 //! The script: what the actions of a life return. A success depends on the seed and on what the call can see (its
-//! key, its news, the earlier outputs, memory, scopes) and on nothing else, so whatever leaks shows in the outputs.
+//! seed, its news, the earlier outputs, memory, scopes) and on nothing else, so whatever leaks shows in the outputs.
 
 use strata_core::effect::Invocation;
 use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
-use strata_core::event::{Finished, HostCall, HostCallKind, Work};
+use strata_core::event::{Finished, HostCall, HostCallKind, Outcome, Work};
 use strata_core::fault::{Fault, FaultKind, Hope};
 use strata_core::id::RequestId;
 use strata_core::json::Json;
@@ -48,7 +48,7 @@ impl Script {
 
     /// The host calls of an attempt: the same requests in every attempt, until it goes another way.
     pub fn requests(&self, call: &Invocation) -> Vec<String> {
-        let mut dice = Dice::new(self.seed, &format!("calls {}", call.idempotency_key));
+        let mut dice = Dice::new(self.seed, &format!("calls {}", call.seed));
         let mut requests: Vec<String> = (0..dice.below(3)).map(|_| format!("q{}", dice.below(2))).collect();
         if dice.chance(20) {
             requests.push(format!("only {}", call.attempt));
@@ -59,7 +59,8 @@ impl Script {
     /// The answer to a host call.
     pub fn answer(&self, request: &str) -> HostCall {
         let cost = Usd(Dice::new(self.seed, request).below(4) as u64);
-        HostCall { kind: HostCallKind::Llm, request: request.into(), response: Json::null(), cost }
+        let (request, response, outcome) = (request.into(), Json::null(), Outcome::Answered);
+        HostCall { kind: HostCallKind::Llm, request, response, cost, outcome }
     }
 
     /// What a call asks people: the same in every attempt.
@@ -85,12 +86,12 @@ impl Script {
 
     /// How an attempt fails; none when it succeeds.
     fn failure(&self, role: &Role, call: &Invocation) -> Option<Result<Finished, Fault>> {
-        let mut dice = Dice::new(self.seed, &format!("trouble {}", call.idempotency_key));
+        let mut dice = Dice::new(self.seed, &format!("trouble {}", call.seed));
         let bad = if dice.chance(self.trouble) { 1 + dice.below(3) as u32 } else { 0 };
         if call.attempt > bad {
             return None;
         }
-        let mut dice = Dice::new(self.seed, &format!("{} {}", call.attempt, call.idempotency_key));
+        let mut dice = Dice::new(self.seed, &format!("{} {}", call.attempt, call.seed));
         match call.work {
             Work::Think { .. } if dice.chance(30) => {
                 Some(Ok(Finished::Chosen(*dice.pick(&[-2, i32::MIN, i32::MAX, role.actions.len() as i32]))))
@@ -111,7 +112,7 @@ impl Script {
     }
 
     fn success(&self, stepper: &Stepper, call: &Invocation) -> Finished {
-        let mut dice = Dice::new(self.seed, &call.idempotency_key);
+        let mut dice = Dice::new(self.seed, &call.seed);
         let role = stepper.team().role(call.role);
         // The host refuses scopes that are not declared.
         let scopes: Vec<&str> = stepper.team().scopes.keys().map(String::as_str).collect();
@@ -125,7 +126,7 @@ impl Script {
                 writes: writes(&mut dice, &scopes, (call, seen)),
             },
             Work::Act { .. } => Finished::Returned {
-                output: self.draft(&mut dice, format!("{} saw {seen:x}", call.idempotency_key)),
+                output: self.draft(&mut dice, format!("{} saw {seen:x}", call.seed)),
                 emissions: self.emissions(&mut dice, call, seen),
                 writes: writes(&mut dice, &scopes, (call, seen)),
             },
@@ -165,7 +166,7 @@ impl Script {
         let count = if dice.chance(40) { 1 + dice.below(2) } else { 0 };
         (0..count)
             .map(|i| {
-                let mut draft = self.draft(dice, format!("{} emits {i} {seen:x}", call.idempotency_key));
+                let mut draft = self.draft(dice, format!("{} emits {i} {seen:x}", call.seed));
                 if self.address == Address::Often && dice.chance(60) {
                     draft.cause_by = Some((*dice.pick(&LABELS)).into());
                 }

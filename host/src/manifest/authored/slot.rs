@@ -31,8 +31,8 @@ pub(in crate::manifest) struct Slot {
 pub(in crate::manifest) struct Allow {
     pub(in crate::manifest) span: Option<Range<usize>>,
     pub(in crate::manifest) grants: Grants,
-    pub(in crate::manifest) http: Option<Range<usize>>,
-    pub(in crate::manifest) secrets: Option<Range<usize>>,
+    /// Where secrets are named.
+    pub(in crate::manifest) secrets: Vec<At<String>>,
 }
 
 /// Reads a component's keys from its table.
@@ -100,24 +100,29 @@ fn load_schema(file: &Path) -> Result<Schema, String> {
 fn read_allow(table: &Table<'_>) -> Allow {
     let dirs = table.item("dirs");
     let dirs = dirs.map(|dirs| read_dirs(&dirs.tables("`dirs`")));
+    let mut secrets = read_named(table, "secrets");
+    let named: Vec<String> = secrets.iter().map(|name| name.value.clone()).collect();
+    let http = table.item("http").map(|item| http::read(&item, &mut secrets));
     Allow {
         span: Some(table.span.clone()),
         grants: Grants {
             llm: section(table, "llm", "`llm`").and_then(|llm| read_llm(&llm)),
             dirs: dirs.unwrap_or_default(),
             env: read_names(table, "env"),
+            http: http.unwrap_or_default(),
+            secrets: named,
         },
-        http: table.item("http").and_then(|item| http::read(&item)),
-        secrets: {
-            let named = read_names(table, "secrets");
-            let item = table.item("secrets").filter(|_| !named.is_empty());
-            item.map(|item| item.key_span)
-        },
+        secrets,
     }
 }
 
 /// Names of environment variables.
-pub(in crate::manifest) fn read_names(table: &Table<'_>, key: &'static str) -> Vec<String> {
+fn read_names(table: &Table<'_>, key: &'static str) -> Vec<String> {
+    read_named(table, key).into_iter().map(|name| name.value).collect()
+}
+
+/// Names of environment variables, and where they are.
+pub(in crate::manifest) fn read_named(table: &Table<'_>, key: &'static str) -> Vec<At<String>> {
     let names = table.item(key).map(|item| item.texts()).unwrap_or_default();
     for name in &names {
         if name.value.is_empty() || name.value.contains(['=', '\0']) {
@@ -125,7 +130,7 @@ pub(in crate::manifest) fn read_names(table: &Table<'_>, key: &'static str) -> V
             table.problems.add(table.problems.at(&name.span, message));
         }
     }
-    names.into_iter().map(|name| name.value).collect()
+    names
 }
 
 fn read_llm(table: &Table<'_>) -> Option<LlmGrant> {

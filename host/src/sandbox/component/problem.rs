@@ -154,7 +154,21 @@ pub(super) fn of_imports(component: &Component, error: &wasmtime::Error) -> Load
 }
 
 /// The host's interfaces.
-const OWN: [&str; 10] = ["clock", "environment", "files", "human", "llm", "log", "memory", "random", "state", "types"];
+const OWN: [&str; 13] = [
+    "clock",
+    "env",
+    "environment",
+    "files",
+    "http",
+    "human",
+    "llm",
+    "log",
+    "memory",
+    "random",
+    "secrets",
+    "state",
+    "types",
+];
 /// The packages of WASI 0.2 that it has.
 const WASI: [&str; 6] = ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/", "wasi:sockets/"];
 

@@ -4,7 +4,9 @@ use wasmtime::component::{Component, ComponentExportIndex, HasSelf, Instance, In
 use wasmtime::{Engine, Store};
 
 use super::{Exports, LoadError, problem};
-use crate::sandbox::bindings::{clock, environment, files, human, llm, log, memory, random, state, types};
+use crate::sandbox::bindings::{
+    clock, env, environment, files, http, human, llm, log, memory, random, secrets, state, types,
+};
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::engine::Metering;
 use crate::sandbox::limits::{MEMORIES, TABLES};
@@ -136,6 +138,9 @@ fn linker(engine: &Engine, wasi: Wasi) -> wasmtime::Result<Linker<Ctx>> {
     llm::add_to_linker::<Ctx, Own>(&mut linker, own)?;
     files::add_to_linker::<Ctx, Own>(&mut linker, own)?;
     human::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    http::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    secrets::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    env::add_to_linker::<Ctx, Own>(&mut linker, own)?;
     if wasi == Wasi::Imported {
         wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     }

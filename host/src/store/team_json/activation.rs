@@ -3,8 +3,9 @@
 
 use strata_core::activation::{Activation, Addressed, Current, Done, Outgoing, Phase, Undone};
 use strata_core::environment::scope::{Change, Write};
-use strata_core::event::{HostCall, HostCallKind, Work};
+use strata_core::event::{HostCall, HostCallKind, Outcome, Work};
 use strata_core::fault::{Fault, FaultKind, Hope};
+use strata_core::host_call::{Again, Begun, Intent, Known};
 use strata_core::id::ActionId;
 use strata_core::json::Json;
 use strata_core::team::{React, Role, Task};
@@ -148,6 +149,7 @@ fn tried(place: &Place<'_>) -> Read<Current> {
         journal: tried.each("journal", host_call)?,
         keep: tried.flag("keep")?,
         answered: tried.flag("answered")?,
+        begun: tried.each("begun", begun)?,
     })
 }
 
@@ -164,12 +166,30 @@ fn write(place: Place<'_>) -> Read<Write> {
 
 fn host_call(place: Place<'_>) -> Read<HostCall> {
     place.object()?;
-    let kinds = [HostCallKind::Llm, HostCallKind::Clock, HostCallKind::Random, HostCallKind::Human];
-    let kind = place.word("kind", |name| kinds.into_iter().find(|kind| kind.name() == name))?;
+    let outcome = |name: &str| Outcome::ALL.into_iter().find(|outcome| outcome.name() == name);
     Ok(HostCall {
-        kind: kind.ok_or_else(|| place.invalid("says no `kind`"))?,
+        kind: kind(&place)?,
         request: place.get_text("request")?,
         response: place.get("response").map_or(Ok(Json::null()), |response| response.json())?,
         cost: place.dollars("cost")?.unwrap_or_default(),
+        outcome: place.word("outcome", outcome)?.unwrap_or_default(),
     })
+}
+
+fn begun(place: Place<'_>) -> Read<Begun> {
+    place.object()?;
+    let again = place.word("again", |name| Again::ALL.into_iter().find(|again| again.name() == name))?;
+    let intent = Intent {
+        kind: kind(&place)?,
+        request: place.get_text("request")?,
+        what: place.get_text("what")?,
+        // Where nothing is said, a person had better look.
+        again: again.unwrap_or(Again::Ask),
+    };
+    Ok(Begun { intent, result: if place.flag("known")? { Known::Recorded } else { Known::No } })
+}
+
+fn kind(place: &Place<'_>) -> Read<HostCallKind> {
+    let kind = place.word("kind", |name| HostCallKind::ALL.into_iter().find(|kind| kind.name() == name))?;
+    kind.ok_or_else(|| place.invalid("says no `kind`"))
 }

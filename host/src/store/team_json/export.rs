@@ -7,6 +7,7 @@ use strata_core::environment::scope::{Change, Scope};
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::event::{CallPolicy, HostCall, Work};
 use strata_core::fault::{Fault, Hope};
+use strata_core::host_call::{Begun, Intent, Known};
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::money::Usd;
 use strata_core::stepper::slot;
@@ -141,6 +142,8 @@ impl<'a> Exporter<'a> {
             run_id: &env.run.0,
             checkpoint: env.checkpoint.as_ref().map(|id| id.0.as_str()),
             parent: env.parent.as_ref().map(|id| id.0.as_str()),
+            lineage: &env.lineage.name,
+            forks: env.lineage.forks.iter().map(|id| id.0.as_str()).collect(),
             status: env.status.name(),
             step: env.step,
             step_open: env.open,
@@ -260,14 +263,21 @@ impl<'a> Exporter<'a> {
 }
 
 fn tried(current: &Current) -> layout::Tried<'_> {
-    let Current { attempts, failures, journal, keep, answered } = current;
+    let Current { attempts, failures, journal, keep, answered, begun } = current;
     layout::Tried {
         attempts: *attempts,
         failures: *failures,
         journal: journal.iter().map(host_call).collect(),
         keep: *keep,
         answered: *answered,
+        begun: begun.iter().map(begun_call).collect(),
     }
+}
+
+fn begun_call(begun: &Begun) -> layout::Begun<'_> {
+    let Intent { kind, request, what, again } = &begun.intent;
+    let known = begun.result == Known::Recorded;
+    layout::Begun { kind: kind.name(), request, what, again: again.name(), known }
 }
 
 fn host_call(call: &HostCall) -> layout::HostCall<'_> {
@@ -276,6 +286,7 @@ fn host_call(call: &HostCall) -> layout::HostCall<'_> {
         request: &call.request,
         response: Document(&call.response),
         cost: call.cost.dollars(),
+        outcome: call.outcome.name(),
     }
 }
 

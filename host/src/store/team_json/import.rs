@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use strata_core::environment::lineage::Lineage;
 use strata_core::environment::outbox::Outbound;
 use strata_core::environment::scope::Scope;
 use strata_core::environment::{DeadLetter, Environment, RoleState};
@@ -33,6 +34,8 @@ const STRATA: &[&str] = &[
     "run_id",
     "checkpoint",
     "parent",
+    "lineage",
+    "forks",
     "status",
     "step",
     "step_open",
@@ -121,6 +124,11 @@ fn header(team: &Team, whole: &Place<'_>, strata: &Place<'_>, env: &mut Environm
     env.checkpoint = id("checkpoint")?;
     env.parent = id("parent")?;
     env.checkpoints = strata.count("checkpoints")?;
+    if let Some(name) = strata.get("lineage").map(|place| place.text()).transpose()?.filter(|name| !name.is_empty()) {
+        let forks = strata.texts("forks")?.unwrap_or_default();
+        let forks = forks.iter().map(|id| CheckpointId::from(id.as_str())).collect();
+        env.lineage = Lineage { name: name.into(), forks };
+    }
     env.sent = strata.count("sent")?;
     let policies = [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh];
     let policy = |name: &str| policies.into_iter().find(|policy| policy_name(*policy) == name);

@@ -84,6 +84,8 @@ pub(super) struct Strata<'a> {
     pub run_id: &'a str,
     pub checkpoint: Option<&'a str>,
     pub parent: Option<&'a str>,
+    pub lineage: &'a str,
+    pub forks: Vec<&'a str>,
     pub status: &'static str,
     pub step: u64,
     pub step_open: bool,
@@ -170,6 +172,7 @@ pub(super) struct Tried<'a> {
     pub journal: Vec<HostCall<'a>>,
     pub keep: bool,
     pub answered: bool,
+    pub begun: Vec<Begun<'a>>,
 }
 
 /// A call that was taken back.
@@ -211,6 +214,17 @@ pub(super) struct HostCall<'a> {
     pub request: &'a str,
     pub response: Document<'a>,
     pub cost: f64,
+    pub outcome: &'static str,
+}
+
+/// A call that may have changed the world.
+#[derive(serde::Serialize)]
+pub(super) struct Begun<'a> {
+    pub kind: &'static str,
+    pub request: &'a str,
+    pub what: &'a str,
+    pub again: &'static str,
+    pub known: bool,
 }
 
 #[derive(serde::Serialize)]

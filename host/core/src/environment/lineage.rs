@@ -1,0 +1,122 @@
+//! Lineages: which line of checkpoints a state belongs to, and how two of them are related.
+//!
+//! A run starts on one lineage. Going back to a checkpoint begins another, which shares everything before it and
+//! counts its checkpoints on from there. Where lineages are kept is the store's business.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::CheckpointId;
+
+/// The lineage a run starts on.
+pub const FIRST_LINEAGE: &str = "main";
+
+/// A line of checkpoints, from the first of the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lineage {
+    /// Its name.
+    pub name: String,
+    /// Where it and those before it left the one they came from, oldest first.
+    pub forks: Vec<CheckpointId>,
+}
+
+impl Default for Lineage {
+    fn default() -> Self {
+        Self { name: FIRST_LINEAGE.into(), forks: Vec::new() }
+    }
+}
+
+impl Lineage {
+    /// The lineage that leaves this one at a checkpoint.
+    pub fn fork(&self, name: &str, from: &CheckpointId) -> Self {
+        let mut forks = self.forks.clone();
+        forks.push(from.clone());
+        Self { name: name.into(), forks }
+    }
+
+    /// Whether its checkpoints, or those it shares, bear this name.
+    pub fn passes(&self, name: &str) -> bool {
+        self.name == name || self.forks.iter().filter_map(place).any(|(lineage, _)| lineage == name)
+    }
+
+    /// The name of its checkpoint with this number; numbers count from the beginning of the run.
+    pub fn checkpoint(&self, number: u64) -> CheckpointId {
+        CheckpointId(alloc::format!("{}-{number}", self.name))
+    }
+
+    /// What stands for the run in idempotency keys: what another lineage does to the world is another effect.
+    pub fn key(&self, run: &str) -> String {
+        if self.name == FIRST_LINEAGE { run.into() } else { alloc::format!("{run}@{}", self.name) }
+    }
+}
+
+/// The lineage of a checkpoint and its number; none for a name that was not made here.
+pub fn place(id: &CheckpointId) -> Option<(&str, u64)> {
+    let (lineage, number) = id.0.rsplit_once('-')?;
+    Some((lineage, number.parse().ok()?))
+}
+
+/// The last checkpoint that two states have in common, each given by its lineage and its newest checkpoint. It is
+/// told from the names alone; none where one of them was not made here, or they come from different beginnings.
+pub fn common(one: (&Lineage, &CheckpointId), other: (&Lineage, &CheckpointId)) -> Option<CheckpointId> {
+    let path = |(lineage, head): (&Lineage, &CheckpointId)| -> Option<Vec<(String, u64)>> {
+        let all = lineage.forks.iter().chain([head]);
+        all.map(|id| place(id).map(|(name, number)| (name.into(), number))).collect()
+    };
+    let (one, other) = (path(one)?, path(other)?);
+    let mut last = None;
+    for ((name, number), (other_name, other_number)) in one.into_iter().zip(other) {
+        if name != other_name {
+            break;
+        }
+        let shared = number.min(other_number);
+        last = Some(CheckpointId(alloc::format!("{name}-{shared}")));
+        if number != other_number {
+            break;
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(one: &[&str], other: &[&str], expected: Option<&str>) {
+        let given = |path: &[&str]| {
+            let ids: Vec<CheckpointId> = path.iter().map(|id| CheckpointId::from(*id)).collect();
+            let (head, forks) = ids.split_last().expect("a head");
+            let name = place(head).map_or("", |(name, _)| name).into();
+            (Lineage { name, forks: forks.to_vec() }, head.clone())
+        };
+        let (one, other) = (given(one), given(other));
+        let expected = expected.map(CheckpointId::from);
+        assert_eq!(common((&one.0, &one.1), (&other.0, &other.1)), expected);
+        assert_eq!(common((&other.0, &other.1), (&one.0, &one.1)), expected);
+    }
+
+    #[test]
+    fn what_two_lineages_share_is_told_from_their_names() {
+        check(&["main-4"], &["main-4"], Some("main-4"));
+        check(&["main-4"], &["main-7"], Some("main-4"));
+        check(&["main-7"], &["main-3", "main.1-5"], Some("main-3"));
+        check(&["main-2"], &["main-3", "main.1-5"], Some("main-2"));
+        check(&["main-3", "main.1-5"], &["main-3", "main.2-9"], Some("main-3"));
+        check(&["main-3", "main.1-5"], &["main-1", "main.2-9"], Some("main-1"));
+        check(&["main-3", "main.1-6", "main.3-9"], &["main-3", "main.1-5"], Some("main.1-5"));
+        check(&["main-3", "main.1-6", "main.3-9"], &["main-3", "main.1-5", "main.2-8"], Some("main.1-5"));
+        check(&["a-b-3"], &["a-b-2"], Some("a-b-2"));
+        check(&["main-1"], &["other-1"], None);
+        check(&["main-1"], &["made elsewhere"], None);
+    }
+
+    #[test]
+    fn keys_of_the_first_lineage_are_those_of_the_run() {
+        let first = Lineage::default();
+        let second = first.fork("main.1", &"main-2".into());
+        assert_eq!((first.key("r").as_str(), second.key("r").as_str()), ("r", "r@main.1"));
+        assert_eq!((first.checkpoint(3).0.as_str(), second.checkpoint(3).0.as_str()), ("main-3", "main.1-3"));
+    }
+}

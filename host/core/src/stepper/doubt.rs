@@ -1,0 +1,71 @@
+//! Host calls: begun, answered; those in doubt, and what the operator says of them; those that nobody makes any more.
+
+use alloc::string::String;
+
+use super::Stepper;
+use super::apply::{Applied, ensure};
+use crate::activation::Phase;
+use crate::event::{Event, HostCall, Outcome, Source, Work};
+use crate::host_call::{Known, Verdict};
+use crate::id::RoleId;
+use crate::money::Usd;
+
+impl Stepper {
+    /// Lets an event about host calls happen.
+    pub(super) fn host_call(&mut self, event: &Event) -> Applied {
+        match event {
+            Event::HostCallBegun { role, work, intent } => self.running(*role, *work)?.current.begin(intent),
+            Event::HostCalled { role, work, call, source } => {
+                let activation = self.running(*role, *work)?;
+                if *source == Source::Live {
+                    activation.current.answered(call);
+                    self.env.spent += call.cost;
+                }
+            }
+            Event::DoubtSettled { role, work, place, verdict, .. } => {
+                self.settle((*role, *work), *place, verdict)?;
+            }
+            Event::WritesUnclaimed { role, work, writes } => self.unclaimed(*role, *work, writes)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The operator settles a call in doubt. With the last one its action can go on.
+    fn settle(&mut self, (id, work): (RoleId, Work), place: u32, verdict: &Verdict) -> Applied {
+        self.going()?;
+        let team = self.team.clone();
+        let activation = self.activation(id)?;
+        ensure(activation.work(team.role(id)) == Some(work), "a doubt about a call that is not the open one")?;
+        let doubtful = activation.doubts().any(|(at, _)| at == place as usize);
+        ensure(doubtful, "a doubt about a call that is in none")?;
+        let current = &mut activation.current;
+        match verdict {
+            Verdict::Redo => drop(current.begun.remove(place as usize)),
+            Verdict::Answer(response) => {
+                let begun = &mut current.begun[place as usize];
+                begun.result = Known::Recorded;
+                let (kind, request) = (begun.intent.kind, begun.intent.request.clone());
+                let (response, cost, outcome) = (response.clone(), Usd::ZERO, Outcome::Answered);
+                current.journal.push(HostCall { kind, request, response, cost, outcome });
+            }
+        }
+        current.keep = true;
+        if !activation.leaves_doubts() {
+            activation.phase = Phase::Ready;
+        }
+        Ok(())
+    }
+
+    /// Forgets calls of earlier attempts that the one that succeeds did not make.
+    fn unclaimed(&mut self, id: RoleId, work: Work, writes: &[(u32, String)]) -> Applied {
+        let begun = &mut self.running(id, work)?.current.begun;
+        ensure(!writes.is_empty() && writes.is_sorted_by(|a, b| a.0 < b.0), "unclaimed calls that are not in order")?;
+        let known = writes.last().is_some_and(|(last, _)| (*last as usize) < begun.len());
+        ensure(known, "an unclaimed call that was not begun")?;
+        for (place, _) in writes.iter().rev() {
+            begun.remove(*place as usize);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+//! How another lineage begins: at a checkpoint, perhaps with other values in its scopes.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::Stepper;
+use super::apply::{Applied, ensure};
+use crate::edit::{Edit, Edited};
+use crate::event::Event;
+use crate::money::Account;
+
+impl Stepper {
+    /// The beginning of another lineage with this state; none where it is not that of a checkpoint. The account is
+    /// that of all lineages together.
+    pub fn forked(&self, lineage: String, edits: Vec<Edit>, account: Account) -> Option<Event> {
+        let from = self.env.checkpoint.clone()?;
+        let checkpoint = self.env.lineage.fork(&lineage, &from).checkpoint(self.env.checkpoints);
+        Some(Event::Forked { lineage, from, checkpoint, step: self.env.step, edits, account })
+    }
+
+    pub(super) fn fork(&mut self, event: &Event) -> Applied {
+        let Event::Forked { lineage, from, checkpoint, step, edits, account } = event else { return Ok(()) };
+        self.started_run()?;
+        ensure(self.env.checkpoint.as_ref() == Some(from) && *step == self.env.step, "a fork from another place")?;
+        ensure(!lineage.is_empty() && !self.env.lineage.passes(lineage), "a fork that is no other lineage")?;
+        let forked = self.env.lineage.fork(lineage, from);
+        ensure(*checkpoint == forked.checkpoint(self.env.checkpoints), "a fork that does not count on")?;
+        ensure(account.spent >= self.env.spent, "a fork that gives money back")?;
+        ensure(edits.iter().all(|edit| edit.scope.is_in(&self.team)), "an edit of a scope that does not exist")?;
+        for Edit { scope, key, value } in edits {
+            let scope = match scope {
+                Edited::Shared(name) => self.env.shared.entry(name.clone()).or_default(),
+                Edited::Role(id) => &mut self.env.roles[id.index()].scope,
+            };
+            scope.insert(key.clone(), value.clone());
+        }
+        (self.env.spent, self.env.budget) = (account.spent, account.budget);
+        self.env.lineage = forked;
+        self.mark(checkpoint.clone(), Some(from.clone()));
+        Ok(())
+    }
+}

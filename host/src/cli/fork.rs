@@ -1,0 +1,29 @@
+//! `fork`: another lineage from a checkpoint.
+
+use serde_json::json;
+use strata_core::id::CheckpointId;
+
+use super::{Failure, ForkArgs, note, print, shell_word};
+use crate::launch::{Fork, fork as make};
+
+pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
+    let at = CheckpointId(args.at.clone());
+    let to = args.to.as_deref();
+    let made = make(&Fork { path: &args.path, at: &at, set: &args.set, to })?;
+    if args.json {
+        let told = json!({
+            "checkpoint": made.checkpoint.0, "lineage": made.lineage, "parent": made.parent.0,
+            "step": made.step, "path": made.path,
+        });
+        print(&told.to_string());
+    } else {
+        print(&made.checkpoint.0);
+    }
+    let path = shell_word(&made.path.to_string_lossy());
+    let on = match to {
+        Some(_) => format!("strata-host run --recover_path {path}"),
+        None => format!("strata-host run --recover_path {path} --checkpoint {}", shell_word(&made.checkpoint.0)),
+    };
+    note(format_args!("lineage `{}` begins at `{}`; go on with it:\n  {on}", made.lineage, made.parent));
+    Ok(0)
+}

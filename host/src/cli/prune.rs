@@ -1,0 +1,35 @@
+//! `prune`: forgets old checkpoints and frees what only they needed.
+
+use super::{Failure, PruneArgs, note, print};
+use crate::launch::prune as carry_out;
+
+pub(super) fn prune(args: &PruneArgs) -> Result<u8, Failure> {
+    let kept = carry_out(&args.path, args.keep)?;
+    let pruned = kept.pruned;
+    if args.json {
+        let told = serde_json::json!({
+            "keep": kept.keep, "checkpoints": pruned.checkpoints, "events": pruned.events, "bytes": pruned.bytes,
+        });
+        print(&told.to_string());
+        return Ok(0);
+    }
+    let (checkpoints, events) = (count(pruned.checkpoints, "checkpoint"), count(pruned.events, "event"));
+    note(format_args!(
+        "pruned {checkpoints} and {events}, {} freed; the newest {} of each lineage can be gone back to",
+        size(pruned.bytes),
+        kept.keep
+    ));
+    Ok(0)
+}
+
+fn count(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => count(bytes, "byte"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}

@@ -1,0 +1,235 @@
+//! The journaled gateway: calls that leave the host on behalf of an attempt.
+//!
+//! What an earlier attempt has recorded is served from the journal, call by call. All else is made: the intent of what
+//! may change the world is durable before it goes out, and an answer is durable before the guest sees it. A call that
+//! must not be lost outlives its attempt for a while; see `end`.
+
+use futures_util::future::BoxFuture;
+use sha2::{Digest as _, Sha256};
+use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source};
+use strata_core::host_call::{Again, Intent};
+use strata_core::id::{RoleId, hex};
+use strata_core::json::Json;
+use strata_core::money::Usd;
+use tokio::sync::oneshot;
+
+use super::attempt::Attempt;
+use super::flights::{Batch, Given};
+use super::{Driver, DriverError, Equipment, Journal};
+use crate::gateway::{Answer, HostError, HostErrorKind};
+use crate::services::http::{self, Sent};
+use crate::services::llm::{self, Completed, Failed};
+
+/// A call that leaves the host.
+pub(super) enum Outward {
+    /// To a language model.
+    Complete(llm::Request),
+    /// To a web server.
+    Fetch(http::Request),
+}
+
+/// What is lost with an answer that nobody waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weight {
+    /// Nothing: the call is simply made again.
+    Light,
+    /// Money, or the knowledge whether something was done.
+    Heavy,
+}
+
+/// What came of a call.
+struct Made {
+    given: Given,
+    outcome: Outcome,
+    cost: Usd,
+}
+
+/// A call that came back.
+pub(super) struct Served {
+    role: RoleId,
+    attempt: u32,
+    /// Its place among those that were made together.
+    nth: usize,
+    kind: HostCallKind,
+    request: String,
+    weight: Weight,
+    /// None when it was given up.
+    made: Option<Made>,
+}
+
+impl Outward {
+    fn kind(&self) -> HostCallKind {
+        match self {
+            Self::Complete(_) => HostCallKind::Llm,
+            Self::Fetch(_) => HostCallKind::Http,
+        }
+    }
+
+    /// By what it is known again.
+    fn digest(&self) -> String {
+        match self {
+            Self::Complete(request) => {
+                let text = serde_json::to_string(request).unwrap_or_default();
+                hex(&Sha256::digest(text))
+            }
+            Self::Fetch(request) => request.digest(),
+        }
+    }
+
+    fn weight(&self) -> Weight {
+        match self {
+            Self::Fetch(request) if !request.is_write() => Weight::Light,
+            Self::Fetch(_) | Self::Complete(_) => Weight::Heavy,
+        }
+    }
+
+    /// What is to be known before it is made, where it may change the world.
+    fn intent(&self, request: &str) -> Option<Intent> {
+        let Self::Fetch(fetch) = self else { return None };
+        let again = if fetch.key.is_some() { Again::Repeat } else { Again::Ask };
+        let (kind, request) = (self.kind(), request.to_owned());
+        fetch.is_write().then(|| Intent { kind, request, what: fetch.told(), again })
+    }
+}
+
+impl Driver {
+    /// Answers calls that were asked for together: from the journal where they are recorded; the others are made, all
+    /// at once.
+    pub(super) fn call(
+        &mut self,
+        role: RoleId,
+        calls: Vec<Outward>,
+        reply: oneshot::Sender<Answer>,
+    ) -> Result<(), DriverError> {
+        let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
+        let (work, number) = (attempt.work(), attempt.number());
+        let kind = calls.first().map_or(HostCallKind::Llm, Outward::kind);
+        let mut answers = Vec::new();
+        let mut events = Vec::new();
+        let mut live = Vec::new();
+        for (nth, call) in calls.into_iter().enumerate() {
+            let request = call.digest();
+            let intent = call.intent(&request);
+            let key = intent.as_ref().map(|_| attempt.write_key(&request)).unwrap_or_default();
+            answers.push(if let Some(call) = attempt.recall(call.kind(), &request) {
+                let given = Ok(call.response.clone());
+                events.push(Event::HostCalled { role, work, call, source: Source::Recorded });
+                Some(given)
+            } else if let Some(refusal) = reserve(&self.journal, &self.equipment, &call) {
+                Some(Err(refusal))
+            } else {
+                if let Some(intent) = intent {
+                    attempt.claim(&request);
+                    events.push(Event::HostCallBegun { role, work, intent });
+                }
+                live.push((nth, request, call, key));
+                None
+            });
+        }
+        events.into_iter().try_for_each(|event| self.journal.stage(event))?;
+        // From here on the world may know of it.
+        self.journal.flush()?;
+        let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
+        attempt.batch = Some(Batch { kind, answers, reply });
+        for (nth, request, call, key) in live {
+            let (kind, weight) = (call.kind(), call.weight());
+            let given_up = attempt.flights.take_off(weight);
+            let making = making(&self.equipment, attempt, call, key);
+            self.flights.push(Box::pin(async move {
+                let made = tokio::select! {
+                    made = making => Some(made),
+                    () = given_up => None,
+                };
+                Served { role, attempt: number, nth, kind, request, weight, made }
+            }));
+        }
+        self.reply(role);
+        Ok(())
+    }
+
+    /// Records a call that came back, and hands it to the guest.
+    pub(super) fn served(&mut self, served: Served) -> Result<(), DriverError> {
+        let Served { role, attempt: number, nth, kind, request, weight, made } = served;
+        let ours = self.attempts.get_mut(&role).filter(|attempt| attempt.number() == number);
+        let (Some(attempt), Some(Made { given, outcome, cost })) = (ours, made) else { return Ok(()) };
+        let work = attempt.work();
+        let response = match &given {
+            Ok(response) => response.clone(),
+            Err(error) => Json::from(serde_json::to_value(error).unwrap_or_default()),
+        };
+        if let Some(batch) = &mut attempt.batch {
+            batch.answers[nth] = Some(given);
+        }
+        attempt.flights.land(weight);
+        let over = attempt.ended.is_some() && !attempt.flights.is_heavy();
+        let complete = attempt.batch.as_ref().is_some_and(Batch::is_complete);
+        let call = HostCall { kind, request, response, cost, outcome };
+        self.journal.stage(Event::HostCalled { role, work, call, source: Source::Live })?;
+        if over {
+            // Its attempt was kept open for this.
+            return self.conclude(role);
+        }
+        if complete {
+            self.journal.flush()?;
+            self.reply(role);
+        }
+        Ok(())
+    }
+
+    /// Hands answers to the guest once all of them are there.
+    fn reply(&mut self, role: RoleId) {
+        let Some(attempt) = self.attempts.get_mut(&role) else { return };
+        if let Some(batch) = attempt.batch.take_if(|batch| batch.is_complete()) {
+            batch.answer();
+        }
+    }
+}
+
+/// Says why a call cannot be made. Here is where a budget is reserved; it is settled with the record of the answer.
+fn reserve(journal: &Journal, equipment: &Equipment, call: &Outward) -> Option<HostError> {
+    let refuse = |kind, why: &str| Some(HostError::new(kind, why));
+    match call {
+        Outward::Fetch(_) => None,
+        Outward::Complete(_) if equipment.models.is_none() => {
+            refuse(HostErrorKind::Upstream, "the team has no model; add `[llm] provider = …` to its file")
+        }
+        Outward::Complete(_) if journal.env().is_broke() => {
+            refuse(HostErrorKind::OutOfBudget, "the budget is used up; go on with `--investment USD`")
+        }
+        Outward::Complete(_) => None,
+    }
+}
+
+/// Makes a call. `key` goes with a write that has none of its own.
+fn making(equipment: &Equipment, attempt: &Attempt, call: Outward, key: String) -> BoxFuture<'static, Made> {
+    match call {
+        Outward::Complete(request) => {
+            let models = equipment.models.clone();
+            Box::pin(async move {
+                let none = || HostError::new(HostErrorKind::Upstream, "the team has no model");
+                let Some(models) = models else {
+                    return Made { given: Err(none()), outcome: Outcome::Failed, cost: Usd::ZERO };
+                };
+                match models.complete(&request).await {
+                    Ok(Completed { reply, cost }) => {
+                        let given = Ok(Json::from(serde_json::to_value(&reply).unwrap_or_default()));
+                        Made { given, outcome: Outcome::Answered, cost }
+                    }
+                    Err(Failed { error, cost }) => Made { given: Err(error), outcome: Outcome::Failed, cost },
+                }
+            })
+        }
+        Outward::Fetch(request) => {
+            let (client, plugin) = (equipment.http.clone(), attempt.plugin());
+            Box::pin(async move {
+                let grants = plugin.as_ref().map_or(&[][..], |plugin| &plugin.grants.http);
+                let (given, outcome) = match client.fetch(&request, grants, &key).await {
+                    Ok(response) => (Ok(response.to_json()), Outcome::Answered),
+                    Err(failed) if failed.sent == Sent::No => (Err(failed.error), Outcome::Failed),
+                    Err(failed) => (Err(failed.error), Outcome::Unknown),
+                };
+                Made { given, outcome, cost: Usd::ZERO }
+            })
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! How attempts end: by themselves, by a limit, or because the run is stopped. Who ended while answers of weight are under
+//! way is kept open for a while.
+
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use strata_core::event::{Event, Status};
+use strata_core::fault::{Fault, FaultKind};
+use strata_core::id::RoleId;
+
+use super::attempt::Ending;
+use super::{Arrived, Driver, DriverError};
+
+/// How long an attempt that has ended (it ran into a limit, or the run is being stopped) is kept open for answers that
+/// are paid for, or that say whether a write was made. Most answers that are under way arrive in that time, and an
+/// operator who waits for the end of a run still has patience.
+const GRACE: Duration = Duration::from_secs(10);
+
+impl Driver {
+    /// An attempt has ended. It is kept open while answers of weight are under way: with one that is recorded nobody
+    /// has to pay twice, or to wonder whether something was done.
+    pub(super) fn ended(&mut self, ending: Ending) -> Result<(), DriverError> {
+        // One that asked a person is no longer among them, and another may already be under way.
+        let ours = self.attempts.get_mut(&ending.role).filter(|attempt| attempt.number() == ending.attempt);
+        let Some(attempt) = ours else { return Ok(()) };
+        attempt.ended = Some(ending.result);
+        attempt.flights.lighten();
+        if !attempt.flights.is_heavy() {
+            return self.conclude(ending.role);
+        }
+        let (role, number) = (attempt.role(), attempt.number());
+        tracing::warn!(
+            "an action has ended while calls of it are under way; waiting up to {GRACE:?} for their answers"
+        );
+        self.arrivals.push(Box::pin(async move {
+            tokio::time::sleep(GRACE).await;
+            Arrived::Overdue(role, number)
+        }));
+        Ok(())
+    }
+
+    /// Records the end of an attempt. What is still under way is given up.
+    pub(super) fn conclude(&mut self, role: RoleId) -> Result<(), DriverError> {
+        let Some(attempt) = self.attempts.remove(&role) else { return Ok(()) };
+        let stopped = || Err(Fault::new(FaultKind::Interrupted, "stopped by the operator"));
+        let result = attempt.ended.clone().unwrap_or_else(stopped);
+        let Some(event) = self.journal.stepper().call_ended(role, result) else { return Ok(()) };
+        match &event {
+            Event::CallFailed { retry_ms: Some(pause), .. } => {
+                let pause = Duration::from_millis(u64::from(*pause));
+                self.arrivals.push(Box::pin(async move {
+                    tokio::time::sleep(pause).await;
+                    Arrived::Due(role)
+                }));
+            }
+            Event::CallFinished { work, .. } => {
+                let activation = self.journal.env().role(role).activation.as_ref();
+                let writes = activation.map(|activation| attempt.unclaimed(&activation.current.begun));
+                if let Some(writes) = writes.filter(|writes| !writes.is_empty()) {
+                    self.journal.stage(Event::WritesUnclaimed { role, work: *work, writes })?;
+                }
+            }
+            _ => {}
+        }
+        self.journal.stage(event)
+    }
+
+    /// Ends all attempts and saves.
+    pub(super) async fn interrupt(&mut self) -> Result<Status, DriverError> {
+        // Dropping the futures ends the attempts, wherever they run.
+        self.arrivals = FuturesUnordered::new();
+        self.attempts.values_mut().for_each(|attempt| attempt.flights.lighten());
+        let mut enough = std::pin::pin!(tokio::time::sleep(GRACE));
+        while self.attempts.values().any(|attempt| attempt.flights.is_heavy()) {
+            tokio::select! {
+                Some(served) = self.flights.next() => self.served(served)?,
+                () = &mut enough => break,
+                else => break,
+            }
+        }
+        for role in self.attempts.keys().copied().collect::<Vec<_>>() {
+            self.conclude(role)?;
+        }
+        self.journal.stage(self.journal.stepper().ended(Status::Interrupted))?;
+        self.journal.flush()?;
+        Ok(Status::Interrupted)
+    }
+}

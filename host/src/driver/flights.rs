@@ -1,0 +1,90 @@
+//! Calls under way on behalf of one attempt, and the answers that it waits for.
+
+use strata_core::event::HostCallKind;
+use strata_core::json::Json;
+use tokio::sync::{oneshot, watch};
+
+use super::call::Weight;
+use crate::gateway::{Answer, HostError, HostErrorKind};
+use crate::services::http;
+
+/// What a guest is told of a call: the answer as it is recorded, or why there is none.
+pub(super) type Given = Result<Json, HostError>;
+
+/// Calls that a guest makes together.
+pub(super) struct Batch {
+    pub(super) kind: HostCallKind,
+    /// In the order of the calls; none where the answer is under way.
+    pub(super) answers: Vec<Option<Given>>,
+    pub(super) reply: oneshot::Sender<Answer>,
+}
+
+impl Batch {
+    /// Whether all answers are there.
+    pub(super) fn is_complete(&self) -> bool {
+        self.answers.iter().all(Option::is_some)
+    }
+
+    /// Tells the guest. What is recorded and what was just made is told in the same way.
+    pub(super) fn answer(self) {
+        let answer = match self.kind {
+            HostCallKind::Http => Answer::Responses(told(self.answers, |json| http::Response::from_json(&json))),
+            _ => Answer::Replies(told(self.answers, |json| {
+                serde_json::from_value(json.value()).map_err(|error| error.to_string())
+            })),
+        };
+        // A guest that is gone does not listen any more; that is no error.
+        let _ = self.reply.send(answer);
+    }
+}
+
+fn told<T>(answers: Vec<Option<Given>>, read: impl Fn(Json) -> Result<T, String>) -> Vec<Result<T, HostError>> {
+    let lost = || Err(HostError::new(HostErrorKind::Upstream, "the call was not answered"));
+    let unreadable = |why| HostError::new(HostErrorKind::Upstream, format!("cannot read the recorded answer: {why}"));
+    let one = |answer: Option<Given>| answer.unwrap_or_else(lost).and_then(|json| read(json).map_err(unreadable));
+    answers.into_iter().map(one).collect()
+}
+
+/// Calls under way. They are given up when the end that is held here is dropped.
+pub(super) struct Flights {
+    light: Option<watch::Sender<()>>,
+    heavy: watch::Sender<()>,
+    heavy_count: u32,
+}
+
+impl Flights {
+    pub(super) fn new() -> Self {
+        Self { light: Some(watch::Sender::new(())), heavy: watch::Sender::new(()), heavy_count: 0 }
+    }
+
+    /// A call leaves. The future ends when it is to be given up.
+    pub(super) fn take_off(&mut self, weight: Weight) -> impl Future<Output = ()> + Send + 'static {
+        let mut held = match (weight, &self.light) {
+            (Weight::Light, Some(light)) => light.subscribe(),
+            (Weight::Light, None) => watch::Sender::new(()).subscribe(),
+            (Weight::Heavy, _) => {
+                self.heavy_count += 1;
+                self.heavy.subscribe()
+            }
+        };
+        // Nothing is ever sent: it changes when the other end is gone.
+        async move { drop(held.changed().await) }
+    }
+
+    /// A call came back.
+    pub(super) fn land(&mut self, weight: Weight) {
+        if weight == Weight::Heavy {
+            self.heavy_count -= 1;
+        }
+    }
+
+    /// Gives up those with which nothing is lost.
+    pub(super) fn lighten(&mut self) {
+        self.light = None;
+    }
+
+    /// Whether answers of weight are under way.
+    pub(super) fn is_heavy(&self) -> bool {
+        self.heavy_count > 0
+    }
+}

@@ -1,0 +1,94 @@
+//! Going back: a saved team is gone on with from another checkpoint than its newest, perhaps on another lineage.
+
+use std::path::Path;
+
+use strata_core::environment::Environment;
+use strata_core::event::Event;
+use strata_core::id::CheckpointId;
+use strata_core::money::{Account, Usd};
+use strata_core::stepper::Stepper;
+
+use super::LaunchError;
+use super::resume::{Opened, Origin};
+use crate::driver::DriverError;
+use crate::store::{At, CheckpointRow, LineageRow, Saved, Store, StoreError};
+
+/// The way a run goes on.
+pub(super) enum Way {
+    /// With the current lineage.
+    On,
+    /// With the newest state of another one.
+    Over(String),
+    /// With another lineage, which this event begins.
+    Aside(Box<Event>),
+}
+
+impl Opened {
+    /// Goes on from a checkpoint: with its lineage where it is the newest there, else with a new one. Nothing is
+    /// changed yet.
+    pub(super) fn go_back(&mut self, id: &CheckpointId) -> Result<(), LaunchError> {
+        let Origin::Database { store, .. } = &self.origin else {
+            return is_held(self.stepper.env(), id);
+        };
+        let rows = store.checkpoints()?;
+        let lineage = rows.iter().find(|row| row.id == *id).map(|row| row.lineage.clone());
+        match lineage.filter(|lineage| is_newest(&rows, lineage, id)) {
+            Some(lineage) if lineage == self.stepper.env().lineage.name => {}
+            Some(lineage) => {
+                let saved = store.load(&At::Lineage(lineage.clone()))?;
+                self.stepper = sum_up(&self.stepper, saved)?;
+                self.way = Way::Over(lineage);
+            }
+            None => {
+                let account = Account { spent: store.spent()?, budget: self.stepper.env().budget };
+                let name = next_name(&store.lineages()?);
+                self.stepper = sum_up(&self.stepper, store.load(&At::Checkpoint(id.clone()))?)?;
+                let event = self.stepper.forked(name, Vec::new(), account);
+                let event = event.ok_or_else(|| StoreError::NoCheckpoint { id: id.0.clone(), last: None })?;
+                self.way = Way::Aside(Box::new(event));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The state that a load stands for, of the same team as another.
+pub(super) fn sum_up(like: &Stepper, saved: Saved) -> Result<Stepper, LaunchError> {
+    let mut stepper = like.at(saved.base);
+    for record in &saved.tail {
+        stepper.apply(&record.event).map_err(DriverError::from)?;
+    }
+    Ok(stepper)
+}
+
+/// A `team.json` alone holds one checkpoint.
+pub(super) fn is_held(env: &Environment, id: &CheckpointId) -> Result<(), LaunchError> {
+    if env.checkpoint.as_ref() == Some(id) {
+        return Ok(());
+    }
+    let last = env.checkpoint.as_ref().map(|id| id.0.clone());
+    Err(StoreError::NoCheckpoint { id: id.0.clone(), last }.into())
+}
+
+fn is_newest(rows: &[CheckpointRow], lineage: &str, id: &CheckpointId) -> bool {
+    rows.iter().rev().find(|row| row.lineage == lineage).is_some_and(|row| row.id == *id)
+}
+
+/// The name of the lineage that is made next. All names of a storage begin alike, however they are nested, so that
+/// they stay short.
+pub(super) fn next_name(lineages: &[LineageRow]) -> String {
+    let first = lineages.first().map_or("", |first| first.name.as_str());
+    let taken = |name: &String| lineages.iter().any(|row| row.name == *name);
+    let mut names = (lineages.len()..).map(|n| format!("{first}.{n}"));
+    names.find(|name| !taken(name)).expect("there are more numbers than lineages")
+}
+
+/// What was spent by all lineages of a storage, and what may be spent as the current one has it.
+pub(super) fn account(spent: Usd, current: &Environment) -> Account {
+    Account { spent: spent.max(current.spent), budget: current.budget }
+}
+
+/// A path as it is hashed and shown: absolute, whatever it was given as.
+pub(super) fn absolute(path: &Path) -> std::path::PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}

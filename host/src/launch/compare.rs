@@ -1,0 +1,148 @@
+//! Two saved states side by side: what their lineages have in common, and how they differ since.
+
+use std::path::{Path, PathBuf};
+
+use strata_core::environment::lineage::common;
+use strata_core::id::CheckpointId;
+use strata_core::stepper::Stepper;
+
+use super::LaunchError;
+use super::saved::{SavedTeam, checkpoints, saved};
+use crate::difference::{Difference, compare as compare_states};
+use crate::store::{At, CheckpointRow, Directory, StoreError, team_json};
+
+/// A saved state, as one side of a comparison.
+pub struct Side {
+    /// The storage directory or its `team.json`.
+    pub path: PathBuf,
+    /// The lineage.
+    pub lineage: String,
+    /// Its newest checkpoint.
+    pub checkpoint: Option<CheckpointId>,
+    /// The first that is its own.
+    pub first: Option<CheckpointId>,
+}
+
+/// Two states side by side.
+pub struct Comparison {
+    /// The one.
+    pub one: Side,
+    /// The other.
+    pub other: Side,
+    /// The last checkpoint they have in common.
+    pub common: Option<CheckpointId>,
+    /// How they differ.
+    pub difference: Difference,
+}
+
+/// A side that was read.
+struct Read {
+    path: PathBuf,
+    team: SavedTeam,
+    /// The checkpoints that lead to it, as far as its storage lists them, oldest first.
+    chain: Vec<CheckpointId>,
+}
+
+/// Compares what is saved in two places. Each is a path, perhaps with `@` and a checkpoint or a lineage behind it.
+pub fn compare(one: &str, other: &str) -> Result<Comparison, LaunchError> {
+    let (one, other) = (read(one)?, read(other)?);
+    let (team, given) = (&one.team.stepper.env().shape, &other.team.stepper.env().shape);
+    let differences = team.differences(given);
+    if !differences.is_empty() {
+        return Err(LaunchError::Unfit(differences));
+    }
+    let common = last_common(&one, &other)?;
+    let difference = compare_states(&one.team.stepper, &other.team.stepper);
+    Ok(Comparison { one: one.side(common.as_ref()), other: other.side(common.as_ref()), common, difference })
+}
+
+impl Read {
+    fn env(&self) -> &strata_core::environment::Environment {
+        self.team.stepper.env()
+    }
+
+    fn side(self, common: Option<&CheckpointId>) -> Side {
+        let shared = common.and_then(|common| self.chain.iter().position(|id| id == common));
+        // Without it in the list, all that is listed came later, unless nothing came at all.
+        let first = self.chain.get(shared.map_or(0, |shared| shared + 1)).cloned();
+        let env = self.team.stepper.into_env();
+        Side { path: self.path, lineage: env.lineage.name, checkpoint: env.checkpoint, first }
+    }
+}
+
+fn read(text: &str) -> Result<Read, LaunchError> {
+    let whole = Path::new(text);
+    let (path, at) = match text.rsplit_once('@') {
+        Some((path, id)) if !whole.exists() => (Path::new(path), Some(id)),
+        _ => (whole, None),
+    };
+    let (rows, _) = checkpoints(path)?;
+    let at = match at {
+        None => At::Head,
+        Some(id) if rows.iter().any(|row| row.lineage == id) => At::Lineage(id.into()),
+        Some(id) => At::Checkpoint(id.into()),
+    };
+    let team = saved(path, &at)?;
+    let chain = chain(&rows, team.stepper.env().checkpoint.clone());
+    Ok(Read { path: path.into(), team, chain })
+}
+
+/// The checkpoints that lead to one, oldest first.
+fn chain(rows: &[CheckpointRow], mut at: Option<CheckpointId>) -> Vec<CheckpointId> {
+    let mut chain = Vec::new();
+    // A parent is older than its child, so the way up passes each row once.
+    for row in rows.iter().rev() {
+        if at.as_ref() == Some(&row.id) {
+            chain.push(row.id.clone());
+            at = row.parent.clone();
+        }
+    }
+    chain.reverse();
+    chain
+}
+
+/// The last checkpoint that two sides have in common.
+fn last_common(one: &Read, other: &Read) -> Result<Option<CheckpointId>, LaunchError> {
+    let shared: Vec<&CheckpointId> = one.chain.iter().filter(|id| other.chain.contains(id)).collect();
+    if same_place(&one.path, &other.path) {
+        return Ok(shared.last().map(|id| (*id).clone()));
+    }
+    if one.env().run != other.env().run {
+        return Ok(None);
+    }
+    // Copies of a storage that went on by themselves have checkpoints of the same names and other contents.
+    let (mut equal, mut unknown) = (0, shared.len());
+    while equal < unknown {
+        let middle = equal + (unknown - equal) / 2;
+        if state(one, shared[middle])? == state(other, shared[middle])? {
+            equal = middle + 1;
+        } else {
+            unknown = middle;
+        }
+    }
+    if !shared.is_empty() {
+        return Ok(equal.checked_sub(1).map(|last| shared[last].clone()));
+    }
+    // A fork in a directory of its own knows by name only what came before it.
+    let named = |read: &Read| Some((read.env().lineage.clone(), read.env().checkpoint.clone()?));
+    let (Some(one), Some(other)) = (named(one), named(other)) else { return Ok(None) };
+    Ok(common((&one.0, &one.1), (&other.0, &other.1)))
+}
+
+fn same_place(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| -> Result<PathBuf, StoreError> {
+        let directory = Directory::locate(path)?;
+        Ok(std::fs::canonicalize(directory.path()).unwrap_or_else(|_| directory.path().into()))
+    };
+    matches!((place(one), place(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// A state as text, to be compared with one of another storage.
+fn state(read: &Read, id: &CheckpointId) -> Result<String, LaunchError> {
+    let saved = saved(&read.path, &At::Checkpoint(id.clone()))?;
+    let stepper: &Stepper = &saved.stepper;
+    let mut definition = saved.definition;
+    (definition.base, definition.name) = Default::default();
+    (definition.text, definition.components) = Default::default();
+    Ok(team_json::export(stepper.team(), stepper.env(), &definition))
+}

@@ -1,0 +1,125 @@
+//! Writes over a resume: what the operator says of those in doubt, and what becomes of those that are recorded.
+
+use strata_core::activation::{Activation, Phase};
+use strata_core::event::{CallPolicy, Event, Journal};
+use strata_core::host_call::{Known, Verdict};
+use strata_core::id::RoleId;
+use strata_core::stepper::{Stepper, slot};
+
+use super::LaunchError;
+use crate::manifest::overrides::slot_name;
+use crate::services::http::{Response, operators};
+
+/// A call in doubt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// By what the operator names it: `ROLE.ACTION`, with `:2` and so on behind it where there are several.
+    pub id: String,
+    /// What it is: `POST https://example.com/orders`.
+    pub what: String,
+    role: RoleId,
+    place: usize,
+}
+
+/// The calls in doubt.
+pub fn doubts(stepper: &Stepper) -> Vec<Doubt> {
+    let mut doubts: Vec<Doubt> = Vec::new();
+    for (role, place, begun) in stepper.env().doubts() {
+        let name = name(stepper, role);
+        let nth = 1 + doubts.iter().filter(|doubt| doubt.role == role).count();
+        let id = if nth == 1 { name } else { format!("{name}:{nth}") };
+        doubts.push(Doubt { id, what: begun.intent.what.clone(), role, place });
+    }
+    doubts
+}
+
+/// `ROLE.ACTION` of what a role is at.
+fn name(stepper: &Stepper, id: RoleId) -> String {
+    let role = stepper.team().role(id);
+    let work = stepper.env().role(id).activation.as_ref().and_then(|activation| activation.work(role));
+    let slot = work.and_then(|work| slot(role, id, work));
+    slot.map_or_else(|| role.name.clone(), |slot| slot_name(stepper.team(), slot))
+}
+
+/// What becomes of the calls in doubt of a run that goes on. `given` are words of the operator: `redo`, `skip` or a
+/// response, for all of them, or for one behind its name and a `=`. The events are in an order in which they apply.
+pub(super) fn settle(stepper: &Stepper, given: &[String], calls: CallPolicy) -> Result<Vec<Event>, LaunchError> {
+    let mut open = doubts(stepper);
+    let mut settled: Vec<(Doubt, Verdict)> = Vec::new();
+    // What is said of one holds before what is said of all.
+    let (named, general): (Vec<&String>, Vec<&String>) = given.iter().partition(|words| one(&open, words).is_some());
+    for words in named {
+        let Some((at, verdict)) = one(&open, words) else {
+            return Err(LaunchError::Missing(format!("`{words}`: that call was settled before")));
+        };
+        settled.push((open.remove(at), read(verdict, stepper)?));
+    }
+    for words in general {
+        let verdict = read(words, stepper)?;
+        settled.extend(open.drain(..).map(|doubt| (doubt, verdict.clone())));
+    }
+    if calls == CallPolicy::Fresh && settled.iter().any(|(_, verdict)| matches!(verdict, Verdict::Answer(_))) {
+        let why = "`--calls fresh` forgets all answers, also one given with `--in-doubt`; leave it out";
+        return Err(LaunchError::Missing(why.into()));
+    }
+    // From the last to the first, so that places stay what they are.
+    settled.sort_by_key(|(doubt, _)| (doubt.role, std::cmp::Reverse(doubt.place)));
+    Ok(settled.into_iter().filter_map(|(doubt, verdict)| event(stepper, doubt, verdict)).collect())
+}
+
+fn event(stepper: &Stepper, doubt: Doubt, verdict: Verdict) -> Option<Event> {
+    let Doubt { role, place, what, .. } = doubt;
+    let activation = stepper.env().role(role).activation.as_ref()?;
+    let work = activation.work(stepper.team().role(role))?;
+    Some(Event::DoubtSettled { role, work, place: u32::try_from(place).ok()?, what, verdict })
+}
+
+/// The call that some words are about, and what they say of it.
+fn one<'a>(open: &[Doubt], words: &'a str) -> Option<(usize, &'a str)> {
+    let about = |doubt: &Doubt| words.strip_prefix(&doubt.id)?.strip_prefix('=');
+    open.iter().enumerate().find_map(|(at, doubt)| about(doubt).map(|verdict| (at, verdict)))
+}
+
+fn read(words: &str, stepper: &Stepper) -> Result<Verdict, LaunchError> {
+    let answer = |response: Response| Verdict::Answer(response.to_json());
+    match words {
+        "redo" => Ok(Verdict::Redo),
+        "skip" => Ok(answer(Response::default())),
+        _ => {
+            let response = serde_json::from_str(words).map_err(|error| error.to_string());
+            response.and_then(|value| operators(&value)).map(answer).map_err(|why| {
+                let names: Vec<String> = doubts(stepper).into_iter().map(|doubt| format!("`{}`", doubt.id)).collect();
+                let known = if names.is_empty() { "nothing".into() } else { names.join(", ") };
+                LaunchError::Missing(format!(
+                    "`--in-doubt {words}` is neither `redo` nor `skip` nor a response in JSON ({why}); in doubt is {known}"
+                ))
+            })
+        }
+    }
+}
+
+/// What the operator should know about recorded writes before the run goes on.
+pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<String> {
+    let of = |(id, activation): (RoleId, &Activation)| {
+        let role = stepper.team().role(id);
+        let at = activation.work(role).and_then(|work| slot(role, id, work));
+        let recorded = activation.current.begun.iter().filter(|begun| begun.result == Known::Recorded);
+        let writes: Vec<String> = recorded.map(|begun| format!("`{}`", begun.intent.what)).collect();
+        if writes.is_empty() || activation.phase != Phase::Ready {
+            return None;
+        }
+        let (name, writes) = (name(stepper, id), writes.join(", "));
+        let replaced = |event: &Event| matches!(event, Event::ComponentChanged { slot, .. } if Some(*slot) == at);
+        match stepper.journal(activation) {
+            Journal::Fresh => Some(format!(
+                "{name} starts afresh and may make writes again that are recorded: {writes}; `--calls reuse` serves the \
+                 recorded responses"
+            )),
+            Journal::Keep if changed.iter().any(replaced) => {
+                Some(format!("writes are recorded for {name}, and served if its new component makes them: {writes}"))
+            }
+            Journal::Keep => None,
+        }
+    };
+    stepper.env().activations().filter_map(of).collect()
+}

@@ -1,0 +1,98 @@
+//! What `--set` says: `SCOPE/KEY=JSON`. Scopes are named as in `team.json`: a shared one by its name, that of a role as
+//! `role/NAME`.
+
+use strata_core::edit::{Edit, Edited};
+use strata_core::environment::scope::ROLE_SCOPE;
+use strata_core::json::Json;
+use strata_core::team::Team;
+
+/// Reads an edit of a team's state.
+pub(super) fn parse(team: &Team, text: &str) -> Result<Edit, String> {
+    let scopes = scopes(team);
+    // Names may hold slashes: the longest that fits is meant.
+    let fits =
+        |(name, _): &&(String, Edited)| text.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/'));
+    let Some((name, scope)) = scopes.iter().filter(fits).max_by_key(|(name, _)| name.len()) else {
+        let known: Vec<String> = scopes.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let known = known.join(", ");
+        return Err(format!("`{text}` sets nothing: it has to be SCOPE/KEY=JSON, and the scopes are {known}"));
+    };
+    let rest = &text[name.len() + 1..];
+    // Keys may hold equals signs: what follows the right one is a document.
+    let read = |(at, _): (usize, &str)| Some((&rest[..at], Json::parse(&rest[at + 1..]).ok()?));
+    let Some((key, value)) = rest.match_indices('=').find_map(read) else {
+        return Err(format!("`{text}` sets no value: JSON has to follow `=`; a text needs quotes, as in `k=\"text\"`"));
+    };
+    if key.is_empty() {
+        return Err(format!("`{text}` names no key: it has to be SCOPE/KEY=JSON"));
+    }
+    Ok(Edit { scope: scope.clone(), key: key.into(), value })
+}
+
+fn scopes(team: &Team) -> Vec<(String, Edited)> {
+    let shared = team.scopes.keys().map(|name| (name.clone(), Edited::Shared(name.clone())));
+    let own = team.role_ids().map(|id| (format!("{ROLE_SCOPE}/{}", team.role(id).name), Edited::Role(id)));
+    shared.chain(own).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Definition;
+    use strata_core::id::RoleId;
+
+    const TEAM: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "t"
+idea = "go"
+[env.scope.tracking]
+[env.scope."a/b"]
+[env.scope.a]
+[[role]]
+name = "X"
+[[role.action]]
+name = "x"
+component = "x.wasm"
+[[role]]
+name = "X/Y=Z"
+[[role.action]]
+name = "y"
+component = "x.wasm"
+"#;
+
+    fn check(text: &str, expected: Result<(Edited, &str, &str), &str>) {
+        let team = Definition::parse(TEAM, "team.toml", std::path::Path::new("/")).expect("a team").team;
+        match (parse(&team, text), expected) {
+            (Ok(edit), Ok((scope, key, value))) => {
+                assert_eq!((edit.scope, edit.key.as_str(), edit.value.as_str()), (scope, key, value), "{text}");
+            }
+            (Err(why), Err(part)) => assert!(why.contains(part), "{text}: {why}"),
+            (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn edits_name_scope_key_and_value() {
+        let shared = |name: &str| Edited::Shared(name.into());
+        check("tracking/k=9", Ok((shared("tracking"), "k", "9")));
+        check("tracking/k=\"a=b\"", Ok((shared("tracking"), "k", "\"a=b\"")));
+        check("tracking/k=1=2", Ok((shared("tracking"), "k=1", "2")));
+        check("tracking/a/b=null", Ok((shared("tracking"), "a/b", "null")));
+        check("a/k=[1,2]", Ok((shared("a"), "k", "[1,2]")));
+        check("a/b/k={}", Ok((shared("a/b"), "k", "{}")));
+        check("role/X/k=true", Ok((Edited::Role(RoleId(0)), "k", "true")));
+        check("role/X/Y=Z/k=true", Ok((Edited::Role(RoleId(1)), "k", "true")));
+    }
+
+    #[test]
+    fn what_is_no_edit_is_refused_with_what_there_is() {
+        check("nowhere/k=9", Err("the scopes are `a`, `a/b`, `tracking`, `role/X`, `role/X/Y=Z`"));
+        check("role/k=9", Err("the scopes are"));
+        check("tracking=9", Err("SCOPE/KEY=JSON"));
+        check("tracking/k", Err("sets no value"));
+        check("tracking/k=nine", Err("a text needs quotes"));
+        check("tracking/=9", Err("names no key"));
+        check("", Err("SCOPE/KEY=JSON"));
+    }
+}

@@ -1,0 +1,139 @@
+//! A fork: another lineage that begins at a checkpoint, in the same storage or in one of its own. What there was is
+//! left as it is.
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use strata_core::edit::Edit;
+use strata_core::event::Event;
+use strata_core::id::{CheckpointId, hex};
+use strata_core::stepper::Stepper;
+use strata_core::team::Team;
+
+use super::back::{absolute, account, is_held, next_name, sum_up};
+use super::resume::{Opened, Origin};
+use super::saved::{reader, saved};
+use super::{LaunchError, edit, saved_definition};
+use crate::driver::{DriverError, clock};
+use crate::manifest::Overrides;
+use crate::narrator::Narrator;
+use crate::store::{At, Content, Directory, Durability, Record, Store, StoreError, team_json};
+
+/// What a fork is made of.
+pub struct Fork<'a> {
+    /// The storage directory or its `team.json`.
+    pub path: &'a Path,
+    /// Where the new lineage begins.
+    pub at: &'a CheckpointId,
+    /// What is changed in it: `SCOPE/KEY=JSON` each.
+    pub set: &'a [String],
+    /// The directory it is given; none where it stays in the same storage.
+    pub to: Option<&'a Path>,
+}
+
+/// A fork that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forked {
+    /// The new lineage.
+    pub lineage: String,
+    /// Its first checkpoint.
+    pub checkpoint: CheckpointId,
+    /// The one it was made from.
+    pub parent: CheckpointId,
+    /// The open or next step.
+    pub step: u64,
+    /// The storage it lies in.
+    pub path: PathBuf,
+}
+
+/// Makes a fork.
+pub fn fork(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
+    match fork.to {
+        Some(to) => give(fork, to),
+        None => put_aside(fork),
+    }
+}
+
+/// Writes the new lineage into a directory of its own. Of the storage it comes from nothing but its records is read,
+/// also while a run writes them.
+fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
+    let directory = Directory::new(to);
+    if matches!(directory.content()?, Content::TeamJson | Content::Database) {
+        return Err(StoreError::Occupied { path: to.into() }.into());
+    }
+    let origin = saved(fork.path, &At::Checkpoint(fork.at.clone()))?;
+    let head = saved(fork.path, &At::Head)?;
+    let spent = match Directory::locate(fork.path)?.team()? {
+        Content::Database => reader(fork.path)?.spent()?,
+        _ => head.stepper.env().spent,
+    };
+    let mut stepper = origin.stepper;
+    let edits = edits(stepper.team(), fork.set)?;
+    let name = given_name(&stepper, &edits, to);
+    let event = begin(&stepper, fork, (name, edits), account(spent, head.stepper.env()))?;
+    stepper.apply(&event).map_err(DriverError::from)?;
+    let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
+    directory.give(&text)?;
+    forked(event, to)
+}
+
+/// A name that no other lineage has: of what it is made of and of where it goes. Two lineages of one name would take
+/// each other's effects for their own.
+fn given_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
+    /// So many digits tell the forks of one run apart.
+    const DIGITS: usize = 8;
+    let env = stepper.env();
+    let from = env.checkpoint.as_ref().map_or("", |id| id.0.as_str());
+    let seed = format!("{}\n{from}\n{edits:?}\n{}", env.run, absolute(to).display());
+    let first = env.lineage.name.split('.').next().unwrap_or_default();
+    format!("{first}.{}", &hex(&Sha256::digest(seed))[..DIGITS])
+}
+
+/// Records the new lineage beside the others. The current one stays the current one.
+fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
+    let opened = Opened::open(fork.path, None, &Overrides::default())?;
+    let current = opened.stepper.env().clone();
+    let mut stepper = opened.stepper;
+    let mut store = match opened.origin {
+        Origin::Database { store, .. } => {
+            stepper = sum_up(&stepper, store.load(&At::Checkpoint(fork.at.clone()))?)?;
+            *store
+        }
+        Origin::TeamJson(bytes) => {
+            is_held(&current, fork.at)?;
+            // Before anything is made of it, what is to be changed has to make sense.
+            edits(stepper.team(), fork.set)?;
+            opened.directory.adopt(&bytes, &current, &saved_definition(&opened.definition))?
+        }
+    };
+    let edits = edits(stepper.team(), fork.set)?;
+    let name = next_name(&store.lineages()?);
+    let event = begin(&stepper, fork, (name, edits), account(store.spent()?, &current))?;
+    stepper.apply(&event).map_err(DriverError::from)?;
+    let (line, time_ms) = (store.load(&At::Head)?.next_line, clock::now_ms());
+    let lines = Narrator::new(current.shape).tell(&event, line, time_ms).len() as u32;
+    store.append(&[Record { line, lines, time_ms, event: event.clone() }], Durability::Full)?;
+    forked(event, fork.path)
+}
+
+fn edits(team: &Team, set: &[String]) -> Result<Vec<Edit>, LaunchError> {
+    set.iter().map(|text| edit::parse(team, text).map_err(LaunchError::Missing)).collect()
+}
+
+fn begin(
+    stepper: &Stepper,
+    fork: &Fork<'_>,
+    (name, edits): (String, Vec<Edit>),
+    account: strata_core::money::Account,
+) -> Result<Event, LaunchError> {
+    let event = stepper.forked(name, edits, account);
+    let none = || StoreError::NoCheckpoint { id: fork.at.0.clone(), last: None };
+    Ok(event.ok_or_else(none)?)
+}
+
+fn forked(event: Event, path: &Path) -> Result<Forked, LaunchError> {
+    let Event::Forked { lineage, from, checkpoint, step, .. } = event else {
+        unreachable!("a fork begins with the event that says so")
+    };
+    Ok(Forked { lineage, checkpoint, parent: from, step, path: path.into() })
+}

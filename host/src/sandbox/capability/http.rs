@@ -1,0 +1,184 @@
+//! Requests over HTTP, held against their grants before anybody hears of them. The exchange, and what redirects lead to,
+//! is in `services::http`.
+
+use reqwest::Url;
+use reqwest::header::{HeaderName, HeaderValue};
+
+use super::super::bindings::{http as wit, types};
+use super::super::convert;
+use super::super::ctx::{Ctx, Reply, denied, invalid, undescribed, unexpected};
+use super::super::limits::bytes;
+use super::MANY;
+use crate::gateway::{Answer, Ask};
+use crate::plugin::http::permit;
+use crate::services::http::{BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, Request, Response, URL_BYTES};
+
+/// Bodies and headers that one attempt may exchange, in bytes together. There is no key for it: it only keeps a loop
+/// from filling the journal, which is held in memory.
+const EXCHANGED_BYTES: u64 = 64 << 20;
+/// The longest idempotency key; services take 64 to 255 characters.
+const KEY_BYTES: usize = 255;
+/// Headers that belong to the connection, which is the host's.
+const CONNECTION: [&str; 11] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+];
+
+type Asked<T> = Result<T, types::HostError>;
+
+/// A request that can be made.
+fn read(request: wit::Request) -> Asked<Request> {
+    let wit::Request { method, url, headers, body, secrets, timeout_ms, idempotency_key } = request;
+    let wrong = |what: String| invalid(format!("cannot make the request: {what}"));
+    let known = (1..=16).contains(&method.len()) && method.bytes().all(|byte| byte.is_ascii_uppercase());
+    if !known || matches!(method.as_str(), "CONNECT" | "TRACE") {
+        let method: String = method.chars().take(32).collect();
+        return Err(wrong(format!("`{method}` is not a method that can be asked for; methods are upper case: `GET`")));
+    }
+    if url.len() > URL_BYTES {
+        return Err(wrong(format!("its address has {} bytes, at most {URL_BYTES} are sent", url.len())));
+    }
+    let mut url = Url::parse(&url).map_err(|error| wrong(format!("its address cannot be read: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong(format!("its address has the scheme `{}`; `http` and `https` are known", url.scheme())));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("its address holds credentials; put them into a header, by the name of a secret".into()));
+    }
+    url.set_fragment(None);
+    if let Some(length) = body.as_ref().map(Vec::len).filter(|length| *length > BODY_BYTES) {
+        let (length, limit) = (bytes(length as u64), bytes(BODY_BYTES as u64));
+        return Err(wrong(format!("its body has {length}, at most {limit} are sent")));
+    }
+    let (headers, named_key) = read_headers(headers).map_err(wrong)?;
+    let key = idempotency_key.or(named_key);
+    if key.as_ref().is_some_and(|key| !is_key(key)) {
+        return Err(wrong(format!("an idempotency key has 1 to {KEY_BYTES} printable ASCII characters")));
+    }
+    Ok(Request { method, url, headers, body, secrets, key, timeout_ms })
+}
+
+fn is_key(key: &str) -> bool {
+    (1..=KEY_BYTES).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
+}
+
+/// The headers; the key, if one is among them, apart.
+fn read_headers(given: Vec<wit::Header>) -> Result<(Vec<Header>, Option<String>), String> {
+    let length: usize = given.iter().map(|header| header.name.len() + header.value.len()).sum();
+    if length > HEADERS_BYTES {
+        return Err(format!("its headers have {length} bytes, at most {HEADERS_BYTES} are sent"));
+    }
+    let mut headers = Vec::new();
+    let mut key = None;
+    for wit::Header { name, value } in given {
+        let name = name.to_ascii_lowercase();
+        if HeaderName::from_bytes(name.as_bytes()).is_err() {
+            return Err(format!("`{}` is not the name of a header", name.escape_debug()));
+        }
+        if CONNECTION.contains(&name.as_str()) || name.starts_with("proxy-") {
+            return Err(format!("the header `{name}` is the host's"));
+        }
+        if HeaderValue::from_str(&value).is_err() {
+            return Err(format!("the header `{name}` has a value with characters that no header can carry"));
+        }
+        match name == KEY_HEADER {
+            true => key = Some(value),
+            false => headers.push(Header { name, value }),
+        }
+    }
+    Ok((headers, key))
+}
+
+fn request_bytes(request: &Request) -> u64 {
+    let headers: usize = request.headers.iter().map(|header| header.name.len() + header.value.len()).sum();
+    (request.url.as_str().len() + headers + request.body.as_ref().map_or(0, Vec::len)) as u64
+}
+
+fn response(response: Response) -> wit::Response {
+    let header = |header: Header| wit::Header { name: header.name, value: header.value };
+    let headers = response.headers.into_iter().map(header).collect();
+    wit::Response { status: response.status, headers, body: response.body }
+}
+
+impl Ctx {
+    /// A request that can be made and is granted.
+    fn granted(&mut self, request: wit::Request) -> Asked<Request> {
+        let request = read(request)?;
+        let granted = permit(&self.capabilities.http, &request.method, &request.url, &request.secrets);
+        granted.map_err(|refusal| denied(refusal.to_string()))?;
+        self.exchange(request_bytes(&request))?;
+        Ok(request)
+    }
+
+    /// Counts what is exchanged.
+    fn exchange(&mut self, more: u64) -> Asked<()> {
+        let total = self.capabilities.exchanged_bytes.saturating_add(more);
+        if total > EXCHANGED_BYTES {
+            let limit = bytes(EXCHANGED_BYTES);
+            return Err(invalid(format!("an attempt exchanges at most {limit} over http")));
+        }
+        self.capabilities.exchanged_bytes = total;
+        Ok(())
+    }
+
+    /// Makes the requests that may be made, all at once, and puts the responses in the order of the requests.
+    async fn fetch_all(
+        &mut self,
+        function: &'static str,
+        requests: Vec<wit::Request>,
+    ) -> wasmtime::Result<Vec<Asked<wit::Response>>> {
+        let mut granted = Vec::new();
+        let mut refusals = Vec::new();
+        for request in requests {
+            refusals.push(self.granted(request).map(|request| granted.push(request)).err());
+        }
+        let mut responses = Vec::new();
+        if !granted.is_empty() {
+            match self.ask(function, Ask::Fetch(granted)).await? {
+                None => return Ok(refusals.iter().map(|_| Err(undescribed(function))).collect()),
+                Some(Answer::Responses(answered)) => responses = answered,
+                Some(other) => unexpected(function, &other),
+            }
+        }
+        let mut responses = responses.into_iter();
+        let mut answers = Vec::new();
+        for refusal in refusals {
+            answers.push(match refusal {
+                Some(refusal) => Err(refusal),
+                None => match responses.next().expect("the driver answers each request") {
+                    Ok(answer) => self.exchange(answer.body.len() as u64).map(|()| response(answer)),
+                    Err(error) => Err(convert::host_error(error)),
+                },
+            });
+        }
+        Ok(answers)
+    }
+}
+
+impl wit::Host for Ctx {
+    async fn fetch(&mut self, request: wit::Request) -> Reply<wit::Response> {
+        self.count("http.fetch", 1)?;
+        let mut responses = self.fetch_all("http.fetch", vec![request]).await?;
+        Ok(responses.pop().expect("one request has one response"))
+    }
+
+    async fn fetch_many(&mut self, requests: Vec<wit::Request>) -> wasmtime::Result<Vec<Asked<wit::Response>>> {
+        // Each request is a call: asking for many at once must not be a way around the limit.
+        let count = u32::try_from(requests.len()).unwrap_or(u32::MAX).max(1);
+        self.count("http.fetch-many", count)?;
+        if requests.len() > MANY {
+            let message = format!("asked for {count} responses at once; at most {MANY} are given");
+            return Ok(requests.iter().map(|_| Err(invalid(message.clone()))).collect());
+        }
+        self.fetch_all("http.fetch-many", requests).await
+    }
+}

@@ -1,0 +1,38 @@
+//! What a guest knows by name only: variables, whose values it may read where they are granted, and secrets, whose
+//! values it never sees.
+
+use super::super::bindings::{env, secrets};
+use super::super::ctx::{Ctx, Reply, denied, invalid, name_fits};
+use crate::services::http::secret::placeholder;
+
+impl env::Host for Ctx {
+    fn get(&mut self, name: String) -> Reply<Option<String>> {
+        self.count("env.get", 1)?;
+        if let Err(refusal) = name_fits("name", &name) {
+            return Ok(Err(refusal));
+        }
+        if !self.capabilities.env.contains(&name) {
+            return Ok(Err(denied(format!("the variable `{name}` is not granted; add it to `allow.env`"))));
+        }
+        match std::env::var(&name) {
+            Ok(value) => Ok(Ok(Some(value))),
+            Err(std::env::VarError::NotPresent) => Ok(Ok(None)),
+            Err(std::env::VarError::NotUnicode(_)) => {
+                Ok(Err(invalid(format!("cannot read the variable `{name}`: it is not UTF-8"))))
+            }
+        }
+    }
+}
+
+impl secrets::Host for Ctx {
+    fn placeholder(&mut self, name: String) -> Reply<String> {
+        self.count("secrets.placeholder", 1)?;
+        if let Err(refusal) = name_fits("name", &name) {
+            return Ok(Err(refusal));
+        }
+        if !self.capabilities.secrets.contains(&name) {
+            return Ok(Err(denied(format!("the secret `{name}` is not granted; add it to `allow.secrets`"))));
+        }
+        Ok(Ok(placeholder(&name)))
+    }
+}

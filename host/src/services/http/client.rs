@@ -1,0 +1,322 @@
+//! The client: one exchange from the first connection to the last byte. It is bounded in time and size, goes only where
+//! it is granted to go, with each redirect too, and connects to the very addresses that were looked at.
+//!
+//! Connections are not kept: one that has meanwhile been closed would leave it unclear whether a write was sent.
+//! Proxies of the environment are not used, since what is behind a proxy cannot be looked at.
+
+use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, Url, redirect};
+
+use super::secret::{self, Secrets};
+use super::{BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, MAX_TIMEOUT_MS, Request, Response, TIMEOUT_MS, address};
+use crate::gateway::{HostError, HostErrorKind};
+use crate::plugin::http::{HttpGrant, authority, permit, shown};
+
+/// How often a request is redirected; browsers follow some twenty, services need one or two.
+const REDIRECTS: usize = 5;
+/// How long connecting may take. A server that is there accepts within a round trip or two.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Headers that say who asks. They do not follow a redirect to another host.
+const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
+
+/// Finds the addresses of a name.
+pub type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, std::io::Result<Vec<IpAddr>>> + Send + Sync>;
+
+/// The client cannot be set up on this machine.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot set up the client for http: {0}")]
+pub struct HttpError(String);
+
+/// Makes requests.
+pub struct Http {
+    plain: Client,
+    /// For TLS. Made when it is first needed: a machine without root certificates can still ask its own servers.
+    secure: OnceLock<Result<Client, String>>,
+    resolver: Arc<Resolver>,
+    secrets: Secrets,
+}
+
+/// An exchange that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// What the guest is told.
+    pub error: HostError,
+    /// Whether the request went out.
+    pub sent: Sent,
+}
+
+/// Whether a request went out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It did not.
+    No,
+    /// It may have, and may have taken effect.
+    Perhaps,
+}
+
+/// A request on its way from one host to the next.
+struct Hop<'a> {
+    request: &'a Request,
+    url: Url,
+    /// Whether it is still where it was sent to: elsewhere no secret follows.
+    home: bool,
+}
+
+impl Http {
+    /// A client that puts in these secrets.
+    pub fn new(secrets: Secrets) -> Result<Self, HttpError> {
+        let lookup: Lookup = Arc::new(|name| {
+            Box::pin(async move {
+                let found = tokio::net::lookup_host((name, 0)).await?;
+                Ok(found.map(|address| address.ip()).collect())
+            })
+        });
+        Self::with_lookup(secrets, lookup)
+    }
+
+    /// The same, with names looked up in another way.
+    pub fn with_lookup(secrets: Secrets, lookup: Lookup) -> Result<Self, HttpError> {
+        // Refused when there is a provider already, which is then as good: TLS is set up once for the process.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let resolver = Arc::new(Resolver { lookup });
+        let plain = builder(&resolver).tls_certs_only([]).build().map_err(|error| HttpError(chain(&error)))?;
+        Ok(Self { plain, secure: OnceLock::new(), resolver, secrets })
+    }
+
+    /// Makes one exchange. `key` is sent with a write that has none of its own.
+    pub async fn fetch(&self, request: &Request, grants: &[HttpGrant], key: &str) -> Result<Response, Failed> {
+        let limit = Duration::from_millis(request.timeout_ms.unwrap_or(TIMEOUT_MS).clamp(1, MAX_TIMEOUT_MS).into());
+        let late = || failed(HostErrorKind::Upstream, format!("there was no whole answer within {limit:?}"));
+        let late = |_| Failed { sent: Sent::Perhaps, ..late() };
+        let exchange = tokio::time::timeout(limit, self.follow(request, grants, key)).await;
+        exchange.unwrap_or_else(|elapsed| Err(late(elapsed))).map_err(|failed| self.told(request, failed))
+    }
+
+    /// Where the operator's secrets are, names and errors alone come out.
+    fn told(&self, request: &Request, failed: Failed) -> Failed {
+        let message = format!("request `{}`: {}", request.told(), failed.error.message);
+        let sent = if request.is_write() { failed.sent } else { Sent::No };
+        Failed { error: HostError::new(failed.error.kind, self.secrets.hide(&message)), sent }
+    }
+
+    /// Makes a request and, for reads, those that it is redirected to.
+    async fn follow(&self, request: &Request, grants: &[HttpGrant], key: &str) -> Result<Response, Failed> {
+        let mut hop = Hop { request, url: request.url.clone(), home: true };
+        for _ in 0..=REDIRECTS {
+            let secrets: &[String] = if hop.home { &request.secrets } else { &[] };
+            permit(grants, &request.method, &hop.url, secrets).map_err(|refusal| match hop.url == request.url {
+                true => failed(HostErrorKind::Denied, refusal.to_string()),
+                false => failed(HostErrorKind::Denied, format!("redirected: {refusal}")),
+            })?;
+            let response = self.send(&hop, key).await?;
+            match redirected(&hop, &response)? {
+                Some(next) => hop = next,
+                None => return self.take(response).await,
+            }
+        }
+        Err(failed(HostErrorKind::Upstream, format!("redirected more than {REDIRECTS} times")))
+    }
+
+    async fn send(&self, hop: &Hop<'_>, key: &str) -> Result<reqwest::Response, Failed> {
+        let request = hop.request;
+        let method = Method::from_bytes(request.method.as_bytes())
+            .map_err(|_| failed(HostErrorKind::Invalid, "there is no such method"))?;
+        let mut sent = self.client(&hop.url)?.request(method, self.address(hop)?).headers(self.headers(hop)?);
+        if request.is_write() {
+            let key = request.key.as_deref().unwrap_or(key);
+            let key = HeaderValue::from_str(key)
+                .map_err(|_| failed(HostErrorKind::Invalid, "the idempotency key is no value of a header"))?;
+            sent = sent.header(KEY_HEADER, key);
+        }
+        if let Some(body) = &request.body {
+            let names: &[String] = if hop.home { &request.secrets } else { &[] };
+            sent = sent.body(self.secrets.fill_bytes(body, names));
+        }
+        sent.send().await.map_err(|error| broken(&error.without_url()))
+    }
+
+    fn client(&self, url: &Url) -> Result<&Client, Failed> {
+        if url.scheme() == "http" {
+            return Ok(&self.plain);
+        }
+        let secure = self.secure.get_or_init(|| builder(&self.resolver).build().map_err(|error| chain(&error)));
+        secure.as_ref().map_err(|error| failed(HostErrorKind::Upstream, format!("cannot set up TLS: {error}")))
+    }
+
+    /// The address with its secrets. One that a server has given has none: it could ask for any.
+    fn address(&self, hop: &Hop<'_>) -> Result<Url, Failed> {
+        let mut url = hop.url.clone();
+        if hop.request.secrets.is_empty() || !hop.home {
+            return Ok(url);
+        }
+        if url.scheme() == "http" && !is_literal(&url) {
+            let message = "secrets are sent over https only, or to an address that is granted literally";
+            return Err(failed(HostErrorKind::Denied, message));
+        }
+        if hop.url == hop.request.url {
+            let query = url.query().map(|query| self.secrets.fill_encoded(query, &hop.request.secrets));
+            url.set_query(query.as_deref());
+        }
+        Ok(url)
+    }
+
+    fn headers(&self, hop: &Hop<'_>) -> Result<HeaderMap, Failed> {
+        let mut headers = HeaderMap::new();
+        for Header { name, value } in &hop.request.headers {
+            let secret = secret::holds(value.as_bytes(), &hop.request.secrets);
+            if !hop.home && (secret || CREDENTIALS.contains(&name.as_str())) {
+                continue;
+            }
+            let invalid = |what: &str| failed(HostErrorKind::Invalid, format!("`{name}` cannot be {what}"));
+            let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("a header's name"))?;
+            let filled = self.secrets.fill(value, &hop.request.secrets);
+            let mut filled = HeaderValue::from_str(&filled).map_err(|_| invalid("sent with this value"))?;
+            filled.set_sensitive(secret);
+            headers.append(key, filled);
+        }
+        Ok(headers)
+    }
+
+    /// Takes what came back, as far as there is room for it.
+    async fn take(&self, mut response: reqwest::Response) -> Result<Response, Failed> {
+        let large = |what: &str, limit: usize| {
+            let message = format!("the response's {what} are larger than {} KiB", limit >> 10);
+            Failed { sent: Sent::Perhaps, ..failed(HostErrorKind::Upstream, message) }
+        };
+        let length: usize = response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        if length > HEADERS_BYTES {
+            return Err(large("headers", HEADERS_BYTES));
+        }
+        let header = |(name, value): (&HeaderName, &HeaderValue)| Header {
+            name: name.as_str().to_owned(),
+            value: self.secrets.hide(&String::from_utf8_lossy(value.as_bytes())),
+        };
+        let headers = response.headers().iter().map(header).collect();
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error.without_url()))? {
+            if body.len() + chunk.len() > BODY_BYTES {
+                return Err(large("contents", BODY_BYTES));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Response { status: response.status().as_u16(), headers, body: self.secrets.hide_bytes(&body) })
+    }
+}
+
+/// Where a response sends a read to. What is no redirect, or one of a write, is the guest's to look at.
+fn redirected<'a>(hop: &Hop<'a>, response: &reqwest::Response) -> Result<Option<Hop<'a>>, Failed> {
+    let request = hop.request;
+    let location = response.headers().get("location").and_then(|location| location.to_str().ok());
+    let (Some(location), 301 | 302 | 303 | 307 | 308, false) =
+        (location, response.status().as_u16(), request.is_write())
+    else {
+        return Ok(None);
+    };
+    let denied = |why: String| failed(HostErrorKind::Denied, format!("redirected {why}"));
+    let mut url = hop.url.join(location).map_err(|_| denied("to what is no address".into()))?;
+    url.set_fragment(None);
+    if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
+        return Err(denied(format!("to an address of the scheme `{}` or with credentials", url.scheme())));
+    }
+    if hop.url.scheme() == "https" && url.scheme() == "http" {
+        return Err(denied(format!("from https to `{}`", shown(&url))));
+    }
+    let home = hop.home && url.origin() == request.url.origin();
+    if !home && request.body.as_ref().is_some_and(|body| secret::holds(body, &request.secrets)) {
+        return Err(denied(format!("to `{}`, where the secret in the request's body must not go", authority(&url))));
+    }
+    Ok(Some(Hop { request, url, home }))
+}
+
+fn builder(resolver: &Arc<Resolver>) -> reqwest::ClientBuilder {
+    Client::builder()
+        .user_agent(concat!("strata-host/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT)
+        .redirect(redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .no_proxy()
+        .pool_max_idle_per_host(0)
+        .dns_resolver(Arc::clone(resolver))
+}
+
+/// Whether a host is an address, or this machine. Only an entry that says so literally grants it.
+fn is_literal(url: &Url) -> bool {
+    !matches!(url.host(), Some(url::Host::Domain(name)) if name != address::LOCALHOST)
+}
+
+fn failed(kind: HostErrorKind, message: impl Into<String>) -> Failed {
+    Failed { error: HostError::new(kind, message), sent: Sent::No }
+}
+
+/// The failure of a connection.
+fn broken(error: &reqwest::Error) -> Failed {
+    if let Some(forbidden) = cause::<Forbidden>(error) {
+        return failed(HostErrorKind::Denied, forbidden.to_string());
+    }
+    let sent = if error.is_connect() || error.is_builder() { Sent::No } else { Sent::Perhaps };
+    Failed { sent, ..failed(HostErrorKind::Upstream, chain(error)) }
+}
+
+fn cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// An error with its causes, which the HTTP library keeps apart.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        text = format!("{text}: {error}");
+        next = error.source();
+    }
+    text
+}
+
+/// Looks names up, and keeps to itself the addresses that they must not stand for. What is returned is what is
+/// connected to.
+struct Resolver {
+    lookup: Lookup,
+}
+
+/// A name that stands for forbidden addresses only.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "`{name}` is at the address {address}, which is not public; if that is meant, use the address itself and grant it"
+)]
+struct Forbidden {
+    name: String,
+    address: IpAddr,
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let name = name.as_str().to_owned();
+        let found = (self.lookup)(name.clone());
+        Box::pin(async move {
+            let (allowed, forbidden): (Vec<IpAddr>, Vec<IpAddr>) =
+                found.await?.into_iter().partition(|address| address::is_allowed(&name, *address));
+            match forbidden.first() {
+                Some(address) if allowed.is_empty() => Err(Forbidden { name, address: *address }.into()),
+                _ => {
+                    let addresses: Addrs = Box::new(allowed.into_iter().map(|address| SocketAddr::new(address, 0)));
+                    Ok(addresses)
+                }
+            }
+        })
+    }
+}

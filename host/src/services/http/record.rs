@@ -1,0 +1,154 @@
+//! The form of a recorded exchange: the request as a digest, the response as JSON that people can read. A body that is
+//! no text is recorded in base64.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use strata_core::id::hex;
+use strata_core::json::Json;
+
+use super::{Header, Request, Response};
+
+impl Request {
+    /// By what a recorded exchange is known again. Placeholders of secrets are part of it, values are not; neither is
+    /// how long it may take.
+    pub fn digest(&self) -> String {
+        let Self { method, url, headers, body, secrets, key, timeout_ms: _ } = self;
+        let headers: Vec<_> = headers.iter().map(|header| (&header.name, &header.value)).collect();
+        let head = json!([method, url.as_str(), headers, secrets, key, body.as_ref().map(Vec::len)]);
+        let digest = Sha256::new().chain_update(head.to_string()).chain_update(body.as_deref().unwrap_or_default());
+        hex(&digest.finalize())
+    }
+}
+
+impl Response {
+    /// As it is recorded.
+    pub fn to_json(&self) -> Json {
+        let Self { status, headers, body } = self;
+        let headers: Vec<_> = headers.iter().map(|header| json!([header.name, header.value])).collect();
+        let mut record = json!({ "status": status, "headers": headers });
+        match std::str::from_utf8(body) {
+            Ok(text) => record["body"] = text.into(),
+            Err(_) => record["base64"] = STANDARD.encode(body).into(),
+        }
+        Json::from(record)
+    }
+
+    /// From a record. What is wrong with it is said.
+    pub fn from_json(record: &Json) -> Result<Self, String> {
+        let record = record.value();
+        let status = match record.get("status") {
+            None => 200,
+            Some(status) => {
+                let known = status.as_u64().and_then(|status| u16::try_from(status).ok());
+                known.filter(|status| *status <= 999).ok_or_else(|| format!("`{status}` is no status"))?
+            }
+        };
+        let headers = record.get("headers").map_or(Ok(Vec::new()), headers)?;
+        let body = match (record.get("body"), record.get("base64")) {
+            (Some(Value::String(text)), None) => text.clone().into_bytes(),
+            (Some(other), None) => other.to_string().into_bytes(),
+            (None, Some(Value::String(text))) => STANDARD.decode(text).map_err(|error| error.to_string())?,
+            (None, None) => Vec::new(),
+            _ => return Err("a response has a `body`, or a text as `base64`".into()),
+        };
+        Ok(Self { status, headers, body })
+    }
+}
+
+/// A list of pairs, or an object.
+fn headers(given: &Value) -> Result<Vec<Header>, String> {
+    let header = |name: &Value, value: &Value| match (name.as_str(), value.as_str()) {
+        (Some(name), Some(value)) => Ok(Header { name: name.to_ascii_lowercase(), value: value.to_owned() }),
+        _ => Err("a header is a pair of texts".to_owned()),
+    };
+    match given {
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| header(&Value::String(name.clone()), value)).collect()
+        }
+        Value::Array(pairs) => {
+            let pair = |pair: &Value| header(&pair[0], &pair[1]);
+            pairs.iter().map(pair).collect()
+        }
+        _ => Err("`headers` is an object or a list of pairs".into()),
+    }
+}
+
+/// The response that an operator gives in place of one that was lost: an object of `status`, `headers`, `body` or
+/// `base64`; anything else is the body of a good response, a text as it is.
+pub fn operators(value: &Value) -> Result<Response, String> {
+    const FIELDS: [&str; 4] = ["status", "headers", "body", "base64"];
+    let is_response = |fields: &serde_json::Map<String, Value>| {
+        !fields.is_empty() && fields.keys().all(|field| FIELDS.contains(&field.as_str()))
+    };
+    match value.as_object().is_some_and(is_response) {
+        true => Response::from_json(&Json::from(value.clone())),
+        false => Response::from_json(&Json::from(json!({ "body": value }))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Response {
+        let header = |(name, value): &(&str, &str)| Header { name: (*name).into(), value: (*value).into() };
+        Response { status, headers: headers.iter().map(header).collect(), body: body.to_vec() }
+    }
+
+    #[test]
+    fn a_response_is_read_back_as_it_was_recorded() {
+        let cases = [
+            response(200, &[("content-type", "text/plain"), ("set-cookie", "a"), ("set-cookie", "b")], b"hello"),
+            response(0, &[], b""),
+            response(500, &[], &[0, 159, 146, 150]),
+        ];
+        for case in cases {
+            assert_eq!(Response::from_json(&case.to_json()), Ok(case));
+        }
+    }
+
+    #[test]
+    fn an_operator_gives_a_whole_response_or_its_body_alone() {
+        let check = |given: Value, expected: Result<Response, &str>| {
+            let read = operators(&given);
+            assert_eq!(read.as_ref().map_err(String::as_str), expected.as_ref().map_err(|e| *e), "{given}");
+        };
+        check(json!({ "status": 201, "body": "made" }), Ok(response(201, &[], b"made")));
+        check(json!({ "status": 204 }), Ok(response(204, &[], b"")));
+        check(json!({ "body": { "id": 7 } }), Ok(response(200, &[], br#"{"id":7}"#)));
+        check(json!({ "headers": { "ETag": "1" } }), Ok(response(200, &[("etag", "1")], b"")));
+        check(json!("made"), Ok(response(200, &[], b"made")));
+        check(json!({ "id": 7 }), Ok(response(200, &[], br#"{"id":7}"#)));
+        check(json!({}), Ok(response(200, &[], b"{}")));
+        check(json!({ "status": "ok" }), Err("`\"ok\"` is no status"));
+        check(json!({ "status": 200, "headers": [["a"]] }), Err("a header is a pair of texts"));
+    }
+
+    #[test]
+    fn a_digest_changes_with_all_that_is_asked_and_with_nothing_else() {
+        let request = Request {
+            method: "POST".into(),
+            url: reqwest::Url::parse("http://a/x").expect("an address"),
+            headers: vec![Header { name: "a".into(), value: "b".into() }],
+            body: Some(b"c".to_vec()),
+            secrets: vec!["TOKEN".into()],
+            key: None,
+            timeout_ms: None,
+        };
+        let patient = Request { timeout_ms: Some(1), ..request.clone() };
+        assert_eq!(request.digest(), patient.digest());
+        let others = [
+            Request { method: "PUT".into(), ..request.clone() },
+            Request { url: reqwest::Url::parse("http://a/y").expect("an address"), ..request.clone() },
+            Request { headers: Vec::new(), ..request.clone() },
+            Request { body: None, ..request.clone() },
+            Request { body: Some(Vec::new()), ..request.clone() },
+            Request { secrets: Vec::new(), ..request.clone() },
+            Request { key: Some("k".into()), ..request.clone() },
+        ];
+        let digests: std::collections::BTreeSet<_> = others.iter().chain([&request]).map(Request::digest).collect();
+        assert_eq!(digests.len(), others.len() + 1);
+    }
+}

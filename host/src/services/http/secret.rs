@@ -1,0 +1,224 @@
+//! Secrets: read once from the operator's environment, put in where a request leaves the host, taken out of what comes
+//! back. Nothing else ever holds a value.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What a placeholder begins with; the name and `CLOSE` follow.
+const OPEN: &str = "{{secret:";
+const CLOSE: &str = "}}";
+/// Shorter values are not looked for in what comes back: they are no secrets, and hiding them would tear ordinary words
+/// apart.
+const HIDDEN_FROM: usize = 4;
+
+/// The text that stands for a secret in a request.
+pub fn placeholder(name: &str) -> String {
+    format!("{OPEN}{name}{CLOSE}")
+}
+
+/// The secrets of a team.
+#[derive(Default)]
+pub struct Secrets {
+    values: BTreeMap<String, String>,
+    /// What is looked for in responses, longest first, with what stands there instead.
+    traces: Vec<(Vec<u8>, String)>,
+}
+
+/// A secret that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the secret `{name}` is read from the environment variable of that name, which {problem}")]
+pub struct Missing {
+    /// Its name.
+    pub name: String,
+    /// What is wrong with its variable.
+    pub problem: &'static str,
+}
+
+impl Secrets {
+    /// Reads the variables with these names. All that cannot be read are told.
+    pub fn from_env<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, Vec<Missing>> {
+        let names: BTreeSet<&str> = names.into_iter().collect();
+        let mut values = BTreeMap::new();
+        let mut missing = Vec::new();
+        for name in names {
+            let problem = match std::env::var(name) {
+                Ok(value) if !value.is_empty() => {
+                    values.insert(name.to_owned(), value);
+                    continue;
+                }
+                Ok(_) => "is empty",
+                Err(std::env::VarError::NotPresent) => "is not set",
+                Err(std::env::VarError::NotUnicode(_)) => "is not UTF-8",
+            };
+            missing.push(Missing { name: name.to_owned(), problem });
+        }
+        if missing.is_empty() { Ok(Self::new(values)) } else { Err(missing) }
+    }
+
+    /// Secrets with these values.
+    pub fn new(values: BTreeMap<String, String>) -> Self {
+        let mut traces = Vec::new();
+        for (name, value) in values.iter().filter(|(_, value)| value.len() >= HIDDEN_FROM) {
+            // The forms in which services repeat what they were sent.
+            let quoted = serde_json::Value::from(value.as_str()).to_string();
+            let forms: BTreeSet<String> =
+                [value.clone(), quoted[1..quoted.len() - 1].to_owned(), encoded(value), STANDARD.encode(value)].into();
+            traces.extend(forms.into_iter().map(|form| (form.into_bytes(), format!("[secret {name}]"))));
+        }
+        traces.sort_by_key(|(form, _)| std::cmp::Reverse(form.len()));
+        Self { values, traces }
+    }
+
+    /// A text with the values of these secrets in place of their placeholders.
+    pub(super) fn fill(&self, text: &str, names: &[String]) -> String {
+        self.put(text, names, str::to_owned)
+    }
+
+    /// The same for a part of an address.
+    pub(super) fn fill_encoded(&self, text: &str, names: &[String]) -> String {
+        self.put(text, names, encoded)
+    }
+
+    /// The same for bytes.
+    pub(super) fn fill_bytes(&self, bytes: &[u8], names: &[String]) -> Vec<u8> {
+        let mut changes: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        for (name, value) in self.named(names) {
+            changes.push((placeholder(name).into_bytes(), value.as_bytes().to_vec()));
+        }
+        replaced(bytes, &changes)
+    }
+
+    fn named(&self, names: &[String]) -> impl Iterator<Item = (&String, &String)> {
+        self.values.iter().filter(|(name, _)| names.contains(name))
+    }
+
+    fn put(&self, text: &str, names: &[String], form: impl Fn(&str) -> String) -> String {
+        let mut filled = String::new();
+        let mut rest = text;
+        // One pass: what is put in is not looked at again.
+        while let Some(at) = rest.find(OPEN) {
+            let after = &rest[at + OPEN.len()..];
+            let name = after.find(CLOSE).map(|end| &after[..end]);
+            match name.and_then(|name| self.named(names).find(|(known, _)| *known == name)) {
+                Some((name, value)) => {
+                    filled.push_str(&rest[..at]);
+                    filled.push_str(&form(value));
+                    rest = &after[name.len() + CLOSE.len()..];
+                }
+                None => {
+                    filled.push_str(&rest[..at + OPEN.len()]);
+                    rest = after;
+                }
+            }
+        }
+        filled + rest
+    }
+
+    /// A text in which names stand for values.
+    pub(super) fn hide(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.hide_bytes(text.as_bytes())).into_owned()
+    }
+
+    /// The same for bytes.
+    pub(super) fn hide_bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        let trace = |(form, name): &(Vec<u8>, String)| (form.clone(), name.clone().into_bytes());
+        let traces: Vec<_> = self.traces.iter().map(trace).collect();
+        replaced(bytes, &traces)
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.values.keys()).finish()
+    }
+}
+
+/// Whether a text holds a placeholder of one of these secrets.
+pub(super) fn holds(bytes: &[u8], names: &[String]) -> bool {
+    names.iter().any(|name| find(bytes, placeholder(name).as_bytes()).is_some())
+}
+
+fn encoded(value: &str) -> String {
+    utf8_percent_encode(value, NON_ALPHANUMERIC).to_string()
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
+/// Bytes with each of some runs replaced, the first that fits at a place, in one pass.
+fn replaced(bytes: &[u8], changes: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+    // Few bytes begin any of the runs; the others are passed over without a closer look.
+    let mut begins = [false; 256];
+    for (from, _) in changes {
+        from.first().iter().for_each(|first| begins[usize::from(**first)] = true);
+    }
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(first) = rest.first() {
+        let change = changes.iter().find(|(from, _)| begins[usize::from(*first)] && rest.starts_with(from));
+        match change {
+            Some((from, to)) => {
+                out.extend_from_slice(to);
+                rest = &rest[from.len()..];
+            }
+            None => {
+                out.push(*first);
+                rest = &rest[1..];
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets() -> Secrets {
+        let pairs = [("TOKEN", "s3cr3t/\"value\""), ("OTHER", "another one"), ("PIN", "12")];
+        Secrets::new(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into())
+    }
+
+    #[test]
+    fn placeholders_of_named_secrets_are_filled_in_once_and_others_stay() {
+        let check = |text: &str, names: &[&str], expected: &str| {
+            let names: Vec<String> = names.iter().map(|name| (*name).into()).collect();
+            assert_eq!(secrets().fill(text, &names), expected, "{text}");
+            assert_eq!(secrets().fill_bytes(text.as_bytes(), &names), expected.as_bytes(), "{text}");
+        };
+        check("Bearer {{secret:TOKEN}}", &["TOKEN"], "Bearer s3cr3t/\"value\"");
+        check("{{secret:TOKEN}}{{secret:OTHER}}", &["TOKEN", "OTHER"], "s3cr3t/\"value\"another one");
+        check("{{secret:TOKEN}}{{secret:OTHER}}", &["OTHER"], "{{secret:TOKEN}}another one");
+        check("{{secret:{{secret:PIN}}}}", &["PIN"], "{{secret:12}}");
+        check("{{secret:TOKEN", &["TOKEN"], "{{secret:TOKEN");
+        check("{{secret:NONE}} {{x}}", &["TOKEN", "NONE"], "{{secret:NONE}} {{x}}");
+        check("", &["TOKEN"], "");
+    }
+
+    #[test]
+    fn values_are_hidden_in_every_form_in_which_they_come_back() {
+        let check = |text: &str, expected: &str| assert_eq!(secrets().hide(text), expected);
+        check("you said s3cr3t/\"value\"!", "you said [secret TOKEN]!");
+        check(r#"{"said":"s3cr3t/\"value\""}"#, r#"{"said":"[secret TOKEN]"}"#);
+        check("k=s3cr3t%2F%22value%22&x", "k=[secret TOKEN]&x");
+        check("czNjcjN0LyJ2YWx1ZSI=", "[secret TOKEN]");
+        check("another one, another one", "[secret OTHER], [secret OTHER]");
+        check("12 is too short to be looked for", "12 is too short to be looked for");
+        assert_eq!(secrets().fill_encoded("k={{secret:TOKEN}}", &["TOKEN".into()]), "k=s3cr3t%2F%22value%22");
+        assert_eq!(format!("{:?}", secrets()), r#"{"OTHER", "PIN", "TOKEN"}"#);
+    }
+
+    #[test]
+    fn variables_that_are_not_there_are_all_told() {
+        let missing = Secrets::from_env(["STRATA_TEST_NONE_B", "STRATA_TEST_NONE_A"]).unwrap_err();
+        let told: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        let line =
+            |name| format!("the secret `{name}` is read from the environment variable of that name, which is not set");
+        assert_eq!(told, [line("STRATA_TEST_NONE_A"), line("STRATA_TEST_NONE_B")]);
+    }
+}

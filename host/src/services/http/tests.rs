@@ -1,0 +1,312 @@
+//! The client against servers on loopback that are hostile, broken or slow.
+
+mod server;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use reqwest::Url;
+
+use self::server::{Play, Server, redirects, says};
+use super::secret::{Secrets, placeholder};
+use super::{BODY_BYTES, Failed, HEADERS_BYTES, Header, Http, Request, Response, Sent};
+use crate::gateway::HostErrorKind::{Denied, Upstream};
+use crate::plugin::http::{HostPattern, HttpGrant};
+
+const SECRET: &str = "s3cr3t-value";
+/// A test waits no longer for what ought to end at once.
+const SOON: Duration = Duration::from_secs(5);
+
+fn secrets() -> Secrets {
+    Secrets::new([("TOKEN".to_owned(), SECRET.to_owned())].into())
+}
+
+fn client() -> Http {
+    Http::new(secrets()).expect("a client")
+}
+
+/// Grants everything on a host, and the secret where `secrets` says so.
+fn grant(host: &str, secrets: &[&str]) -> HttpGrant {
+    HttpGrant {
+        host: HostPattern::parse(host).expect("a host"),
+        methods: ["GET", "HEAD", "POST"].map(String::from).into(),
+        path: "/v1/*".into(),
+        secrets: secrets.iter().map(|name| (*name).into()).collect(),
+    }
+}
+
+fn local(server: &Server) -> HttpGrant {
+    grant(&format!("127.0.0.1:{}", server.port()), &["TOKEN"])
+}
+
+fn request(method: &str, url: &str) -> Request {
+    Request {
+        method: method.into(),
+        url: Url::parse(url).expect("an address"),
+        headers: Vec::new(),
+        body: None,
+        secrets: Vec::new(),
+        key: None,
+        timeout_ms: Some(SOON.as_millis() as u32),
+    }
+}
+
+fn header(name: &str, value: &str) -> Header {
+    Header { name: name.into(), value: value.into() }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(future)
+}
+
+fn fetch(client: &Http, request: &Request, grants: &[HttpGrant]) -> Result<Response, Failed> {
+    block_on(client.fetch(request, grants, "run/0/R/0/0"))
+}
+
+#[test]
+fn an_exchange_carries_what_was_asked_and_brings_back_what_was_said() {
+    let server = Server::new([Play::Answer("201 Created", "x-a: b\r\n".into(), vec![0, 255, 7])]);
+    let asked = Request {
+        headers: vec![header("x-mine", "1")],
+        body: Some(b"hello".to_vec()),
+        ..request("POST", &server.url("/v1/x?q=1"))
+    };
+    let response = fetch(&client(), &asked, &[local(&server)]).expect("a response");
+    assert_eq!((response.status, &response.body[..]), (201, &[0, 255, 7][..]));
+    assert!(response.headers.contains(&header("x-a", "b")));
+    let seen = server.seen();
+    assert_eq!(seen.len(), 1);
+    for expected in
+        ["POST /v1/x?q=1 HTTP/1.1\r\n", "x-mine: 1\r\n", "idempotency-key: run/0/R/0/0\r\n", "\r\n\r\nhello"]
+    {
+        assert!(seen[0].contains(expected), "{expected:?} in {}", seen[0]);
+    }
+}
+
+#[test]
+fn the_key_of_a_write_is_the_guests_where_it_gives_one_and_reads_have_none() {
+    let check = |method: &str, key: Option<&str>, expected: Option<&str>| {
+        let server = Server::new([says("")]);
+        let asked = Request { key: key.map(String::from), ..request(method, &server.url("/v1/x")) };
+        fetch(&client(), &asked, &[local(&server)]).expect("a response");
+        let seen = &server.seen()[0];
+        let sent = seen.lines().find_map(|line| line.strip_prefix("idempotency-key: "));
+        assert_eq!(sent, expected, "{method} {key:?}");
+    };
+    check("POST", Some("mine"), Some("mine"));
+    check("POST", None, Some("run/0/R/0/0"));
+    check("GET", None, None);
+    check("GET", Some("mine"), None);
+}
+
+#[test]
+fn what_does_not_end_is_ended_whatever_it_drips() {
+    for play in [Play::Drip, Play::DripHead, Play::Silence] {
+        let server = Server::new([play]);
+        let hurried = |method| Request { timeout_ms: Some(300), ..request(method, &server.url("/v1/x")) };
+        let began = Instant::now();
+        let failed = fetch(&client(), &hurried("GET"), &[local(&server)]).unwrap_err();
+        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+        assert_eq!((failed.error.kind, failed.sent), (Upstream, Sent::No), "a read is made again for nothing");
+        assert!(failed.error.message.contains("no whole answer within 300ms"), "{}", failed.error.message);
+        let failed = fetch(&client(), &hurried("POST"), &[local(&server)]).unwrap_err();
+        assert_eq!(failed.sent, Sent::Perhaps, "nobody knows about a write");
+    }
+}
+
+#[test]
+fn what_is_too_large_is_cut_off() {
+    let check = |play: Play, expected: &str| {
+        let server = Server::new([play]);
+        let failed = fetch(&client(), &request("GET", &server.url("/v1/x")), &[local(&server)]).unwrap_err();
+        assert!(failed.error.message.contains(expected), "{}", failed.error.message);
+        assert_eq!(failed.error.kind, Upstream);
+    };
+    check(Play::Flood, "larger than 8192 KiB");
+    check(Play::Heads(HEADERS_BYTES + (8 << 10)), "headers are larger than 64 KiB");
+    check(Play::Heads(8 << 20), "");
+    check(Play::Boast, "");
+    let server = Server::new([Play::Answer("200 OK", String::new(), vec![b'x'; BODY_BYTES])]);
+    let response = fetch(&client(), &request("GET", &server.url("/v1/x")), &[local(&server)]).expect("it just fits");
+    assert_eq!(response.body.len(), BODY_BYTES);
+}
+
+#[test]
+fn what_is_compressed_stays_so_and_is_not_asked_for() {
+    let bomb = b"\x1f\x8b\x08\x00\x00\x00\x00\x00".to_vec();
+    let server = Server::new([Play::Answer("200 OK", "content-encoding: gzip\r\n".into(), bomb.clone())]);
+    let response = fetch(&client(), &request("GET", &server.url("/v1/x")), &[local(&server)]).expect("a response");
+    assert_eq!(response.body, bomb);
+    assert!(!server.seen()[0].to_lowercase().contains("accept-encoding"));
+}
+
+#[test]
+fn a_broken_connection_leaves_only_sent_writes_in_the_dark() {
+    let slam = Server::new([Play::Slam]);
+    let failed = fetch(&client(), &request("POST", &slam.url("/v1/x")), &[local(&slam)]).unwrap_err();
+    assert_eq!((failed.error.kind, failed.sent), (Upstream, Sent::Perhaps));
+    assert_eq!(slam.seen().len(), 1, "it is not sent again by itself");
+    let failed = fetch(&client(), &request("GET", &slam.url("/v1/x")), &[local(&slam)]).unwrap_err();
+    assert_eq!(failed.sent, Sent::No);
+    // Nobody listens there any more.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
+    let gone = request("POST", &format!("http://127.0.0.1:{port}/v1/x"));
+    let failed = fetch(&client(), &gone, &[grant(&format!("127.0.0.1:{port}"), &[])]).unwrap_err();
+    assert_eq!((failed.error.kind, failed.sent), (Upstream, Sent::No), "{}", failed.error.message);
+}
+
+#[test]
+fn reads_follow_redirects_within_their_grants_and_writes_follow_none() {
+    let there = Server::new([says("there")]);
+    let check = |status: &'static str, method: &str, expected: Result<u16, &str>| {
+        let here = Server::new([redirects(status, "/v1/a"), redirects(status, &there.url("/v1/b"))]);
+        let asked = request(method, &here.url("/v1/x"));
+        let got = fetch(&client(), &asked, &[local(&here), local(&there)]).map(|response| response.status);
+        assert_eq!(got.as_ref().map_err(|f| f.error.message.as_str()), expected.as_ref().map_err(|e| *e), "{status}");
+    };
+    for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
+        check(status, "GET", Ok(200));
+        check(status, "HEAD", Ok(200));
+    }
+    check("307 Temporary", "POST", Ok(307));
+    check("300 Choose", "GET", Ok(300));
+    let before = there.seen().len();
+    assert_eq!(before, 10);
+}
+
+#[test]
+fn redirects_that_lead_astray_are_not_followed() {
+    let other = Server::new([says("other")]);
+    let check = |location: String, kind, expected: &str| {
+        let here = Server::new([redirects("302 Found", &location)]);
+        let failed = fetch(&client(), &request("GET", &here.url("/v1/x")), &[local(&here)]).unwrap_err();
+        assert_eq!(failed.error.kind, kind, "{location}: {}", failed.error.message);
+        assert!(failed.error.message.contains(expected), "{location}: {}", failed.error.message);
+    };
+    check(other.url("/v1/x"), Denied, "is not granted");
+    check("/v2/x".into(), Denied, "is not granted");
+    check("/v1/..%2fv2".into(), Denied, "can be read in several ways");
+    check("http://169.254.169.254/latest/meta-data".into(), Denied, "is not granted");
+    check("file:///etc/passwd".into(), Denied, "scheme `file`");
+    check("http://user:word@127.0.0.1/v1/x".into(), Denied, "credentials");
+    check("http://[".into(), Denied, "no address");
+    check("/v1/x".into(), Upstream, "redirected more than 5 times");
+    assert_eq!(other.seen().len(), 0);
+}
+
+#[test]
+fn a_name_is_connected_to_where_it_was_found_to_be_and_never_to_a_private_address() {
+    let server = Server::new([says("private")]);
+    let check = |name: &str, addresses: &[&str], expected: Result<&str, &str>| {
+        let found: Vec<IpAddr> = addresses.iter().map(|address| address.parse().expect("an address")).collect();
+        let lookup: super::Lookup = Arc::new(move |_| {
+            let found = found.clone();
+            Box::pin(async move { Ok(found) })
+        });
+        let client = Http::with_lookup(secrets(), lookup).expect("a client");
+        let asked = request("GET", &format!("http://{name}:{}/v1/x", server.port()));
+        let got = fetch(&client, &asked, &[grant(&format!("{name}:{}", server.port()), &[])]);
+        match (got, expected) {
+            (Ok(response), Ok(body)) => assert_eq!(response.body, body.as_bytes()),
+            (Err(failed), Err(why)) => {
+                assert_eq!((failed.error.kind, failed.sent), (Denied, Sent::No), "{}", failed.error.message);
+                assert!(failed.error.message.contains(why), "{}", failed.error.message);
+            }
+            (got, _) => panic!("{name} at {addresses:?}: {got:?}"),
+        }
+    };
+    check("localhost", &["127.0.0.1"], Ok("private"));
+    check("rebound.example.com", &["127.0.0.1"], Err("`rebound.example.com` is at the address 127.0.0.1"));
+    check("rebound.example.com", &["10.0.0.1", "127.0.0.1"], Err("is at the address 10.0.0.1"));
+    check("rebound.example.com", &["::ffff:127.0.0.1"], Err("not public"));
+    check("localhost", &["10.0.0.1"], Err("not public"));
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[test]
+fn secrets_are_put_in_on_the_way_out_and_taken_out_of_what_comes_back() {
+    let server = Server::new([Play::Echo]);
+    let asked = Request {
+        headers: vec![header("authorization", &format!("Bearer {}", placeholder("TOKEN")))],
+        body: Some(format!("token={}", placeholder("TOKEN")).into_bytes()),
+        secrets: vec!["TOKEN".into()],
+        ..request("POST", &server.url(&format!("/v1/x?key={}", placeholder("TOKEN"))))
+    };
+    let response = fetch(&client(), &asked, &[local(&server)]).expect("a response");
+    let seen = &server.seen()[0];
+    assert!(seen.contains(&format!("authorization: Bearer {SECRET}")), "{seen}");
+    assert!(seen.contains(&format!("token={SECRET}")), "{seen}");
+    assert!(seen.contains("/v1/x?key=s3cr3t%2Dvalue "), "{seen}");
+    let said = String::from_utf8_lossy(&response.body).into_owned();
+    assert_eq!(said.matches("[secret TOKEN]").count(), 3, "{said}");
+    assert!(!said.contains(SECRET));
+    let unnamed = Request { secrets: Vec::new(), ..asked.clone() };
+    fetch(&client(), &unnamed, &[local(&server)]).expect("a response");
+    assert!(!server.seen()[1].contains(SECRET), "what is not named is not put in");
+    let elsewhere = [HttpGrant { secrets: Vec::new(), ..local(&server) }];
+    let failed = fetch(&client(), &asked, &elsewhere).unwrap_err();
+    assert_eq!(failed.error.kind, Denied);
+    assert_eq!(server.seen().len(), 2);
+}
+
+#[test]
+fn a_secret_follows_a_redirect_on_its_host_and_to_no_other() {
+    let other = Server::new([Play::Echo]);
+    let here = Server::new([
+        redirects("302 Found", "/v1/again"),
+        redirects("302 Found", &other.url(&format!("/v1/there?steal={}", placeholder("TOKEN")))),
+    ]);
+    let asked = Request {
+        headers: vec![
+            header("authorization", &format!("Bearer {}", placeholder("TOKEN"))),
+            header("x-token", &placeholder("TOKEN")),
+            header("cookie", "plain"),
+            header("x-mine", "kept"),
+        ],
+        secrets: vec!["TOKEN".into()],
+        ..request("GET", &here.url("/v1/x"))
+    };
+    fetch(&client(), &asked, &[local(&here), local(&other)]).expect("a response");
+    let (seen, there) = (here.seen(), &other.seen()[0]);
+    assert!(seen.iter().all(|request| request.contains(&format!("x-token: {SECRET}"))), "{seen:?}");
+    for gone in [SECRET, "authorization", "x-token", "cookie"] {
+        assert!(!there.contains(gone), "{gone} in {there}");
+    }
+    assert!(there.contains("x-mine: kept"));
+    let here = Server::new([redirects("302 Found", &other.url("/v1/there"))]);
+    let url = Url::parse(&here.url("/v1/x")).expect("an address");
+    let body = Request { url, body: Some(placeholder("TOKEN").into_bytes()), ..asked };
+    let failed = fetch(&client(), &body, &[local(&here), local(&other)]).unwrap_err();
+    assert!(failed.error.message.contains("must not go"), "{}", failed.error.message);
+    assert_eq!(other.seen().len(), 1);
+}
+
+#[test]
+fn a_secret_does_not_go_over_plain_http_to_a_name() {
+    let lookup: super::Lookup = Arc::new(|_| panic!("nobody looks it up"));
+    let client = Http::with_lookup(secrets(), lookup).expect("a client");
+    let asked = Request {
+        headers: vec![header("x-token", &placeholder("TOKEN"))],
+        secrets: vec!["TOKEN".into()],
+        ..request("GET", "http://example.com/v1/x")
+    };
+    let failed = fetch(&client, &asked, &[grant("example.com", &["TOKEN"])]).unwrap_err();
+    assert_eq!(failed.error.kind, Denied);
+    assert!(failed.error.message.contains("over https only"), "{}", failed.error.message);
+}
+
+#[test]
+fn errors_name_the_request_without_what_may_be_secret() {
+    let server = Server::new([Play::Slam]);
+    let asked = Request {
+        secrets: vec!["TOKEN".into()],
+        ..request("GET", &server.url(&format!("/v1/x?key={}&q=plain", placeholder("TOKEN"))))
+    };
+    let message = fetch(&client(), &asked, &[local(&server)]).unwrap_err().error.message;
+    assert!(message.starts_with(&format!("request `GET {}`: ", server.url("/v1/x"))), "{message}");
+    for hidden in [SECRET, "s3cr3t%2Dvalue", "plain"] {
+        assert!(!message.contains(hidden), "{message}");
+    }
+}

@@ -1,0 +1,200 @@
+//! Single rows and stretches of them: events, snapshots, gaps, the definition. Whatever is read is verified.
+
+use rusqlite::{OptionalExtension, Row as SqlRow, params};
+
+use strata_core::environment::Environment;
+
+use super::Reader;
+use crate::store::codec::{self, Damage};
+use crate::store::error::StoreError;
+use crate::store::lineage::{FIRST, Path, Piece, key, keys, place};
+use crate::store::{Record, SavedDefinition};
+
+/// The columns of an event, in the order in which `record` reads them.
+const EVENT: &str = "n, line, lines, time_ms, marks, sum, body";
+
+/// Events that were dropped, by their places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) struct Gap {
+    pub first: i64,
+    pub last: i64,
+    /// The next step after them.
+    pub step: i64,
+}
+
+impl Reader {
+    /// The state the run started from.
+    pub(in crate::store) fn base(&self) -> Result<Environment, StoreError> {
+        Ok(self.snapshot(&vec![Piece { lineage: FIRST, after: 0, until: 0 }])?.1)
+    }
+
+    /// The newest snapshot on a path, and its place.
+    pub(super) fn snapshot(&self, path: &Path) -> Result<(i64, Environment), StoreError> {
+        let mut statement = self.prepare("SELECT n, sum, body FROM snapshot WHERE n = ?1")?;
+        let decode = |row: &SqlRow<'_>| {
+            let (n, sum): (i64, u32) = (row.get(0)?, row.get(1)?);
+            let body = row.get_ref(2)?.as_blob()?;
+            Ok((n, codec::verify(sum, &[n], body).and_then(|()| codec::decode_snapshot(body))))
+        };
+        let (n, _) = self.newest_snapshot(path)?;
+        let (n, env) = statement.query_row([n], decode).map_err(|e| self.error("read", e))?;
+        let env = env.map_err(|e| self.damaged(&format!("the snapshot after event {}", place(n)), e))?;
+        Ok((place(n), env))
+    }
+
+    /// The key of the newest snapshot on a path, and how large it is.
+    pub(in crate::store) fn newest_snapshot(&self, path: &Path) -> Result<(i64, u64), StoreError> {
+        let sql = "SELECT n, length(body) FROM snapshot WHERE n BETWEEN ?1 AND ?2 ORDER BY n DESC LIMIT 1";
+        let mut statement = self.prepare(sql)?;
+        for piece in path.iter().rev() {
+            // The state before the first event of all is one, too.
+            let first = if piece.lineage == FIRST { 0 } else { piece.after + 1 };
+            let range = params![key(piece.lineage, first), key(piece.lineage, piece.until)];
+            let read = |row: &SqlRow<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64));
+            if let Some(found) = statement.query_row(range, read).optional().map_err(|e| self.error("read", e))? {
+                return Ok(found);
+            }
+        }
+        Err(self.corrupt("the state it starts from is missing".into()))
+    }
+
+    /// How much the events on a path weigh that come after a place.
+    pub(in crate::store) fn weight_after(&self, path: &Path, at: i64) -> Result<u64, StoreError> {
+        let mut statement =
+            self.prepare("SELECT coalesce(sum(length(body)), 0) FROM event WHERE n BETWEEN ?1 AND ?2")?;
+        let mut weight = 0;
+        for piece in path.iter().filter(|piece| piece.until > at) {
+            let range = params![key(piece.lineage, piece.after.max(at) + 1), key(piece.lineage, piece.until)];
+            let sum: i64 = statement.query_row(range, |row| row.get(0)).map_err(|e| self.error("read", e))?;
+            weight += sum as u64;
+        }
+        Ok(weight)
+    }
+
+    /// How many own events of a lineage lie between two places, these included, and how much they and the snapshots
+    /// after them weigh.
+    pub(in crate::store) fn weight_between(
+        &self,
+        lineage: i64,
+        (first, last): (i64, i64),
+    ) -> Result<(u64, u64), StoreError> {
+        let range = [key(lineage, first), key(lineage, last)];
+        let weigh = |table: &str| -> Result<(i64, i64), StoreError> {
+            let sql = format!("SELECT count(*), coalesce(sum(length(body)), 0) FROM {table} WHERE n BETWEEN ?1 AND ?2");
+            let row = self.prepare(&sql)?.query_row(range, |row| Ok((row.get(0)?, row.get(1)?)));
+            row.map_err(|e| self.error("read", e))
+        };
+        let ((events, weight), (_, snapshots)) = (weigh("event")?, weigh("snapshot")?);
+        Ok((events as u64, (weight + snapshots) as u64))
+    }
+
+    /// The events on a path from the first to the last of these places, without a gap.
+    pub(in crate::store) fn range(&self, path: &Path, first: i64, last: i64) -> Result<Vec<Record>, StoreError> {
+        let mut found = Vec::new();
+        let mut expected = first;
+        for piece in path.iter().filter(|piece| piece.until >= first && piece.after < last) {
+            let range = (piece.after.max(first - 1) + 1, piece.until.min(last));
+            for (n, record) in self.select("", (key(piece.lineage, range.0), key(piece.lineage, range.1)))? {
+                if n != expected {
+                    return Err(self.corrupt(format!("event {expected} is missing")));
+                }
+                found.push(record);
+                expected += 1;
+            }
+        }
+        if expected <= last {
+            return Err(self.corrupt(format!("event {expected} is missing")));
+        }
+        Ok(found)
+    }
+
+    /// The own events of a lineage that concern checkpoints, with their places.
+    pub(super) fn marking(&self, lineage: i64) -> Result<Vec<(u64, Record)>, StoreError> {
+        let marking = self.select("AND marks = 1", keys(lineage))?;
+        Ok(marking.into_iter().map(|(at, record)| (at as u64, record)).collect())
+    }
+
+    /// The same, of those after a place.
+    pub(in crate::store) fn marking_after(&self, lineage: i64, at: i64) -> Result<Vec<(i64, Record)>, StoreError> {
+        self.select("AND marks = 1", (key(lineage, at + 1), keys(lineage).1))
+    }
+
+    /// Events by their keys, with their places.
+    fn select(&self, condition: &str, (first, last): (i64, i64)) -> Result<Vec<(i64, Record)>, StoreError> {
+        let sql = format!("SELECT {EVENT} FROM event WHERE n BETWEEN ?1 AND ?2 {condition} ORDER BY n");
+        let mut statement = self.prepare(&sql)?;
+        let rows = statement.query_map(params![first, last], |row| Ok((row.get(0)?, record(row)?)));
+        let mut found = Vec::new();
+        for row in rows.map_err(|e| self.error("read", e))? {
+            let (n, record): (i64, Result<Record, Damage>) = row.map_err(|e| self.error("read", e))?;
+            found.push((place(n), record.map_err(|e| self.damaged(&format!("event {}", place(n)), e))?));
+        }
+        Ok(found)
+    }
+
+    /// The place and the checksum of the newest event of a lineage; zeros where it has none of its own.
+    pub(super) fn last_event(&self, lineage: i64) -> Result<(i64, u32), StoreError> {
+        let mut statement =
+            self.prepare("SELECT n, sum FROM event WHERE n BETWEEN ?1 AND ?2 ORDER BY n DESC LIMIT 1")?;
+        let (first, last) = keys(lineage);
+        let read = |row: &SqlRow<'_>| Ok((row.get(0)?, row.get(1)?));
+        let found: Option<(i64, u32)> =
+            statement.query_row([first, last], read).optional().map_err(|e| self.error("read", e))?;
+        Ok(found.map_or((0, 0), |(n, sum)| (place(n), sum)))
+    }
+
+    /// What was dropped of a lineage's own events, in order.
+    pub(in crate::store) fn gaps(&self, lineage: i64) -> Result<Vec<Gap>, StoreError> {
+        let mut statement = self.prepare("SELECT n, last, step, sum FROM gap WHERE n BETWEEN ?1 AND ?2 ORDER BY n")?;
+        let (first, last) = keys(lineage);
+        let read = |row: &SqlRow<'_>| -> rusqlite::Result<((i64, i64, i64), u32)> {
+            Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?))
+        };
+        let rows = statement.query_map([first, last], read).map_err(|e| self.error("read", e))?;
+        let mut gaps = Vec::new();
+        for row in rows {
+            let ((n, last, step), sum) = row.map_err(|e| self.error("read", e))?;
+            codec::verify(sum, &[n, last, step], &[]).map_err(|e| self.damaged("what was dropped of it", e))?;
+            gaps.push(Gap { first: place(n), last, step });
+        }
+        Ok(gaps)
+    }
+
+    /// What was dropped along a path, in order.
+    pub(super) fn gaps_on(&self, path: &Path) -> Result<Vec<Gap>, StoreError> {
+        let mut all = Vec::new();
+        for piece in path {
+            all.extend(self.gaps(piece.lineage)?.into_iter().filter(|gap| gap.last <= piece.until));
+        }
+        Ok(all)
+    }
+
+    pub(super) fn definition_now(&self) -> Result<SavedDefinition, StoreError> {
+        let read = |row: &SqlRow<'_>| {
+            let parts: [String; 4] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
+            Ok((parts, row.get::<_, u32>(4)?))
+        };
+        let row = self.conn.query_row("SELECT name, base, text, components, sum FROM definition", [], read);
+        let (parts, sum) = row.map_err(|e| self.error("read", e))?;
+        codec::verify(sum, &[], definition_bytes(parts.each_ref().map(String::as_str)).as_bytes())
+            .map_err(|e| self.damaged("the team file in it", e))?;
+        let [name, base, text, components] = parts;
+        let components = serde_json::from_str(&components).map_err(|e| self.corrupt(e.to_string()))?;
+        Ok(SavedDefinition { name, base: base.into(), text, components })
+    }
+}
+
+/// An event with what is stored beside it, if its checksum holds.
+fn record(row: &SqlRow<'_>) -> rusqlite::Result<Result<Record, Damage>> {
+    let (n, line, lines): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    let (time_ms, marks, sum): (i64, i64, u32) = (row.get(3)?, row.get(4)?, row.get(5)?);
+    let body = row.get_ref(6)?.as_blob()?;
+    let numbers = [n, line, lines, time_ms, marks];
+    let event = codec::verify(sum, &numbers, body).and_then(|()| codec::decode_event(body));
+    Ok(event.map(|event| Record { line: line as u64, lines: lines as u32, time_ms, event }))
+}
+
+/// What the checksum of a definition covers.
+pub(in crate::store) fn definition_bytes(parts: [&str; 4]) -> String {
+    parts.join("\0")
+}

@@ -1,0 +1,145 @@
+//! Pruning: checkpoints are forgotten, and the events that no kept one needs are dropped.
+//!
+//! What is kept stays loadable: where it is cheaper to save the state at a kept checkpoint than to keep the events that
+//! lead to it from the kept one before, that is done first. Then all that is superfluous goes in one transaction.
+
+use rusqlite::Connection;
+
+use super::{MAX_SNAPSHOT_BYTES, SqliteStore};
+use crate::store::error::StoreError;
+use crate::store::lineage::{Row, key};
+use crate::store::list::Listed;
+use crate::store::sqlite::write::{put_gap, put_snapshot};
+use crate::store::{Durability, Pruned, SumUp, checkpoint_of, codec};
+
+/// Own events of a lineage that are to be dropped.
+struct Drop {
+    lineage: i64,
+    first: i64,
+    last: i64,
+    /// One among them that is kept: it says how the run stood at the checkpoint before.
+    told: Option<i64>,
+    /// The next step after them.
+    step: u64,
+}
+
+impl SqliteStore {
+    pub(super) fn prune_all(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError> {
+        self.check_directory()?;
+        let before = self.bytes()?;
+        let all = self.reader.listed()?.len();
+        let rows = self.reader.rows()?.into_iter().map(|row| self.forgetting(row, keep));
+        let rows: Vec<Row> = rows.collect::<Result<_, StoreError>>()?;
+        let listed = self.reader.listed_under(rows.clone())?;
+        let mut drops = Vec::new();
+        for row in &rows {
+            let kept = listed.iter().filter(|listed| listed.lineage as i64 == row.id && listed.at > 0);
+            self.superfluous(row, kept, (&mut drops, sum_up))?;
+        }
+        let mut events = 0;
+        // Synced in full: with it everything that it depends on.
+        self.transact(Durability::Full, |conn| {
+            rows.iter().try_for_each(|row| row.update(conn))?;
+            drops.iter().try_for_each(|drop| {
+                events += carry_out(conn, drop)?;
+                Ok(())
+            })
+        })?;
+        let current = rows.into_iter().find(|row| row.id == self.line.id);
+        self.line = current.unwrap_or_else(|| self.line.clone());
+        self.shrink()?;
+        self.weigh()?;
+        let bytes = before.saturating_sub(self.bytes()?);
+        Ok(Pruned { checkpoints: (all - listed.len()) as u64, events, bytes })
+    }
+
+    /// A lineage, as it is when only its newest checkpoints are wanted.
+    fn forgetting(&self, row: Row, keep: u32) -> Result<Row, StoreError> {
+        let made = self.reader.marking_after(row.id, row.begin() + 1)?;
+        let made: Vec<i64> =
+            made.iter().filter(|(_, record)| checkpoint_of(&record.event).is_some()).map(|(at, _)| *at).collect();
+        // The newest is kept, whatever is wanted.
+        let over = made.len().saturating_sub(keep.max(1) as usize);
+        let forgotten = made[..over].last().copied().unwrap_or(0);
+        Ok(Row { forgotten: row.forgotten.max(forgotten), ..row })
+    }
+
+    /// Finds out what a lineage can do without, and saves the states that stand for it.
+    fn superfluous<'a>(
+        &mut self,
+        row: &Row,
+        kept: impl Iterator<Item = &'a Listed>,
+        (drops, sum_up): (&mut Vec<Drop>, &mut SumUp<'_>),
+    ) -> Result<(), StoreError> {
+        let (mut before, mut told) = (row.begin(), None);
+        let mut kept: Vec<&Listed> = kept.collect();
+        kept.sort_by_key(|listed| listed.at);
+        for listed in kept {
+            let at = listed.at as i64;
+            let (first, last) = (before + 1, at - 1);
+            let (events, weight) = self.reader.weight_between(row.id, (first, last))?;
+            if events > u64::from(told.is_some()) && self.stands_for(row, at, (weight, sum_up))? {
+                let step = listed.row.step;
+                drops.push(Drop { lineage: row.id, first, last, told, step });
+            }
+            (before, told) = (at, listed.told.map(|told| told as i64));
+        }
+        Ok(())
+    }
+
+    /// Whether the state after an event is saved, which it is now where that weighs less than what it stands for.
+    fn stands_for(&mut self, row: &Row, at: i64, (weight, sum_up): (u64, &mut SumUp<'_>)) -> Result<bool, StoreError> {
+        let path = self.reader.path(row, at)?;
+        let n = key(row.id, at);
+        if self.reader.newest_snapshot(&path)?.0 == n {
+            return Ok(true);
+        }
+        let state = sum_up(self.reader.state_at(&path, at)?).map_err(|what| self.reader.corrupt(what))?;
+        let body = codec::encode_snapshot(&state);
+        let worth = (body.len() as u64) < weight && body.len() <= MAX_SNAPSHOT_BYTES;
+        if worth {
+            // More than one way to load a state does no harm: should it end here, nothing is lost.
+            self.transact(Durability::Process, |conn| put_snapshot(conn, n, &body))?;
+        }
+        Ok(worth)
+    }
+
+    /// Gives free pages back to the disk.
+    fn shrink(&self) -> Result<(), StoreError> {
+        let conn = &self.reader.conn;
+        let shrink = || {
+            // What is copied may be large.
+            conn.pragma_update(None, "temp_store", "file")?;
+            conn.execute_batch("VACUUM")?;
+            conn.pragma_update(None, "temp_store", "memory")?;
+            conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        };
+        shrink().map_err(|e| self.reader.error("shrink", e))
+    }
+
+    /// How large the database is, with its log.
+    fn bytes(&self) -> Result<u64, StoreError> {
+        let mut log = self.reader.path.clone().into_os_string();
+        log.push("-wal");
+        let of = |path: &std::path::Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
+        Ok(of(&self.reader.path) + of(log.as_ref()))
+    }
+}
+
+/// Drops events, and the snapshots among them. Gives how many events there were.
+fn carry_out(conn: &Connection, drop: &Drop) -> rusqlite::Result<u64> {
+    let (first, last) = (key(drop.lineage, drop.first), key(drop.lineage, drop.last));
+    let told = drop.told.map_or(-1, |told| key(drop.lineage, told));
+    let dropped = conn.execute("DELETE FROM event WHERE n BETWEEN ?1 AND ?2 AND n <> ?3", [first, last, told])?;
+    for table in ["snapshot", "gap"] {
+        conn.execute(&format!("DELETE FROM {table} WHERE n BETWEEN ?1 AND ?2"), [first, last])?;
+    }
+    let pieces = match drop.told {
+        Some(told) => vec![(drop.first, told - 1), (told + 1, drop.last)],
+        None => vec![(drop.first, drop.last)],
+    };
+    for (first, last) in pieces.into_iter().filter(|(first, last)| first <= last) {
+        put_gap(conn, (key(drop.lineage, first), last, drop.step as i64))?;
+    }
+    Ok(dropped as u64)
+}

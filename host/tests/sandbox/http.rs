@@ -1,0 +1,179 @@
+//! The network, secrets and variables: what is not granted is refused before anybody is asked.
+
+use strata_core::fault::FaultKind;
+use strata_host::plugin::Grants;
+use strata_host::plugin::http::{HostPattern, HttpGrant};
+use strata_host::sandbox::Value;
+
+use crate::driver::{call, limits, plugin, run};
+use crate::guest;
+
+/// A request of a guest: where its texts lie in memory.
+struct Asked<'a> {
+    method: &'a str,
+    url: &'a str,
+    /// At most one.
+    header: Option<(&'a str, &'a str)>,
+    secret: Option<&'a str>,
+    key: Option<&'a str>,
+    body_bytes: usize,
+}
+
+impl Default for Asked<'_> {
+    fn default() -> Self {
+        Self { method: "GET", url: "http://api.example.com/v1/x", header: None, secret: None, key: None, body_bytes: 0 }
+    }
+}
+
+/// A guest that makes a request and returns the body of the response.
+fn asking(asked: &Asked<'_>) -> Vec<u8> {
+    let (name, value) = asked.header.unwrap_or_default();
+    let (secret, key) = (asked.secret.unwrap_or_default(), asked.key.unwrap_or_default());
+    let mut items = String::new();
+    // A list of one header, of one secret; then the texts.
+    let mut at = 4096;
+    let mut place = |text: &str| {
+        items.push_str(&format!("(data (i32.const {at}) \"{}\")", text.escape_default()));
+        at += 1024;
+        (at - 1024, text.len())
+    };
+    let [method, url, name, value, secret, key] = [asked.method, asked.url, name, value, secret, key].map(&mut place);
+    let pair = |at: i32, text: (i32, usize)| {
+        format!(
+            "(i32.store (i32.const {at}) (i32.const {})) (i32.store (i32.const {}) (i32.const {}))",
+            text.0,
+            at + 4,
+            text.1
+        )
+    };
+    let body = (i32::from(asked.body_bytes > 0), asked.body_bytes);
+    let run = format!(
+        "{} {} {}
+         (call $fetch (i32.const {}) (i32.const {}) (i32.const {}) (i32.const {})
+            (i32.const 3072) (i32.const {}) (i32.const {}) (i32.const 0) (i32.const {})
+            (i32.const 3088) (i32.const {}) (i32.const 0) (i32.const 0)
+            (i32.const {}) (i32.const {}) (i32.const {}) (i32.const 2048))
+         (call $told (i32.const 12))",
+        pair(3072, name),
+        pair(3080, value),
+        pair(3088, secret),
+        method.0,
+        method.1,
+        url.0,
+        url.1,
+        i32::from(asked.header.is_some()),
+        body.0,
+        body.1,
+        i32::from(asked.secret.is_some()),
+        i32::from(asked.key.is_some()),
+        key.0,
+        key.1,
+    );
+    guest::Guest { items: &items, run: &run, memory: "160", ..guest::Guest::default() }.build()
+}
+
+fn grant() -> Grants {
+    let http = HttpGrant {
+        host: HostPattern::parse("api.example.com").expect("a host"),
+        methods: vec!["GET".into(), "POST".into()],
+        path: "/v1/*".into(),
+        secrets: vec!["TOKEN".into()],
+    };
+    Grants {
+        http: vec![http],
+        secrets: vec!["OTHER".into()],
+        env: vec!["PATH".into(), "NONE_SUCH".into()],
+        ..Grants::default()
+    }
+}
+
+fn told(guest: &[u8], grants: Grants) -> Result<String, (FaultKind, String)> {
+    let mut plugin = plugin(limits());
+    plugin.limits.memory_bytes = 32 << 20;
+    plugin.grants = grants;
+    match run(call(guest, plugin)).result {
+        Ok(returned) => match returned.value {
+            Value::Output(draft) => Ok(draft.content),
+            other => panic!("not an output: {other:?}"),
+        },
+        Err(fault) => Err((fault.kind, fault.message)),
+    }
+}
+
+fn check(asked: &Asked<'_>, expected: Result<&str, (FaultKind, &str)>) {
+    let got = told(&asking(asked), grant());
+    let what = format!("{} {} {:?}", asked.method, asked.url, asked.header);
+    match (&got, expected) {
+        (Ok(text), Ok(expected)) => assert_eq!(text, expected, "{what}"),
+        (Err((kind, message)), Err((expected, part))) => {
+            assert_eq!(*kind, expected, "{what}: {message}");
+            assert!(message.contains(part), "{what}: {message}");
+        }
+        _ => panic!("{what}: {got:?}"),
+    }
+}
+
+#[test]
+fn a_request_is_made_only_where_it_is_granted() {
+    let denied = |part| Err((FaultKind::Denied, part));
+    check(&Asked::default(), Ok("GET http://api.example.com/v1/x"));
+    check(&Asked { method: "POST", body_bytes: 9, ..Asked::default() }, Ok("POST http://api.example.com/v1/x"));
+    check(&Asked { method: "PUT", ..Asked::default() }, denied("`PUT http://api.example.com/v1/x` is not granted"));
+    check(
+        &Asked { url: "https://api.example.com/v1/x#part", ..Asked::default() },
+        Ok("GET https://api.example.com/v1/x"),
+    );
+    check(&Asked { url: "http://api.example.com/v2/x", ..Asked::default() }, denied("is not granted"));
+    check(&Asked { url: "http://api.example.com/v1/../v2/x", ..Asked::default() }, denied("is not granted"));
+    check(&Asked { url: "http://api.example.com/v1/..%2fv2/x", ..Asked::default() }, denied("several ways"));
+    check(&Asked { url: "http://evil.org/v1/x", ..Asked::default() }, denied("host = \"evil.org\""));
+    check(&Asked { secret: Some("TOKEN"), ..Asked::default() }, Ok("GET http://api.example.com/v1/x"));
+    check(&Asked { secret: Some("OTHER"), ..Asked::default() }, denied("the secret `OTHER` is not granted for"));
+    let (kind, message) = told(&asking(&Asked::default()), Grants::default()).unwrap_err();
+    assert_eq!(kind, FaultKind::Denied);
+    assert!(message.contains("add to `allow.http`"), "{message}");
+}
+
+#[test]
+fn a_request_that_cannot_be_made_says_why() {
+    let invalid = |part| Err((FaultKind::Error, part));
+    let header = |name, value| Asked { header: Some((name, value)), ..Asked::default() };
+    check(&header("X-Mine", "1"), Ok("GET http://api.example.com/v1/x x-mine=1"));
+    check(&header("Idempotency-Key", "k"), Ok("GET http://api.example.com/v1/x"));
+    for name in ["Host", "Content-Length", "Transfer-Encoding", "Connection", "Accept-Encoding", "Proxy-Authorization"]
+    {
+        check(&header(name, "1"), invalid("is the host's"));
+    }
+    check(&header("a b", "1"), invalid("is not the name of a header"));
+    check(&header("", "1"), invalid("is not the name of a header"));
+    check(&header("a", "b\r\nc: d"), invalid("no header can carry"));
+    check(&Asked { method: "get", ..Asked::default() }, invalid("`get` is not a method"));
+    check(&Asked { method: "CONNECT", ..Asked::default() }, invalid("is not a method that can be asked for"));
+    check(&Asked { method: "", ..Asked::default() }, invalid("is not a method"));
+    check(&Asked { url: "api.example.com/v1/x", ..Asked::default() }, invalid("address cannot be read"));
+    check(&Asked { url: "file:///etc/passwd", ..Asked::default() }, invalid("scheme `file`"));
+    check(&Asked { url: "http://u:p@api.example.com/v1/x", ..Asked::default() }, invalid("holds credentials"));
+    check(&Asked { key: Some(""), ..Asked::default() }, invalid("an idempotency key has 1 to 255"));
+    check(&Asked { key: Some("a\nb"), ..Asked::default() }, invalid("an idempotency key has 1 to 255"));
+    check(&Asked { method: "POST", body_bytes: (8 << 20) + 1, ..Asked::default() }, invalid("at most 8 MiB are sent"));
+}
+
+#[test]
+fn a_secret_is_a_placeholder_and_a_variable_its_value_where_they_are_granted() {
+    let ask = |function: &str, name: &str, skip: u32| {
+        let length = name.len();
+        guest::with(
+            &format!(r#"(data (i32.const 4096) "{name}")"#),
+            &format!(
+                "(call ${function} (i32.const 4096) (i32.const {length}) (i32.const 2048)) (call $told (i32.const {skip}))"
+            ),
+        )
+    };
+    assert_eq!(told(&ask("placeholder", "TOKEN", 0), grant()).unwrap(), "{{secret:TOKEN}}");
+    assert_eq!(told(&ask("placeholder", "OTHER", 0), grant()).unwrap(), "{{secret:OTHER}}");
+    let (kind, message) = told(&ask("placeholder", "PATH", 0), grant()).unwrap_err();
+    assert_eq!((kind, message.contains("`allow.secrets`")), (FaultKind::Denied, true), "{message}");
+    assert_eq!(told(&ask("variable", "PATH", 4), grant()).unwrap(), std::env::var("PATH").unwrap());
+    let (kind, message) = told(&ask("variable", "TOKEN", 4), grant()).unwrap_err();
+    assert_eq!((kind, message.contains("`allow.env`")), (FaultKind::Denied, true), "{message}");
+}

@@ -1,0 +1,126 @@
+//! A server on loopback that counts what it is asked. The path says what it does:
+//!
+//! | path | does |
+//! |---|---|
+//! | `/v1/echo…` | answers with the whole request |
+//! | `/v1/slow/MS…` | answers after so many milliseconds |
+//! | `/v1/once/…` | holds the first request for ever, answers later ones |
+//! | `/v1/slam…` | takes the request and closes the connection |
+//! | any other | answers with its own path |
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// How long a test waits for a request; the slowest needs a second on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The server.
+pub struct Web {
+    port: u16,
+    seen: Arc<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    requests: Mutex<Vec<Request>>,
+    came: Condvar,
+}
+
+/// What it was asked.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Method and path.
+    pub line: String,
+    /// All of it, the body last.
+    pub text: String,
+}
+
+impl Request {
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+}
+
+impl Web {
+    /// A server that listens.
+    pub fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let seen = Arc::new(Seen::default());
+        let log = seen.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let log = log.clone();
+                // A client that was killed is what these tests are about.
+                thread::spawn(move || serve(&stream, &log).ok());
+            }
+        });
+        Self { port, seen }
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What it was asked, in order: method and path.
+    pub fn lines(&self) -> Vec<String> {
+        self.requests().into_iter().map(|request| request.line).collect()
+    }
+
+    /// What it was asked, in order.
+    pub fn requests(&self) -> Vec<Request> {
+        self.seen.requests.lock().unwrap().clone()
+    }
+
+    /// Waits until it was asked so often.
+    pub fn wait(&self, count: usize) {
+        let requests = self.seen.requests.lock().unwrap();
+        let (requests, waited) =
+            self.seen.came.wait_timeout_while(requests, PATIENCE, |requests| requests.len() < count).unwrap();
+        assert!(!waited.timed_out(), "only these came: {requests:?}");
+    }
+}
+
+fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let mut text = String::new();
+    while !text.ends_with("\r\n\r\n") && reader.read_line(&mut text)? > 0 {}
+    let length = text.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    reader.read_exact(&mut body)?;
+    text += &String::from_utf8_lossy(&body);
+    let line: Vec<&str> = text.split_whitespace().take(2).collect();
+    let (line, path) = (line.join(" "), line[1].to_owned());
+    let before = {
+        let mut requests = seen.requests.lock().unwrap();
+        let before = requests.iter().filter(|request| request.line == line).count();
+        requests.push(Request { line, text: text.clone() });
+        seen.came.notify_all();
+        before
+    };
+    let mut parts = path.split('/').skip(2);
+    match parts.next().unwrap_or_default() {
+        "echo" => answer(stream, &text),
+        "slow" => {
+            thread::sleep(Duration::from_millis(parts.next().and_then(|ms| ms.parse().ok()).unwrap_or(0)));
+            answer(stream, &path)
+        }
+        "once" if before == 0 => reader.read_to_end(&mut Vec::new()).map(drop),
+        "slam" => Ok(()),
+        _ if path.ends_with("/chat/completions") => {
+            thread::sleep(Duration::from_secs(2));
+            let reply = r#"{"choices":[{"message":{"role":"assistant","content":"late"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
+            answer(stream, reply)
+        }
+        _ => answer(stream, &path),
+    }
+}
+
+fn answer(mut stream: &TcpStream, body: &str) -> std::io::Result<()> {
+    write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+}

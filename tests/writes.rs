@@ -1,0 +1,277 @@
+//! Requests that change something: none is repeated silently, none is lost that came back.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::place::Place;
+use crate::process::{Ended, Signal};
+use crate::web::Web;
+
+/// A team of roles that each carry these steps out; `URL` is the server, and all of it is granted.
+fn team(web: &Web, roles: &[(&str, &str)], limits: &str) -> Place {
+    let port = web.port();
+    let mut text = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n".to_owned();
+    for (name, steps) in roles {
+        let steps = steps.replace("URL", &format!("http://127.0.0.1:{port}/v1"));
+        text += &format!(
+            "[[role]]\nname = \"{name}\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"p\"\n\
+             component = \"probe.wasm\"\nconfig = {{ steps = [{steps}] }}\n[role.action.limits]\n{limits}\n\
+             [role.action.allow]\nhttp = [{{ host = \"127.0.0.1:{port}\", methods = [\"GET\", \"POST\"] }}]\n"
+        );
+    }
+    Place::with(&text)
+}
+
+/// One role that does this and says what came of it.
+fn alone(web: &Web, steps: &str) -> Place {
+    team(web, &[("A", &format!("{steps}, {{ say = \"got {{reads}}\" }}"))], "timeout = \"60s\"")
+}
+
+/// The run is killed as soon as the server was asked so often.
+fn killed_at(place: &Place, web: &Web, requests: usize) {
+    let process = place.start(&["run", "team.toml", "--storage", "store"]);
+    web.wait(requests);
+    process.kill();
+}
+
+fn resume(place: &Place, more: &[&str]) -> Ended {
+    place.host(&[&["run", "--recover_path", "store", "--events", "-"], more].concat())
+}
+
+fn said(place: &Place) -> Vec<String> {
+    let saved = place.team_json();
+    let messages = saved["env"]["history"]["storage"].as_array().unwrap().clone();
+    messages.iter().skip(1).map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+}
+
+fn kinds<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    lines.iter().filter(move |line| line["kind"] == kind)
+}
+
+#[test]
+fn a_write_killed_in_flight_is_in_doubt_until_the_operator_settles_it() {
+    let check = |verdict: &str, requests: usize, expected: &str| {
+        let web = Web::new();
+        let place = alone(&web, r#"{ http = "URL/once/x", method = "POST" }"#);
+        killed_at(&place, &web, 1);
+        for _ in 0..2 {
+            let ended = place.resume().expect(10);
+            assert_eq!(web.lines().len(), 1);
+            let what = format!("POST http://127.0.0.1:{}/v1/once/x", web.port());
+            assert!(ended.stderr.contains(&format!("in doubt: A.p: `{what}`")), "{}", ended.stderr);
+            assert!(ended.stderr.contains("--in-doubt redo"), "{}", ended.stderr);
+            assert_eq!(place.team_json()["strata"]["status"], "in-doubt");
+            let shown = place.host(&["inspect", "store"]).expect(0).stdout;
+            assert!(shown.contains("in doubt") && shown.contains(&format!("A.p: {what}")), "{shown}");
+        }
+        let settled = resume(&place, &["--in-doubt", verdict]).expect(0);
+        assert_eq!(kinds(&settled.events(), "doubt-settled").count(), 1);
+        assert_eq!(web.lines().len(), requests, "{verdict}");
+        assert_eq!(said(&place), [expected], "{verdict}");
+    };
+    check("redo", 2, "got /v1/once/x");
+    check("skip", 1, "got ");
+    check(r#"{"status":201,"body":"made"}"#, 1, "got made");
+    check(r#""made""#, 1, "got made");
+    check("A.p=skip", 1, "got ");
+}
+
+#[test]
+fn a_write_that_is_made_again_in_doubt_has_the_same_key() {
+    let web = Web::new();
+    let place = alone(&web, r#"{ http = "URL/once/x", method = "POST", body = "1" }"#);
+    killed_at(&place, &web, 1);
+    place.resume().expect(10);
+    resume(&place, &["--in-doubt", "redo"]).expect(0);
+    let keys: Vec<_> = web.requests().iter().map(|r| r.header("idempotency-key").unwrap().to_owned()).collect();
+    assert_eq!(keys[0], keys[1]);
+}
+
+#[test]
+fn words_that_settle_nothing_are_refused_and_the_doubt_stays() {
+    let web = Web::new();
+    let place = alone(&web, r#"{ http = "URL/once/x", method = "POST" }"#);
+    killed_at(&place, &web, 1);
+    place.resume().expect(10);
+    let before = place.read("store/team.json");
+    for words in ["again", "B.p=skip", "{\"status\":\"ok\"}", "A.p=what"] {
+        let refused = resume(&place, &["--in-doubt", words]).expect(2);
+        assert!(refused.stderr.contains("`A.p`"), "{}", refused.stderr);
+    }
+    resume(&place, &["--in-doubt", "skip", "--calls", "fresh"]).expect(2);
+    assert_eq!(place.read("store/team.json"), before);
+    resume(&place, &["--in-doubt", "skip"]).expect(0);
+    let team = place.host(&["run", "--recover_path", "store", "--in-doubt", "skip"]).expect(0);
+    assert!(team.stderr.contains("nothing is left"), "{}", team.stderr);
+}
+
+#[test]
+fn doubts_are_settled_one_by_one_and_a_cold_copy_keeps_them() {
+    let web = Web::new();
+    let step = r#"{ http = "URL/once/NAME", method = "POST" }, { say = "{reads}" }"#;
+    let steps = |name: &str| step.replace("NAME", name);
+    let place = team(&web, &[("A", &steps("a")), ("B", &steps("b"))], "timeout = \"60s\"");
+    killed_at(&place, &web, 2);
+    let both = place.resume().expect(10);
+    assert!(both.stderr.contains("A.p") && both.stderr.contains("B.p"), "{}", both.stderr);
+    let team_json = place.read("store/team.json");
+    std::fs::remove_dir_all(place.path("store")).unwrap();
+    std::fs::create_dir(place.path("store")).unwrap();
+    place.write("store/team.json", team_json);
+    let one = resume(&place, &["--in-doubt", "A.p=\"a\""]).expect(10);
+    assert!(!one.stderr.contains("in doubt: A.p"), "{}", one.stderr);
+    assert_eq!(web.lines().len(), 2);
+    resume(&place, &["--in-doubt", "redo"]).expect(0);
+    assert_eq!(said(&place), ["a", "/v1/once/b"]);
+    assert_eq!(web.lines().len(), 3);
+}
+
+#[test]
+fn a_write_with_a_key_of_its_own_is_made_again_by_itself_under_that_key() {
+    let web = Web::new();
+    let place = alone(&web, r#"{ http = "URL/once/x", method = "POST", key = "order-7" }"#);
+    killed_at(&place, &web, 1);
+    place.resume().expect(0);
+    let keys: Vec<_> = web.requests().iter().map(|r| r.header("idempotency-key").unwrap().to_owned()).collect();
+    assert_eq!(keys, ["order-7", "order-7"]);
+    assert_eq!(said(&place), ["got /v1/once/x"]);
+}
+
+#[test]
+fn repeated_writes_have_keys_of_their_own_which_stay_over_attempts() {
+    let web = Web::new();
+    let post = r#"{ http = "URL/x", method = "POST" }"#;
+    let place = alone(&web, &format!("{post}, {post}, {{ fail = \"trap\", attempts = [1] }}"));
+    place.run().expect(3);
+    // The same component trapped by itself: it starts afresh, and is said to.
+    let ended = place.resume().expect(0);
+    assert!(ended.stderr.contains("may make writes again"), "{}", ended.stderr);
+    let keys: Vec<_> = web.requests().iter().map(|r| r.header("idempotency-key").unwrap().to_owned()).collect();
+    assert_eq!(keys.len(), 4);
+    assert_ne!(keys[0], keys[1]);
+    assert_eq!(keys[..2], keys[2..]);
+}
+
+#[test]
+fn an_answer_that_comes_after_its_attempt_was_ended_is_kept() {
+    let check = |call: &str| {
+        let web = Web::new();
+        let steps = format!("{call}, {{ say = \"got {{reads}}\" }}");
+        let place = team(&web, &[("A", &steps)], "timeout = \"500ms\"");
+        let llm = format!(
+            "[llm]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:{}/v1\"\nmodel = \"m\"\nretries = 0\n\
+             price = {{ input = 1.0, output = 0.0 }}\n",
+            web.port()
+        );
+        let text = String::from_utf8(place.read("team.toml")).unwrap();
+        let text = text.replace("[[role]]", &format!("{llm}[[role]]")) + "llm = { models = [\"*\"] }\n";
+        place.write("team.toml", text);
+        let ended = place.run().expect(3);
+        let failed = ended.events();
+        assert_eq!(kinds(&failed, "action-failed").next().unwrap()["fault"], "timeout", "{call}");
+        assert_eq!(kinds(&failed, "host-call").count(), 1, "{call}: {}", ended.stderr);
+        let again = place.resume().expect(0).events();
+        assert_eq!(kinds(&again, "host-call").next().unwrap()["source"], "recorded", "{call}");
+        assert_eq!(web.lines().len(), 1, "{call}");
+    };
+    check(r#"{ http = "URL/slow/2000", method = "POST" }"#);
+    check(r#"{ llm = "q" }"#);
+}
+
+#[test]
+fn a_write_that_is_never_answered_is_in_doubt_and_holds_up_nobody_for_long() {
+    let web = Web::new();
+    let place = team(&web, &[("A", r#"{ http = "URL/once/x", method = "POST" }"#)], "timeout = \"500ms\"\nretries = 3");
+    let began = Instant::now();
+    let ended = place.run().expect(10);
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    assert_eq!(web.lines().len(), 1, "it was tried again by itself");
+    let events = ended.events();
+    assert_eq!(kinds(&events, "action-failed").next().unwrap()["fault"], "timeout");
+    assert_eq!(events.last().unwrap()["status"], "in-doubt");
+    resume(&place, &["--in-doubt", "redo"]).expect(0);
+}
+
+#[test]
+fn a_broken_connection_leaves_a_write_in_doubt_and_a_read_to_be_made_again() {
+    let web = Web::new();
+    let place = alone(&web, r#"{ http = "URL/slam", method = "POST" }"#);
+    place.run().expect(10);
+    place.resume().expect(10);
+    assert_eq!(web.lines().len(), 1);
+    resume(&place, &["--in-doubt", "\"it was made\""]).expect(0);
+    assert_eq!(said(&place), ["got it was made"]);
+    let place = alone(&web, r#"{ http = "URL/slam" }"#);
+    let ended = place.run().expect(3);
+    assert_eq!(kinds(&ended.events(), "action-failed").next().unwrap()["fault"], "host");
+    place.resume().expect(3);
+    assert_eq!(web.lines().len(), 3);
+}
+
+#[test]
+fn a_write_under_way_when_the_run_is_stopped_is_waited_for() {
+    let web = Web::new();
+    let place = alone(&web, r#"{ http = "URL/slow/1500", method = "POST" }"#);
+    let process = place.start(&["run", "team.toml", "--storage", "store"]);
+    web.wait(1);
+    process.signal(Signal::INT);
+    process.end().expect(130);
+    place.resume().expect(0);
+    assert_eq!(web.lines().len(), 1);
+    assert_eq!(said(&place), ["got /v1/slow/1500"]);
+}
+
+#[test]
+fn recorded_writes_that_are_no_longer_made_are_listed_before_the_run_goes_on() {
+    let web = Web::new();
+    let place = alone(
+        &web,
+        r#"{ http = "URL/a", method = "POST", attempts = [1] }, { http = "URL/b", method = "POST" }, { sleep = "30s", attempts = [1] }"#,
+    );
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    process.until("host-call", None);
+    process.until("host-call", None);
+    process.kill();
+    let ended = place.resume().expect(0);
+    let warned = format!("A.p no longer makes a write that it made before: POST http://127.0.0.1:{}/v1/a", web.port());
+    assert!(ended.stderr.contains(&warned), "{}", ended.stderr);
+    let lines: Vec<Value> = ended.events();
+    let listed = lines.iter().position(|line| line["kind"] == "writes-unclaimed").unwrap();
+    let finished = lines.iter().position(|line| line["kind"] == "action-finished").unwrap();
+    assert!(listed < finished);
+    assert_eq!(web.lines(), ["POST /v1/a", "POST /v1/b"]);
+}
+
+#[test]
+fn a_run_killed_at_any_line_repeats_no_write_silently() {
+    const STEPS: &str = r#"{ http = "URL/read" }, { http = "URL/write", method = "POST" }, { now = true },
+        { http = "URL/keyed", method = "POST", key = "k" }, { random = 4 }, { http = "URL/last", method = "POST" }"#;
+    let count = |web: &Web, line: &str| web.lines().iter().filter(|seen| *seen == line).count();
+    let whole = {
+        let web = Web::new();
+        alone(&web, &STEPS.replace('\n', " ")).run().expect(0).events().len()
+    };
+    for n in 1..=whole {
+        let web = Web::new();
+        let place = alone(&web, &STEPS.replace('\n', " "));
+        let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+        (0..n).for_each(|_| drop(process.next()));
+        process.kill();
+        let mut ended = place.resume();
+        let mut doubts = 0;
+        while ended.code == Some(10) {
+            doubts += 1;
+            let what = ended.stderr.lines().find(|line| line.starts_with("in doubt: A.p: `POST ")).unwrap().to_owned();
+            assert!(!what.contains("keyed"), "{what}");
+            ended = resume(&place, &["--in-doubt", "redo"]);
+        }
+        ended.expect(0);
+        assert!(doubts <= 1, "one write at a time is under way");
+        let repeated = ["POST /v1/write", "POST /v1/last"].map(|line| count(&web, line) - 1);
+        assert!(repeated.iter().sum::<usize>() <= doubts, "killed after {n} lines: {:?}", web.lines());
+        assert!(count(&web, "POST /v1/keyed") <= 2);
+        let texts = said(&place);
+        assert!(texts[0].starts_with("got /v1/read,/v1/write,") && texts[0].ends_with(",/v1/last"), "{texts:?}");
+    }
+}
