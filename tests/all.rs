@@ -14,11 +14,14 @@
 //! | `secrets` | secrets reach the service that is meant, and nothing else |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
 //! | `external` | messages that leave the team, and what comes back |
+//! | `lineages` | going back to any checkpoint, forks, how they compare |
+//! | `retention` | old checkpoints forgotten and pruned |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
 //! | `joins` | joins as event lines, as `inspect` shows them, in a stalled team; several faults before one |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
+//! | `graph` | teams drawn on stdout |
 //! | `house` | the sources keep the rules of the house: who may touch what |
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //!
@@ -34,8 +37,10 @@ mod crash;
 mod driver;
 mod external;
 mod faults;
+mod graph;
 mod house;
 mod joins;
+mod lineages;
 mod live;
 mod output;
 mod people;
@@ -44,6 +49,7 @@ mod probe;
 mod process;
 mod random_teams;
 mod recovery;
+mod retention;
 mod saved;
 mod secrets;
 mod signals;

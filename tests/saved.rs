@@ -21,6 +21,16 @@ pub fn essence_without_checkpoints(team: Value) -> Value {
     team
 }
 
+/// The same, and without what tells lineages apart: their names, and what was spent on others.
+pub fn essence_of_lineage(team: Value) -> Value {
+    let mut team = essence_without_checkpoints(team);
+    let strata = team["strata"].as_object_mut().expect("`strata` is an object");
+    for key in ["lineage", "forks", "budget"] {
+        strata.remove(key);
+    }
+    team
+}
+
 fn strip(value: &mut Value, keys: &[&str]) {
     match value {
         Value::Object(fields) => {

@@ -4,6 +4,7 @@
 //! `commit`.
 
 mod commit;
+mod status;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -24,6 +25,7 @@ use crate::team::Task;
 
 pub use crate::host_call::{CallPolicy, HostCall, HostCallKind, Journal, Outcome, Source};
 pub use commit::{Released, Routed, Writer};
+pub use status::Status;
 
 /// A fact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -304,62 +306,4 @@ pub enum Finished {
         /// What was written.
         writes: Vec<Write>,
     },
-}
-
-/// How a run stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Status {
-    /// It goes on, or was killed.
-    Running,
-    /// Nothing is left to do.
-    Done,
-    /// A fault stopped it.
-    Failed,
-    /// It waits for a person.
-    Waiting,
-    /// The budget is used up.
-    OutOfBudget,
-    /// A join can never fire.
-    Stalled,
-    /// The step limit is reached.
-    StepLimit,
-    /// The result of an external write is unknown.
-    InDoubt,
-    /// The operator stopped it.
-    Interrupted,
-}
-
-impl Status {
-    /// All.
-    pub const ALL: [Self; 9] = [
-        Self::Running,
-        Self::Done,
-        Self::Failed,
-        Self::Waiting,
-        Self::OutOfBudget,
-        Self::Stalled,
-        Self::StepLimit,
-        Self::InDoubt,
-        Self::Interrupted,
-    ];
-
-    /// The name used in events and in `team.json`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Waiting => "waiting",
-            Self::OutOfBudget => "out-of-budget",
-            Self::Stalled => "stalled",
-            Self::StepLimit => "step-limit",
-            Self::InDoubt => "in-doubt",
-            Self::Interrupted => "interrupted",
-        }
-    }
-
-    /// The status with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|status| status.name() == name)
-    }
 }

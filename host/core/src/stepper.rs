@@ -9,6 +9,7 @@ mod commit;
 mod doubt;
 mod fork;
 mod join;
+mod outside;
 mod people;
 mod report;
 

@@ -141,7 +141,9 @@ impl Listing {
         let mut kept: Vec<bool> = Vec::with_capacity(self.rows.len());
         for listed in &self.rows {
             let first = begun.insert(listed.lineage);
-            let waits = [listed.row.status, listed.state].contains(&Status::Waiting);
+            // An answer leaves off waiting, whatever else is open.
+            let waits =
+                listed.row.source != Origin::Answer && [listed.row.status, listed.state].contains(&Status::Waiting);
             let fresh = listed.at > lineages[listed.lineage].forgotten;
             kept.push(first || fresh || waits || parted.contains(&(listed.lineage, listed.at)));
         }

@@ -11,7 +11,7 @@ use super::report::idle_task;
 use crate::activation::{Activation, Addressed, Done, Outgoing, Phase};
 use crate::event::{Event, Finished, Journal, Routed, Status, Work};
 use crate::fault::{Fault, FaultKind};
-use crate::id::{CheckpointId, Digest, JoinId, MessageId, Part, RoleId, Slot};
+use crate::id::{CheckpointId, Digest, JoinId, Part, RoleId, Slot};
 use crate::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
 use crate::rules::Rules;
 
@@ -74,16 +74,8 @@ impl Stepper {
             }
             Event::RequestOpened { role, work, request } => self.open_request(*role, *work, request),
             Event::RequestAnswered { .. } => self.answer_request(event),
-            Event::HandedOver { id } => {
-                self.leaving(id)?;
-                self.env.outbox.remove(0);
-                Ok(())
-            }
-            Event::HandOverFailed { id, why } => {
-                self.leaving(id)?;
-                self.env.outbox[0].failed = Some(why.clone());
-                Ok(())
-            }
+            Event::HandedOver { id } => self.handed_over(id, None),
+            Event::HandOverFailed { id, why } => self.handed_over(id, Some(why)),
             Event::RunEnded { status, checkpoint, parent } => {
                 self.started_run()?;
                 self.going()?;
@@ -321,14 +313,6 @@ impl Stepper {
         self.env.checkpoint = Some(id);
         self.env.parent = parent;
         self.env.checkpoints += 1;
-    }
-
-    /// Whether this is the message that is handed over next.
-    fn leaving(&self, id: &MessageId) -> Applied {
-        self.going()?;
-        let next = self.env.outbox.first().filter(|outbound| outbound.failed.is_none());
-        let is_next = next.is_some_and(|outbound| self.env.message(outbound.message).id == *id);
-        ensure(is_next, "the handing over of a message that is not the next on its way out")
     }
 
     pub(super) fn started_run(&self) -> Applied {

@@ -1,0 +1,90 @@
+//! Old checkpoints: forgotten as the team file says, pruned when the operator says so; what is left can be used.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::place::Place;
+use crate::stream::text;
+
+/// Two roles that keep each other at work for a while, and change a large value each time.
+fn team(more: &str) -> String {
+    let value = "x".repeat(4000);
+    let role = |name: &str, watch: &str, action: &str| {
+        format!(
+            "[[role]]\nname = \"{name}\"\nwatch = [{watch}]\n[[role.action]]\nname = \"{action}\"\n\
+             component = \"probe.wasm\"\n\
+             config = {{ steps = [{{ set = \"k\", value = \"{name}{value}\", scope = \"tracking\" }}] }}\n"
+        )
+    };
+    let head = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[env.scope.tracking]\n";
+    let run = format!("[run]\nmax_steps = 40\n{more}\n");
+    [head.into(), run, role("A", "\"UserRequirement\", \"b\"", "a"), role("B", "\"a\"", "b")].concat()
+}
+
+fn ids(place: &Place) -> Vec<String> {
+    let listed = place.host(&["checkpoints", "store", "--json"]).expect(0);
+    let rows: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let rows = rows.as_array().unwrap();
+    let known = |id: &Value| id.is_null() || rows.iter().any(|row| row["id"] == *id);
+    assert!(rows.iter().all(|row| known(&row["parent"])));
+    assert_eq!(rows.iter().filter(|row| row["parent"].is_null()).count(), 1);
+    rows.iter().map(|row| text(&row["id"]).to_owned()).collect()
+}
+
+fn size(place: &Place) -> u64 {
+    fs::metadata(place.path("store/team.db")).unwrap().len()
+}
+
+#[test]
+fn a_pruned_storage_is_small_and_can_be_resumed_forked_listed_and_told() {
+    let place = Place::with(&team(""));
+    place.run().expect(7);
+    let (before, all, json) = (size(&place), place.recorded(), place.read("store/team.json"));
+    assert_eq!(ids(&place).len(), 41);
+    let ended = place.host(&["prune", "store", "--keep", "2", "--json"]).expect(0);
+    let told: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(told["checkpoints"], 38);
+    assert!(size(&place) * 3 < before, "{} of {before}", size(&place));
+    assert_eq!(told["bytes"], before - size(&place));
+    assert_eq!(place.read("store/team.json"), json);
+    assert_eq!(ids(&place), ["main-0", "main-39", "main-40"]);
+    let again = place.host(&["prune", "store", "--keep", "2"]).expect(0);
+    assert!(again.stderr.contains("pruned 0 checkpoints and 0 events"), "{}", again.stderr);
+
+    let ended = place.host(&["events", "store"]).expect(0);
+    let left = ended.events();
+    assert!(left.len() < all.len() / 3 && left.iter().all(|line| all.contains(line)), "{}", left.len());
+    assert!(ended.stderr.contains("were pruned"), "{}", ended.stderr);
+    for id in ids(&place) {
+        place.host(&["inspect", "store", "--checkpoint", &id]).expect(0);
+    }
+    place.host(&["fork", "store", "--at", "main-39", "--to", "branch"]).expect(0);
+    let on = |args: &[&str]| place.host(&[&["run", "--events", "-"], args].concat()).expect(7).events();
+    let steps = |lines: &[Value]| lines.iter().filter(|line| line["kind"] == "step-committed").count();
+    assert_eq!(steps(&on(&["--recover_path", "branch", "--max-steps", "42"])), 3);
+    assert_eq!(steps(&on(&["--recover_path", "store", "--max-steps", "42"])), 2);
+    assert_eq!(steps(&on(&["--recover_path", "store", "--max-steps", "3", "--checkpoint", "main-0"])), 3);
+    assert_eq!(place.team_json()["strata"]["lineage"], "main.1");
+    place.host(&["prune", "store", "--keep", "1"]).expect(0);
+    assert_eq!(ids(&place), ["main-0", "main-42", "main.1-1", "main.1-4"]);
+    assert_eq!(steps(&on(&["--recover_path", "store", "--max-steps", "44", "--checkpoint", "main-42"])), 2);
+}
+
+#[test]
+fn what_the_team_file_keeps_leaves_out_neither_forks_nor_where_they_left() {
+    let place = Place::with(&team("checkpoints = 3"));
+    place.run().expect(7);
+    assert_eq!(ids(&place), ["main-0", "main-38", "main-39", "main-40"]);
+    place.host(&["fork", "store", "--at", "main-38"]).expect(0);
+    place.host(&["run", "--recover_path", "store", "--max-steps", "50"]).expect(7);
+    assert_eq!(ids(&place), ["main-0", "main-38", "main.1-39", "main-48", "main-49", "main-50"]);
+    place.host(&["run", "--recover_path", "store", "--max-steps", "50", "--checkpoint", "main.1-39"]).expect(7);
+    let kept =
+        ["main-0", "main-38", "main.1-39", "main-48", "main-49", "main-50", "main.1-49", "main.1-50", "main.1-51"];
+    assert_eq!(ids(&place), kept);
+    // Pruning keeps as many.
+    place.host(&["prune", "store"]).expect(0);
+    assert_eq!(ids(&place), kept);
+    place.host(&["run", "--recover_path", "store", "--max-steps", "52"]).expect(7);
+}
