@@ -1,6 +1,9 @@
 //! A life of a team, told by a driver without a machine: calls end in any order, and what is recorded survives
 //! everything. Disturbances (kills, stops, mail from outside, other components, other rules) come by the dice.
 
+#[path = "life/asking.rs"]
+mod asking;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,18 +11,19 @@ use strata_core::activation::Phase;
 use strata_core::budget::{Purse, Reserved};
 use strata_core::effect::{Effect, Invocation};
 use strata_core::environment::Environment;
-use strata_core::event::{CallPolicy, Event, HostCall, HostCallKind, Source, Status};
+use strata_core::event::{CallPolicy, Event, Source, Status};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, Digest, MessageId, Part, RoleId, RunId, Slot};
 use strata_core::message::Message;
 use strata_core::money::{Account, Usd};
-use strata_core::request::{Answer, Request};
 use strata_core::stepper::Stepper;
 use strata_core::team::{React, Reducer, Team};
 
 use crate::dice::Dice;
 use crate::script::Script;
 use crate::teams::{LABELS, NAMES};
+
+pub use asking::{Patience, People};
 
 /// No life takes longer: beyond it the stepper goes round in circles.
 const MAX_EVENTS: usize = 20_000;
@@ -69,25 +73,6 @@ pub struct Life {
     flying: Vec<Invocation>,
     builds: u32,
     people: People,
-}
-
-/// How people take part.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct People {
-    /// How often, in a hundred, a call asks them.
-    pub asked: u64,
-    /// When they answer.
-    pub patience: Patience,
-}
-
-/// When people answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Patience {
-    /// When nobody else can go on: all at once, in any order.
-    #[default]
-    WhenQuiet,
-    /// At any time, one by one.
-    AnyTime,
 }
 
 impl Life {
@@ -254,45 +239,6 @@ impl Life {
             self.record(Event::HostCalled { role, work, call, source: Source::Live });
         }
         true
-    }
-
-    /// Lets an attempt ask people. False where it ends with that.
-    fn consult(&mut self, call: &Invocation) -> bool {
-        let mut recorded = call.recorded.clone();
-        let questions = self.script.questions(self.people.asked, call);
-        for (before, question) in (0..).zip(questions) {
-            let id = self.stepper.request_id(call.role, before).expect("a running call");
-            let request = self.script.request(id, &question);
-            let known = |call: &HostCall| call.kind == HostCallKind::Human && call.request == request.call;
-            let Some(at) = recorded.iter().position(known) else {
-                let event = self.stepper.request_opened(call.role, request).expect("a running call");
-                self.record(event);
-                return false;
-            };
-            let answer = recorded.remove(at);
-            assert_eq!(Answer::recorded(&answer.response).as_ref().and_then(Answer::value), request.default.as_ref());
-            self.record(Event::HostCalled { role: call.role, work: call.work, call: answer, source: Source::Recorded });
-        }
-        true
-    }
-
-    /// People answer: one question where they do so at any time, else all.
-    fn hear(&mut self) {
-        let mut open: Vec<(RoleId, Request)> = self.env().requests().map(|(id, r)| (id, r.clone())).collect();
-        while !open.is_empty() {
-            let (role, request) = open.swap_remove(self.dice.below(open.len()));
-            let given = || self.script.request(request.id.clone(), &request.call).default.expect("a default");
-            let answer = if request.default.is_some() && self.dice.chance(20) {
-                request.lapse()
-            } else {
-                Answer::Given(given())
-            };
-            let event = self.stepper.request_answered(role, answer).expect("an open request");
-            self.record(event);
-            if self.people.patience == Patience::AnyTime {
-                return;
-            }
-        }
     }
 
     /// Lets an attempt, a pause or the handing over of a message end, any one.
