@@ -12,6 +12,7 @@
 //! | `people` | questions and answers: kills around them, expiry, moves, a person at the terminal |
 //! | `writes` | requests that change something: killed, timed out, broken, settled by the operator |
 //! | `secrets` | secrets reach the service that is meant, and nothing else |
+//! | `budget` | who is stopped without money, and what counts |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
 //! | `external` | messages that leave the team, and what comes back |
 //! | `lineages` | going back to any checkpoint, forks, how they compare |
@@ -21,6 +22,7 @@
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
+//! | `graph` | teams drawn on stdout |
 //! | `house` | the sources keep the rules of the house: who may touch what |
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //!
@@ -31,11 +33,13 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
+mod budget;
 mod components;
 mod crash;
 mod driver;
 mod external;
 mod faults;
+mod graph;
 mod house;
 mod joins;
 mod lineages;

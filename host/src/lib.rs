@@ -5,6 +5,7 @@ pub mod cli;
 pub mod difference;
 pub mod driver;
 pub mod gateway;
+pub mod graph;
 pub mod launch;
 pub mod live;
 pub mod manifest;

@@ -42,6 +42,8 @@ mod lineages;
 mod order;
 #[path = "laws/people.rs"]
 mod people;
+#[path = "laws/purses.rs"]
+mod purses;
 #[path = "laws/recovery.rs"]
 mod recovery;
 #[path = "laws/replay.rs"]

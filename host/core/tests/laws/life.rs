@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use strata_core::activation::Phase;
+use strata_core::budget::{Purse, Reserved};
 use strata_core::effect::{Effect, Invocation};
 use strata_core::environment::Environment;
 use strata_core::event::{CallPolicy, Event, HostCall, HostCallKind, Source, Status};
@@ -217,8 +218,7 @@ impl Life {
             Effect::Call(call) => {
                 self.calls.push((self.log.len(), call.clone()));
                 self.record(self.stepper.call_started(&call));
-                self.ask(&call);
-                if self.consult(&call) {
+                if self.ask(&call) && self.consult(&call) {
                     self.flying.push(call);
                 }
             }
@@ -228,17 +228,33 @@ impl Life {
         true
     }
 
-    /// Makes the host calls of an attempt: each is served once from what is recorded, else made.
-    fn ask(&mut self, call: &Invocation) {
+    /// Makes the host calls of an attempt: each is served once from what is recorded, else made, if a budget allows it.
+    /// Whether the attempt goes on.
+    fn ask(&mut self, call: &Invocation) -> bool {
+        let (role, work) = (call.role, call.work);
         let mut recorded = call.recorded.clone();
         for request in self.script.requests(call) {
             let found = recorded.iter().position(|known| known.request == request);
-            let (answer, source) = match found {
-                Some(at) => (recorded.remove(at), Source::Recorded),
-                None => (self.script.answer(&request), Source::Live),
-            };
-            self.record(Event::HostCalled { role: call.role, work: call.work, call: answer, source });
+            if let Some(at) = found {
+                let call = recorded.remove(at);
+                self.record(Event::HostCalled { role, work, call, source: Source::Recorded });
+                continue;
+            }
+            match self.env().exhausted(&self.team, (role, work), Usd::ZERO) {
+                None => {}
+                // The action is told, and makes do.
+                Some(Purse::Action(_)) => continue,
+                Some(Purse::Team | Purse::Role(_)) => {
+                    self.record(Event::CallSuspended { role, work, attempt: call.attempt });
+                    return false;
+                }
+            }
+            let reserved = Reserved { request: request.clone(), usd: Usd(self.dice.below(6) as u64) };
+            self.record(Event::MoneyReserved { role, work, reserved });
+            let call = self.script.answer(&request);
+            self.record(Event::HostCalled { role, work, call, source: Source::Live });
         }
+        true
     }
 
     /// Lets an attempt ask people. False where it ends with that.

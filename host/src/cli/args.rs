@@ -1,0 +1,268 @@
+//! The command line's arguments: commands, flags and their help. What they do is in a file each.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use strata_core::event::CallPolicy;
+
+use crate::driver::WhenIdle;
+
+/// Runs teams of agents whose every action is a sandboxed WebAssembly component.
+#[derive(Parser)]
+#[command(name = "strata-host", version, propagate_version = true)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+    /// Log more to stderr; twice for everything.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+}
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Run a team, or go on with a saved one.
+    Run(RunArgs),
+    /// Validate a team and print what each of its actions may do. Nothing is run.
+    Check(CheckArgs),
+    /// Show what is saved: status, step, faults, mailboxes, joins, budget.
+    Inspect(InspectArgs),
+    /// List the checkpoints of a saved team, of all its lineages, oldest first.
+    Checkpoints(SavedArgs),
+    /// Print the recorded events of a saved team, one JSON object a line, oldest first.
+    Events {
+        /// The storage directory or its team.json.
+        path: PathBuf,
+        /// Those that lead to the newest state of this lineage instead of the current one.
+        #[arg(long, value_name = "NAME")]
+        lineage: Option<String>,
+    },
+    /// Begin another lineage at a checkpoint. What there is stays as it is.
+    Fork(ForkArgs),
+    /// Show where two lineages part, and how their states differ.
+    Diff(DiffArgs),
+    /// Forget old checkpoints and free the room that only they need.
+    Prune(PruneArgs),
+    /// Put a message into a saved team's environment.
+    Send(SendArgs),
+    /// Record answers for what a saved team asks people. `run --recover_path` then goes on.
+    Answer(AnswerArgs),
+    /// Draw a team: roles, what they hear of, routes, joins. Its components need not be there.
+    Graph(GraphArgs),
+    /// Build the action in a directory to a component and print its path.
+    Build {
+        /// The directory of its source.
+        #[arg(default_value = ".")]
+        dir: PathBuf,
+    },
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host run team.toml \"write a snake game\"\n  \
+    strata-host run --recover_path workspace/storage/team\n  \
+    strata-host run team.toml --recover_path store --component Engineer.WriteCode=mended.wasm")]
+pub(super) struct RunArgs {
+    /// The team file (ends in .toml) and the idea (anything else). On resume both may be left out.
+    #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
+    pub(super) words: Vec<String>,
+    /// Go on with the team saved in this directory (or in its team.json).
+    #[arg(long = "recover_path", alias = "recover-path", value_name = "PATH")]
+    pub(super) recover_path: Option<PathBuf>,
+    /// Where a fresh run is saved.
+    #[arg(long, value_name = "DIR", default_value = "./workspace/storage/team")]
+    pub(super) storage: PathBuf,
+    /// What may be spent in all, in USD; 0 for no limit.
+    #[arg(long, value_name = "USD")]
+    pub(super) investment: Option<f64>,
+    /// How many steps may be made in all, resumes included; 0 for no limit. Holds for this call, not for later resumes.
+    #[arg(long, value_name = "N")]
+    pub(super) max_steps: Option<u64>,
+    /// How many actions may run at once. Holds for this call.
+    #[arg(long, value_name = "N")]
+    pub(super) max_parallel: Option<usize>,
+    /// Write events there as they happen, one JSON object a line; `-` is stdout.
+    #[arg(long, value_name = "FILE|-")]
+    pub(super) events: Option<PathBuf>,
+    /// Record exchanges with language models, to be served again by `[llm] provider = "recorded"`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) record: Option<PathBuf>,
+    /// Which recorded host calls a new attempt is served.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(super) calls: Calls,
+    /// Use another component for an action (or for `ROLE.think`).
+    #[arg(long, value_name = "ROLE.ACTION=FILE")]
+    pub(super) component: Vec<String>,
+    /// Answer what the saved team asks a person, then go on; as `answer` does.
+    #[arg(long, value_name = "REQUEST=JSON", requires = "recover_path")]
+    pub(super) answer: Vec<String>,
+    /// Refuse to resume with changed components.
+    #[arg(long)]
+    pub(super) strict: bool,
+    /// Go on from this checkpoint instead of the newest state. What came after it stays saved, in a lineage of its own.
+    #[arg(long, value_name = "ID", requires = "recover_path")]
+    pub(super) checkpoint: Option<String>,
+    /// When nothing is left to do, wait for messages (see `send`) until stopped.
+    #[arg(long)]
+    pub(super) keep_alive: bool,
+    /// What becomes of writes whose result is unknown: make them again (`redo`), go on without (`skip`), or take this
+    /// response, in JSON, for theirs. For one of several: `ROLE.ACTION=…`, as `inspect` names it.
+    #[arg(long, value_name = "redo|skip|VALUE", requires = "recover_path")]
+    pub(super) in_doubt: Vec<String>,
+    /// Start anew although the storage holds an unfinished team. That one is set aside, not deleted.
+    #[arg(long, conflicts_with = "recover_path")]
+    pub(super) force: bool,
+    /// Print nothing but errors and faults.
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+    /// Print a summary as JSON to stdout.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Calls {
+    /// It depends on how the earlier attempt ended.
+    Auto,
+    /// All of them.
+    Reuse,
+    /// None.
+    Fresh,
+}
+
+impl RunArgs {
+    pub(super) fn when_idle(&self) -> WhenIdle {
+        if self.keep_alive { WhenIdle::Stay } else { WhenIdle::End }
+    }
+}
+
+impl From<Calls> for CallPolicy {
+    fn from(calls: Calls) -> Self {
+        match calls {
+            Calls::Auto => Self::Auto,
+            Calls::Reuse => Self::Reuse,
+            Calls::Fresh => Self::Fresh,
+        }
+    }
+}
+
+#[derive(Args)]
+pub(super) struct CheckArgs {
+    /// The team file.
+    pub(super) team: PathBuf,
+    /// Print the policy as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host graph team.toml --format svg > team.svg\n  \
+    strata-host graph team.toml --format dot | dot -Tpng > team.png")]
+pub(super) struct GraphArgs {
+    /// The team file.
+    pub(super) team: PathBuf,
+    /// How it is written.
+    #[arg(long, value_enum, default_value = "mermaid")]
+    pub(super) format: GraphFormat,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum GraphFormat {
+    /// A flowchart, as Markdown pages show it.
+    Mermaid,
+    /// For Graphviz.
+    Dot,
+    /// A picture.
+    Svg,
+}
+
+#[derive(Args)]
+pub(super) struct SavedArgs {
+    /// The storage directory or its team.json.
+    pub(super) path: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Args)]
+pub(super) struct InspectArgs {
+    #[command(flatten)]
+    pub(super) saved: SavedArgs,
+    /// Show this checkpoint instead of the newest state.
+    #[arg(long, value_name = "ID")]
+    pub(super) checkpoint: Option<String>,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host fork store --at main-1 --set tracking/k=9 --to branch\n  \
+    strata-host fork store --at main-1 --set 'role/Engineer/plan=\"shorter\"'")]
+pub(super) struct ForkArgs {
+    /// The storage directory or its team.json.
+    pub(super) path: PathBuf,
+    /// The checkpoint it begins at.
+    #[arg(long, value_name = "ID")]
+    pub(super) at: String,
+    /// Put a value into a scope of the new lineage. A scope is that of the team file, or `role/NAME` for a role's own.
+    #[arg(long, value_name = "SCOPE/KEY=JSON")]
+    pub(super) set: Vec<String>,
+    /// Write it as a team of its own into this directory, instead of beside the others.
+    #[arg(long, value_name = "DIR")]
+    pub(super) to: Option<PathBuf>,
+    /// Print what was made as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = "Each side is PATH for its newest state, or PATH@ID for a checkpoint or a lineage of it.\n\n\
+    Examples:\n  strata-host diff store@main store@main.1\n  strata-host diff store branch\n\n\
+    The exit code is 0 whether or not they differ.")]
+pub(super) struct DiffArgs {
+    /// One side: a storage directory or its team.json, perhaps with @CHECKPOINT or @LINEAGE.
+    #[arg(value_name = "PATH[@ID]")]
+    pub(super) one: String,
+    /// The other.
+    #[arg(value_name = "PATH[@ID]")]
+    pub(super) other: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Args)]
+pub(super) struct PruneArgs {
+    /// The storage directory or its team.json.
+    pub(super) path: PathBuf,
+    /// How many checkpoints to keep of each lineage, beside its first, where others leave it, and where somebody is
+    /// waited for. Without it, what the team file says; where that keeps all, 10.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) keep: Option<u32>,
+    /// Print what was freed as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Args)]
+pub(super) struct SendArgs {
+    /// The storage directory or its team.json.
+    pub(super) path: PathBuf,
+    /// The message's label.
+    #[arg(long, value_name = "LABEL")]
+    pub(super) cause: String,
+    /// A recipient; everyone who watches the label where none is named.
+    #[arg(long, value_name = "NAME")]
+    pub(super) to: Vec<String>,
+    /// The text.
+    pub(super) content: String,
+}
+
+#[derive(Args)]
+#[command(after_help = "An answer is a JSON document. Where a text answers the question it may be given as it is:\n  \
+    strata-host answer store ask-1-1-0-0=42 'ask-1-2-0-0=looks good'\n\
+    All answers are taken, or none.")]
+pub(super) struct AnswerArgs {
+    /// The storage directory or its team.json.
+    pub(super) path: PathBuf,
+    /// What is answered, and how. `inspect` shows what is asked.
+    #[arg(value_name = "REQUEST=JSON", required = true)]
+    pub(super) answers: Vec<String>,
+}

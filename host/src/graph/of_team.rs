@@ -1,0 +1,241 @@
+//! From a team to its graph: who hears of what.
+//!
+//! This follows the rules of routing: a role with routes sends along them, one without is heard by those who watch
+//! the names of its actions. What an action addresses while it runs is in no team file and so in no graph.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use strata_core::id::RoleId;
+use strata_core::message::{IDEA_LABEL, TO_ALL, TO_SELF};
+use strata_core::team::{Outside, React, Role, Route, Team};
+
+use super::text::clean;
+use super::{Edge, EdgeKind, Graph, GraphError, MAX_EDGES, Node, NodeId, NodeKind};
+
+/// What the node of the idea is called.
+const IDEA: &str = "idea";
+/// What the outside is called where no route names anybody in it.
+const OUTSIDE: &str = "outside";
+/// What is written at an arm that is taken when no other is.
+const DEFAULT: &str = "default";
+
+/// The graph of a team.
+pub fn graph(team: &Team) -> Result<Graph, GraphError> {
+    let mut drawing = Drawing::new(team);
+    drawing.nodes();
+    drawing.watching()?;
+    for route in &team.routes {
+        drawing.route(route)?;
+    }
+    drawing.joins()?;
+    drawing.groups()?;
+    drawing.unheard()?;
+    drawing.outside();
+    Ok(drawing.graph)
+}
+
+struct Drawing<'a> {
+    team: &'a Team,
+    graph: Graph,
+    /// The nodes that names stand for. Roles are found by their ids: they have aliases, too.
+    named: BTreeMap<&'a str, NodeId>,
+    roles: Vec<NodeId>,
+    /// Who watches a label.
+    watchers: BTreeMap<&'a str, Vec<RoleId>>,
+    /// The labels that some edge carries to those who watch them.
+    heard: BTreeSet<&'a str>,
+    /// The edges so far, or what is written twice would be drawn twice.
+    seen: BTreeSet<(NodeId, NodeId, Vec<String>)>,
+}
+
+impl<'a> Drawing<'a> {
+    fn new(team: &'a Team) -> Self {
+        let mut watchers: BTreeMap<&str, Vec<RoleId>> = BTreeMap::new();
+        for id in team.role_ids() {
+            for label in &team.role(id).watch {
+                watchers.entry(label).or_default().push(id);
+            }
+        }
+        Self {
+            team,
+            graph: Graph { title: clean(&team.name), ..Graph::default() },
+            named: BTreeMap::new(),
+            roles: Vec::new(),
+            watchers,
+            heard: BTreeSet::new(),
+            seen: BTreeSet::new(),
+        }
+    }
+
+    fn node(&mut self, kind: NodeKind, name: &str, note: &str) -> NodeId {
+        let node = Node { kind, name: clean(name), note: clean(note), actions: Vec::new() };
+        self.graph.nodes.push(node);
+        NodeId(self.graph.nodes.len() - 1)
+    }
+
+    fn edge(&mut self, from: NodeId, to: NodeId, kind: EdgeKind, label: &[&str]) -> Result<(), GraphError> {
+        let lines = label.iter().flat_map(|text| text.lines()).map(|line| clean(line.trim()));
+        let label: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
+        if !self.seen.insert((from, to, label.clone())) {
+            return Ok(());
+        }
+        if self.graph.edges.len() == MAX_EDGES {
+            return Err(GraphError::TooManyEdges { team: self.graph.title.clone() });
+        }
+        self.graph.edges.push(Edge { from, to, kind, label });
+        Ok(())
+    }
+
+    /// What is declared: the idea, the roles, the joins, the groups.
+    fn nodes(&mut self) {
+        let team = self.team;
+        self.node(NodeKind::Start, IDEA, "");
+        for role in &team.roles {
+            let id = self.node(kind(role), &role.name, &note(role));
+            self.graph.nodes[id.0].actions = role.actions.iter().map(|action| clean(&action.name)).collect();
+            self.roles.push(id);
+        }
+        for join in &team.joins {
+            let note = format!("{}, {}", join.mode.name(), join.deliver.name());
+            let id = self.node(NodeKind::Join, &join.id, &note);
+            self.named.insert(&join.id, id);
+        }
+        for name in team.groups.keys() {
+            let id = self.node(NodeKind::Group, name, "group");
+            self.named.insert(name, id);
+        }
+    }
+
+    /// The idea to those who watch its label; roles without routes to those who watch their actions.
+    fn watching(&mut self) -> Result<(), GraphError> {
+        let team = self.team;
+        for to in self.watchers_of(IDEA_LABEL) {
+            self.edge(NodeId(0), self.roles[to.index()], EdgeKind::Always, &[IDEA_LABEL])?;
+        }
+        self.heard.insert(IDEA_LABEL);
+        for from in team.role_ids() {
+            if !team.routes.iter().any(|route| route.from == from) {
+                self.broadcast(from, EdgeKind::Always, &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// From a role to all who watch its actions, one edge for each of them.
+    fn broadcast(&mut self, from: RoleId, kind: EdgeKind, label: &[&str]) -> Result<(), GraphError> {
+        let mut listeners: BTreeMap<RoleId, Vec<&str>> = BTreeMap::new();
+        for action in &self.team.role(from).actions {
+            for to in self.watchers_of(&action.name) {
+                self.heard.insert(&action.name);
+                listeners.entry(to).or_insert_with(|| label.to_vec()).push(&action.name);
+            }
+        }
+        for (to, label) in listeners {
+            self.edge(self.roles[from.index()], self.roles[to.index()], kind, &label)?;
+        }
+        Ok(())
+    }
+
+    fn watchers_of(&self, label: &str) -> Vec<RoleId> {
+        self.watchers.get(label).cloned().unwrap_or_default()
+    }
+
+    fn route(&mut self, route: &'a Route) -> Result<(), GraphError> {
+        for arm in &route.arms {
+            let when = match &arm.when {
+                Some(condition) => condition.source(),
+                None if route.arms.len() > 1 => DEFAULT,
+                None => "",
+            };
+            let kind = if when.is_empty() { EdgeKind::Always } else { EdgeKind::Conditional };
+            let label = [route.label.as_str(), when];
+            for name in &arm.to {
+                if name == TO_ALL {
+                    self.broadcast(route.from, kind, &label)?;
+                } else {
+                    let from = self.roles[route.from.index()];
+                    let to = if name == TO_SELF { from } else { self.target(name) };
+                    self.edge(from, to, kind, &label)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The node that a name stands for; a name of nobody in the team is somebody outside of it.
+    fn target(&mut self, name: &'a str) -> NodeId {
+        if let Some(role) = self.team.find(name) {
+            return self.roles[role.index()];
+        }
+        if let Some(id) = self.named.get(name) {
+            return *id;
+        }
+        let id = self.node(NodeKind::Outside, name, "outside");
+        self.named.insert(name, id);
+        id
+    }
+
+    /// What joins release, and the sources that no route leads into them: an action may yet address a join by name.
+    fn joins(&mut self) -> Result<(), GraphError> {
+        let team = self.team;
+        for join in &team.joins {
+            let id = self.named[join.id.as_str()];
+            for source in &join.from {
+                let source = self.roles[source.index()];
+                if !self.graph.edges.iter().any(|edge| edge.from == source && edge.to == id) {
+                    self.edge(source, id, EdgeKind::Tie, &[])?;
+                }
+            }
+            let to = self.target(&join.to);
+            self.edge(id, to, EdgeKind::Always, &[])?;
+        }
+        Ok(())
+    }
+
+    fn groups(&mut self) -> Result<(), GraphError> {
+        for (name, members) in &self.team.groups {
+            for member in members {
+                self.edge(self.named[name.as_str()], self.roles[member.index()], EdgeKind::Tie, &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The labels that are watched and that nobody in the graph publishes.
+    fn unheard(&mut self) -> Result<(), GraphError> {
+        for (label, watchers) in self.watchers.clone() {
+            if self.heard.contains(label) {
+                continue;
+            }
+            let id = self.node(NodeKind::Label, label, "label");
+            for watcher in watchers {
+                self.edge(id, self.roles[watcher.index()], EdgeKind::Always, &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The outside is drawn also where no route leads there: actions may address it by name.
+    fn outside(&mut self) {
+        let drawn = self.graph.nodes.iter().any(|node| node.kind == NodeKind::Outside);
+        if self.team.outside == Outside::Somebody && !drawn {
+            self.node(NodeKind::Outside, OUTSIDE, "");
+        }
+    }
+}
+
+fn kind(role: &Role) -> NodeKind {
+    if role.react == React::Human { NodeKind::Human } else { NodeKind::Role }
+}
+
+/// A role's profile and, where it is not the usual one, how it goes from one action to the next.
+fn note(role: &Role) -> String {
+    let mode = match role.react {
+        React::ByOrder | React::Human => String::new(),
+        React::Choose { max_loop: 1, .. } => "chooses one".into(),
+        React::Choose { max_loop, .. } => format!("chooses up to {max_loop}"),
+        React::PlanAndAct => "plans and acts".into(),
+    };
+    let parts = [role.profile.as_str(), &mode];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}

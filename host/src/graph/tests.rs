@@ -1,0 +1,147 @@
+//! Graphs of teams, and what the formats make of names that mean something to them.
+
+mod formats;
+
+use std::path::Path;
+
+use super::{EdgeKind, Graph, GraphError, NodeKind};
+use crate::manifest::Definition;
+
+/// A team in which `foo` has `bar` and `baz` work side by side and `quux` wait for both.
+pub(super) const FAN_IN: &str = r#"
+role = [{ name = "foo", watch = ["UserRequirement"], action = [{ name = "f", component = "x" }] },
+    { name = "bar", action = [{ name = "r", component = "x" }] },
+    { name = "baz", action = [{ name = "z", component = "x" }] },
+    { name = "quux", profile = "writer", action = [{ name = "u", component = "x" }] }]
+route = [{ from = "foo", to = ["bar", "baz"], label = "fan-out" }, { from = "bar", to = ["both"] },
+    { from = "baz", case = [{ when = "data.ok", to = ["both"] }], default = ["foo"] }]
+join = [{ id = "both", from = ["bar", "baz"], to = "quux" }]
+"#;
+
+/// The graph of a team file without its head.
+pub(super) fn graph(rest: &str) -> Result<Graph, GraphError> {
+    let text = format!("schema = \"strata.team/1\"\nteam = {{ name = \"t\" }}\n{rest}");
+    let definition = Definition::parse(&text, "team.toml", Path::new("/")).unwrap_or_else(|e| panic!("{e}"));
+    Graph::of(&definition.team)
+}
+
+/// Roles with one action each, called like the role in lower case: `NAME` or `NAME<LABEL`.
+fn roles(list: &str) -> String {
+    let role = |text: &str| {
+        let (name, watch) = text.split_once('<').unwrap_or((text, ""));
+        let watch = watch.split('+').filter(|label| !label.is_empty()).map(|label| format!("{label:?}"));
+        let (watch, action) = (watch.collect::<Vec<_>>().join(", "), name.to_lowercase());
+        format!("{{ name = {name:?}, watch = [{watch}], action = [{{ name = {action:?}, component = \"x\" }}] }}")
+    };
+    format!("role = [{}]\n", list.split(' ').map(role).collect::<Vec<_>>().join(", "))
+}
+
+/// The edges, one a line.
+fn edges(graph: &Graph) -> String {
+    let name = |id: super::NodeId| {
+        let node = &graph.nodes[id.0];
+        match node.kind {
+            NodeKind::Role | NodeKind::Start => node.name.clone(),
+            kind => format!("{}:{}", kind.class(), node.name),
+        }
+    };
+    let line = |edge: &super::Edge| {
+        let arrow = match edge.kind {
+            EdgeKind::Always => "->",
+            EdgeKind::Conditional => "?>",
+            EdgeKind::Tie => "--",
+        };
+        let line = format!("{} {arrow} {} {}", name(edge.from), name(edge.to), edge.label.join("/"));
+        line.trim_end().to_owned()
+    };
+    graph.edges.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[track_caller]
+fn check(team: &str, expected: &[&str]) {
+    let graph = graph(team).expect("it can be drawn");
+    assert_eq!(edges(&graph), expected.join("\n"), "{team}");
+}
+
+#[test]
+fn edges_follow_the_rules_of_routing() {
+    let ab = roles("A<UserRequirement B");
+    let cases: [(String, &[&str]); 12] = [
+        (roles("A"), &[]),
+        (roles("A<UserRequirement B<a"), &["idea -> A UserRequirement", "A -> B a"]),
+        (roles("A<a+b B<a+b"), &["A -> A a", "A -> B a", "B -> A b", "B -> B b"]),
+        // Who has routes is not heard by those who watch.
+        (roles("A B<a C") + "route = [{ from = 'A', to = ['C'] }]", &["A -> C", "label:a -> B"]),
+        (roles("A B<a") + "route = [{ from = 'A', to = ['<all>'], label = 'loud' }]", &["A -> B loud/a"]),
+        (roles("A") + "route = [{ from = 'A', to = ['<self>'], when = 'data.again' }]", &["A ?> A data.again"]),
+        (
+            ab.clone()
+                + "route = [{ from = 'A', case = [{ when = \"content == 'x'\", to = ['B'] }], default = ['A'] }]",
+            &["idea -> A UserRequirement", "A ?> B content == 'x'", "A ?> A default"],
+        ),
+        (
+            ab.clone() + "route = [{ from = 'A', to = ['B'], label = \" two\\n\\nlines \" }]",
+            &["idea -> A UserRequirement", "A -> B two/lines"],
+        ),
+        (
+            roles("A B C") + "env = { groups = { g = ['B', 'C'] } }\nroute = [{ from = 'A', to = ['g'] }]",
+            &["A -> group:g", "group:g -- B", "group:g -- C"],
+        ),
+        (
+            roles("A B C") + "route = [{ from = 'A', to = ['j'] }]\njoin = [{ id = 'j', from = ['A', 'B'], to = 'C' }]",
+            &["A -> join:j", "B -- join:j", "join:j -> C"],
+        ),
+        (
+            roles("A")
+                + "env = { external = { kind = 'stdio', command = ['x'] } }\nroute = [{ from = 'A', to = ['X'] }]",
+            &["A -> outside:X"],
+        ),
+        (
+            "role = [{ name = 'A', addresses = ['alias'], action = [{ name = 'a', component = 'x' }] }]\n\
+             route = [{ from = 'alias', to = ['A'] }, { from = 'A', to = ['alias'] }]"
+                .into(),
+            &["A -> A"],
+        ),
+    ];
+    for (team, expected) in cases {
+        check(&team, expected);
+    }
+}
+
+#[test]
+fn nodes_say_what_they_are() {
+    let team = "role = [{ name = 'A', profile = 'chief', react = 'plan_and_act', action = [{ name = 'p', component = 'x' },
+        { name = 'w', component = 'x' }] }, { name = 'B', react = 'react', max_react_loop = 3, think = { component = 'x' },
+        action = [{ name = 'b', component = 'x' }] }, { name = 'C', action = [{ name = 'c', component = 'x' }] }]
+        env = { groups = { g = ['B'] }, external = { kind = 'stdio', command = ['x'] } }
+        route = [{ from = 'A', to = ['j'] }]
+        join = [{ id = 'j', from = ['A'], to = 'C', mode = 'active', deliver = 'each' }]";
+    let graph = graph(team).expect("it can be drawn");
+    let nodes =
+        graph.nodes.iter().map(|n| format!("{} {}: {} {}", n.kind.class(), n.name, n.note, n.actions.join(" ")));
+    let expected = [
+        "start idea:  ",
+        "role A: chief, plans and acts p w",
+        "role B: chooses up to 3 b",
+        "role C:  c",
+        "join j: active, each ",
+        "group g: group ",
+        "outside outside:  ",
+    ];
+    assert_eq!(nodes.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_team_in_which_all_hear_all_is_refused_and_a_large_one_is_written_as_text_only() {
+    let team = |count: usize, watch: &str| {
+        let role =
+            |i| format!("{{ name = 'r{i}', watch = ['{watch}'], action = [{{ name = 'a', component = 'x' }}] }}");
+        format!("role = [{}]\n", (0..count).map(role).collect::<Vec<_>>().join(", "))
+    };
+    let error = graph(&team(150, "a")).expect_err("it has too many edges");
+    assert_eq!(error.to_string(), "cannot draw the team `t`: it has more than 10000 edges");
+    let large = graph(&team(1000, "UserRequirement")).expect("it has few edges");
+    assert!(large.write(super::Format::Dot).is_ok() && large.write(super::Format::Mermaid).is_ok());
+    let error = large.write(super::Format::Svg).expect_err("it is too large");
+    assert!(error.to_string().contains("it has 2001 nodes and edges, at most 1500; try `--format dot`"), "{error}");
+}

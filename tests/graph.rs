@@ -1,0 +1,49 @@
+//! `graph`: what goes where, without any component being there. What is drawn is tested beside the drawing.
+
+use crate::place::Place;
+
+const TEAM: &str = r#"schema = "strata.team/1"
+[team]
+name = "drawn"
+[[role]]
+name = "Anna & Co"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Write"
+component = "missing.wasm"
+[[role]]
+name = "Reader"
+watch = ["Write"]
+[[role.action]]
+name = "Read"
+component = "missing"
+"#;
+
+#[test]
+fn a_team_is_drawn_before_its_components_are_there() {
+    let place = Place::with(TEAM);
+    let cases: [(&[&str], &[&str]); 4] = [
+        (&[], &["flowchart TB\n", "[\"Anna #38; Co<br/>Write\"]", "|\"Write\"|"]),
+        (&["--format", "mermaid"], &["flowchart TB\n"]),
+        (&["--format", "dot"], &["digraph \"drawn\" {\n", "\"Anna & Co\" -> \"Reader\" [label=\"Write\"];"]),
+        (&["--format", "svg"], &["<svg xmlns=", "<title>drawn</title>", "Anna &amp; Co", "</svg>\n"]),
+    ];
+    for (args, expected) in cases {
+        let ended = place.host(&[&["graph", "team.toml"], args].concat()).expect(0);
+        expected.iter().for_each(|part| assert!(ended.stdout.contains(part), "`{part}` in\n{}", ended.stdout));
+        assert!(ended.stdout.ends_with('\n') && !ended.stdout.ends_with("\n\n"), "{}", ended.stdout);
+        assert_eq!(ended.stderr, "");
+    }
+}
+
+#[test]
+fn what_cannot_be_drawn_leaves_stdout_empty() {
+    let place = Place::with(&TEAM.replace("schema", "shema"));
+    for args in
+        [&["graph", "team.toml"][..], &["graph", "none.toml"], &["graph"], &["graph", "team.toml", "--format", "png"]]
+    {
+        let ended = place.host(args).expect(2);
+        assert_eq!(ended.stdout, "", "{args:?}");
+        assert!(ended.stderr.contains("error: "), "{args:?}: {}", ended.stderr);
+    }
+}
