@@ -17,9 +17,10 @@ use strata_core::id::{ActionId, Digest, MessageId, Part, RoleId, RunId, Slot};
 use strata_core::message::Message;
 use strata_core::money::{Account, Usd};
 use strata_core::stepper::Stepper;
-use strata_core::team::{React, Reducer, Team};
+use strata_core::team::Team;
 
 use crate::dice::Dice;
+use crate::mending::mended;
 use crate::script::Script;
 use crate::teams::{LABELS, NAMES};
 
@@ -319,7 +320,7 @@ impl Life {
     /// Reads the log back and goes on from there.
     fn resume(&mut self) {
         if self.weather.change == Change::Everything {
-            self.team = Arc::new(self.changed());
+            self.team = Arc::new(mended(&self.team, &mut self.dice));
         }
         let mut stepper = Stepper::new(self.team.clone(), Environment::new(&self.team));
         for event in &self.log {
@@ -344,25 +345,6 @@ impl Life {
                 self.record(Event::ComponentChanged { slot, old, new });
             }
         }
-    }
-
-    /// The team, mended as its operator may.
-    fn changed(&mut self) -> Team {
-        let mut team = Team::clone(&self.team);
-        let dice = &mut self.dice;
-        team.policy.max_parallel = 1 + dice.below(4);
-        team.policy.max_steps = team.policy.max_steps.map(|steps| steps + dice.below(3) as u64);
-        team.policy.budget = team.policy.budget.map(|budget| budget + Usd(dice.below(20) as u64));
-        for reducer in team.scopes.values_mut() {
-            *reducer = *dice.pick(&[None, Some(Reducer::Append), Some(Reducer::Add), Some(Reducer::Last)]);
-        }
-        for role in &mut team.roles {
-            role.profile = format!("job {}", dice.below(3));
-            if let React::Choose { max_loop, .. } = &mut role.react {
-                *max_loop = dice.below(4) as u32;
-            }
-        }
-        team
     }
 }
 
