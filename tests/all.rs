@@ -12,6 +12,7 @@
 //! | `people` | questions and answers: kills around them, expiry, moves, a person at the terminal |
 //! | `writes` | requests that change something: killed, timed out, broken, settled by the operator |
 //! | `secrets` | secrets reach the service that is meant, and nothing else |
+//! | `budget` | who is stopped without money, and what counts |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
 //! | `external` | messages that leave the team, and what comes back |
 //! | `lineages` | going back to any checkpoint, forks, how they compare |
@@ -34,6 +35,7 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
+mod budget;
 mod components;
 mod crash;
 mod driver;

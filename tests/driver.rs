@@ -128,7 +128,13 @@ fn team(roles: Vec<Role>) -> Arc<Team> {
         joins: Vec::new(),
         scopes: BTreeMap::new(),
         outside: Outside::Nobody,
-        policy: Policy { on_fault: OnFault::Stop, max_steps: None, max_parallel: 64, budget: None },
+        policy: Policy {
+            on_fault: OnFault::Stop,
+            max_steps: None,
+            max_parallel: 64,
+            budget: None,
+            purses: Default::default(),
+        },
     })
 }
 

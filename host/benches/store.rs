@@ -48,7 +48,8 @@ fn team() -> Arc<Team> {
         react: React::ByOrder,
         actions: vec![Action { name: "say".into(), retry }],
     };
-    let policy = Policy { on_fault: OnFault::Stop, max_steps: None, max_parallel: 1, budget: None };
+    let policy =
+        Policy { on_fault: OnFault::Stop, max_steps: None, max_parallel: 1, budget: None, purses: Default::default() };
     Arc::new(Team {
         name: "bench".into(),
         desc: String::new(),

@@ -133,7 +133,7 @@ impl Narrator {
             Event::HandOverFailed { id, why } => {
                 vec![("message-not-handed-over", json!({ "id": id.0, "reason": why }))]
             }
-            Event::RetryDue { .. } => Vec::new(),
+            Event::RetryDue { .. } | Event::MoneyReserved { .. } => Vec::new(),
             Event::RequestOpened { role, work, request } => {
                 vec![("request-opened", self.opened(*role, *work, request))]
             }
@@ -142,7 +142,10 @@ impl Narrator {
             | Event::HostCalled { .. }
             | Event::DoubtSettled { .. }
             | Event::WritesUnclaimed { .. } => self.host_call(event),
-            Event::CallStarted { .. } | Event::CallFinished { .. } | Event::CallFailed { .. } => self.attempt(event),
+            Event::CallStarted { .. }
+            | Event::CallSuspended { .. }
+            | Event::CallFinished { .. }
+            | Event::CallFailed { .. } => self.attempt(event),
         }
     }
 
@@ -180,6 +183,12 @@ impl Narrator {
 
     fn attempt(&self, event: &Event) -> Vec<Told> {
         match event {
+            Event::CallSuspended { role, work, attempt } => {
+                let mut fields = self.call(*role, *work);
+                fields["attempt"] = (*attempt).into();
+                fields["reason"] = "out-of-budget".into();
+                vec![("action-suspended", fields)]
+            }
             Event::CallStarted { role, work, attempt, digest, .. } => {
                 let mut told = Vec::new();
                 let digest = digest.as_ref().map(|digest| digest.0.clone());

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Reserved;
 use crate::environment::MessageRef;
 use crate::environment::scope::Write;
 use crate::event::{HostCall, Work};
@@ -95,9 +96,11 @@ pub struct Current {
     pub journal: Vec<HostCall>,
     /// Whether the next attempt is served what is recorded.
     pub keep: bool,
-    /// Whether the last attempt ended by asking and now has its answer. Then the next one goes on from there, and is
-    /// served what is recorded whatever the operator says.
+    /// Whether the last attempt ended to wait, for a person or for money, and now can go on. Then the next one is served
+    /// what is recorded, whatever the operator says.
     pub answered: bool,
+    /// What is held back for calls that are under way.
+    pub reserved: Vec<Reserved>,
     /// The calls that may have changed the world, in the order in which they were begun.
     pub begun: Vec<Begun>,
 }

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::activation::{Activation, Phase};
+use crate::budget::Spending;
 use crate::event::{CallPolicy, Status};
 use crate::host_call::Begun;
 use crate::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
@@ -65,6 +66,8 @@ pub struct Environment {
     pub outbox: Vec<Outbound>,
     /// What was spent.
     pub spent: Usd,
+    /// What was spent, by whom.
+    pub ledger: BTreeMap<Slot, Spending>,
     /// What may be spent.
     pub budget: Option<Usd>,
     /// The components in their places.
@@ -162,6 +165,7 @@ impl Environment {
             dead_letters: Vec::new(),
             outbox: Vec::new(),
             spent: Usd::ZERO,
+            ledger: BTreeMap::new(),
             budget: None,
             components: BTreeMap::new(),
             checkpoint: None,
@@ -205,11 +209,6 @@ impl Environment {
     /// Whether nothing is left anywhere.
     pub fn is_drained(&self) -> bool {
         self.is_quiet() && self.joins.iter().all(JoinState::is_empty)
-    }
-
-    /// Whether the budget is used up.
-    pub fn is_broke(&self) -> bool {
-        self.budget.is_some_and(|max| self.spent >= max)
     }
 
     /// The name of the next checkpoint.

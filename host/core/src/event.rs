@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Reserved;
 use crate::edit::Edit;
 use crate::environment::scope::Write;
 use crate::fault::Fault;
@@ -220,6 +221,24 @@ pub enum Event {
         work: Work,
         /// The call.
         intent: Intent,
+    },
+    /// Money is held back for a call that an attempt is about to make.
+    MoneyReserved {
+        /// Whose attempt.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// For what, and how much.
+        reserved: Reserved,
+    },
+    /// An attempt wants to make a call that no budget allows any more. It ends, and is made again when there is more.
+    CallSuspended {
+        /// Whose attempt.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// Counts from 1.
+        attempt: u32,
     },
     /// The operator said what is to become of a call in doubt.
     DoubtSettled {

@@ -22,6 +22,8 @@ pub struct HostCall {
     pub response: Json,
     /// What it cost.
     pub cost: Usd,
+    /// How many tokens of a language model it used.
+    pub tokens: u64,
     /// What became of it.
     pub outcome: Outcome,
 }

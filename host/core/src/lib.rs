@@ -7,6 +7,7 @@
 extern crate alloc;
 
 pub mod activation;
+pub mod budget;
 pub mod edit;
 pub mod effect;
 pub mod environment;

@@ -17,10 +17,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::activation::{Activation, Phase};
+use crate::budget::Purse;
 use crate::effect::{Effect, Invocation};
 use crate::environment::Environment;
 use crate::event::{CallPolicy, Event, Journal, Status, Work};
 use crate::id::{Part, RoleId, Slot};
+use crate::money::Usd;
 use crate::team::{OnFault, React, Role, Team, Thinker};
 
 pub use apply::Illegal;
@@ -124,20 +126,18 @@ impl Stepper {
         if let Some(question) = self.person_asked() {
             return Effect::Record(question);
         }
-        let Standing { running, resting, ready, failed } = self.standing();
+        let Standing { running, resting, ready, broke, failed } = self.standing();
         if let Some((id, activation)) = ready {
             // Who rests before another try holds nobody up.
             if running >= self.team.policy.max_parallel.max(1) {
                 return Effect::Wait;
             }
-            if !self.env.is_broke() {
-                return Effect::Call(self.invocation(id, activation));
-            }
+            return Effect::Call(self.invocation(id, activation));
         }
         if running + resting > 0 {
             return Effect::Wait;
         }
-        if ready.is_some() {
+        if broke {
             return Effect::Record(self.ended(Status::OutOfBudget));
         }
         if failed && self.team.policy.on_fault == OnFault::Stop {
@@ -156,12 +156,14 @@ impl Stepper {
 
     /// How the open activations stand.
     fn standing(&self) -> Standing<'_> {
-        let mut standing = Standing { running: 0, resting: 0, ready: None, failed: false };
+        let mut standing = Standing { running: 0, resting: 0, ready: None, broke: false, failed: false };
         for (id, activation) in self.env.activations() {
             match activation.phase {
                 Phase::Running => standing.running += 1,
                 Phase::Resting => standing.resting += 1,
-                Phase::Ready => standing.ready = standing.ready.or(Some((id, activation))),
+                Phase::Ready if standing.ready.is_some() => {}
+                Phase::Ready if self.purse(id, activation).is_some() => standing.broke = true,
+                Phase::Ready => standing.ready = Some((id, activation)),
                 Phase::Failed(_) => standing.failed = true,
                 Phase::Complete | Phase::Waiting(_) => {}
             }
@@ -178,6 +180,20 @@ impl Stepper {
             CallPolicy::Auto if activation.current.keep => Journal::Keep,
             CallPolicy::Auto => Journal::Fresh,
         }
+    }
+
+    /// Whose budget does not allow an activation to go on.
+    fn purse(&self, id: RoleId, activation: &Activation) -> Option<Purse> {
+        let work = activation.work(self.team.role(id))?;
+        let purse = self.env.exhausted(&self.team, (id, work), Usd::ZERO);
+        // An action whose own budget is used up may have something to do that costs nothing.
+        purse.filter(|purse| !matches!(purse, Purse::Action(_)))
+    }
+
+    /// Whose budgets keep open work from going on.
+    pub fn purses(&self) -> impl Iterator<Item = Purse> {
+        let ready = self.env.activations().filter(|(_, activation)| activation.phase == Phase::Ready);
+        ready.filter_map(|(id, activation)| self.purse(id, activation))
     }
 
     fn invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
@@ -219,6 +235,8 @@ struct Standing<'a> {
     resting: usize,
     /// The first that can go on.
     ready: Option<(RoleId, &'a Activation)>,
+    /// Whether somebody could go on if there were more to spend.
+    broke: bool,
     failed: bool,
 }
 

@@ -9,6 +9,7 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Purses;
 use crate::id::{ActionId, JoinId, RoleId};
 use crate::message::Message;
 use crate::money::Usd;
@@ -47,6 +48,8 @@ pub struct Policy {
     pub max_parallel: usize,
     /// What may be spent in all; none for no limit.
     pub budget: Option<Usd>,
+    /// What else is capped.
+    pub purses: Purses,
 }
 
 /// Whether there is somebody outside of the team to whom messages can be handed.

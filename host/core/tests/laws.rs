@@ -1,8 +1,8 @@
 //! The laws of the core, held against random lives of random teams.
 //!
 //! `teams` draws a team, `script` decides what its actions return, `life` drives it through kills, stops, mail and
-//! changes by the throw of `dice`; `view` is what is compared; `hand` moves a life by hand. Then a file for each
-//! family of laws: what is recorded (`replay`, `illegal`), order and privacy (`order`), who receives what (`routing`),
+//! changes (`mending`) by the throw of `dice`; `view` is what is compared; `hand` moves a life by hand. Then a file for
+//! each family of laws: what is recorded (`replay`, `illegal`), order and privacy (`order`), who receives what (`routing`),
 //! what waits for what (`joins`), shared state (`scopes`), who waits for a person (`people`), the end (`halting`), what
 //! survives (`recovery`), going back (`lineages`), all at once (`simulation`); and single lives worth telling by
 //! themselves: `stories` of each mode, `fan_in` with joins, `cases` that once went wrong, `shapes` and keys.
@@ -15,6 +15,8 @@ mod forgery;
 mod hand;
 #[path = "laws/life.rs"]
 mod life;
+#[path = "laws/mending.rs"]
+mod mending;
 #[path = "laws/script.rs"]
 mod script;
 #[path = "laws/teams.rs"]
@@ -40,6 +42,8 @@ mod lineages;
 mod order;
 #[path = "laws/people.rs"]
 mod people;
+#[path = "laws/purses.rs"]
+mod purses;
 #[path = "laws/recovery.rs"]
 mod recovery;
 #[path = "laws/replay.rs"]

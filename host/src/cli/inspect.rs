@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use strata_core::activation::{Activation, Phase};
+use strata_core::budget::Spending;
 use strata_core::environment::Environment;
 use strata_core::event::Work;
-use strata_core::id::{CheckpointId, RoleId};
+use strata_core::id::{CheckpointId, Part, RoleId, Slot};
 use strata_core::stepper::Stepper;
 
 use super::requests::{command, listing};
@@ -50,6 +51,7 @@ fn show(stepper: &Stepper, path: &Path) {
         let memory = env.memory(id).count();
         print(&format!("{:<20} {mail:>4} {memory:>8}  {}", team.role(id).name, standing(stepper, id)));
     }
+    show_spending(stepper);
     show_faults(stepper);
     section("in doubt (go on with `--in-doubt redo|skip|VALUE`)", in_doubt(stepper));
     show_joins(stepper);
@@ -77,6 +79,24 @@ fn standing(stepper: &Stepper, id: RoleId) -> String {
         Phase::Waiting(_) => "waits for a person",
     };
     format!("{what}: {how} (attempts {})", activation.current.attempts)
+}
+
+/// Who spent what, and what the journal saved.
+fn show_spending(stepper: &Stepper) {
+    let line = |(slot, used): (&Slot, &Spending)| {
+        let role = stepper.team().role(slot.role);
+        let action = match slot.part {
+            Part::Think => "think",
+            Part::Action(action) => &role.action(action).name,
+        };
+        let (name, calls, tokens) = (format!("{}.{action}", role.name), used.calls, used.tokens);
+        let served = match used.served {
+            0 => String::new(),
+            served => format!(", {served} served from the journal, which saved {}", used.saved),
+        };
+        format!("  {name:<28} {} for {tokens} tokens in {calls} calls{served}", used.usd)
+    };
+    section("spending", stepper.env().ledger.iter().map(line));
 }
 
 fn show_faults(stepper: &Stepper) {

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use strata_core::activation::Phase;
+use strata_core::budget::Purse;
 use strata_core::event::{Status, Work};
 use strata_core::message::IDEA_LABEL;
+use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use strata_core::team::Role;
 
@@ -133,9 +135,8 @@ impl Reporter {
                 note(format_args!("step limit reached after {steps}; {saved}; go on with:\n  {resume} --max-steps N"));
             }
             Status::OutOfBudget => {
-                let budget = env.budget.unwrap_or_default();
-                note(format_args!("out of budget: spent {} of {budget}; {saved}; go on with:", env.spent));
-                note(format_args!("  {resume} --investment USD"));
+                note(format_args!("out of budget: {}; {saved}; go on with:", exhausted(stepper)));
+                note(format_args!("  {resume} {}", more(stepper)));
             }
             Status::InDoubt => {
                 note(format_args!("in doubt at step {}; {saved}; find out, then go on with one of:", env.step));
@@ -167,6 +168,39 @@ fn stalled(stepper: &Stepper, saved: &str, resume: &str, storage: &str) {
     let someone = someone.unwrap_or_default();
     note(format_args!("give it what is missing, and go on with:"));
     note(format_args!("  strata-host send {storage} --to {someone} --cause LABEL CONTENT\n  {resume}"));
+}
+
+/// Whose budget is used up, and how far.
+fn exhausted(stepper: &Stepper) -> String {
+    let (team, env) = (stepper.team(), stepper.env());
+    let of = |spent: Usd, max: Option<Usd>| max.map(|max| format!("{spent} of {max}"));
+    let tokens = |used: u64, max: Option<u64>| max.map(|max| format!("{used} of {max} tokens"));
+    match stepper.purses().next() {
+        Some(Purse::Role(id)) => {
+            let (used, caps) = (env.spending(|at| at.role == id), team.policy.purses.roles.get(&id));
+            let caps = caps.copied().unwrap_or_default();
+            let parts = [of(used.usd, caps.usd), tokens(used.tokens, caps.tokens)];
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            format!("role {} used {}", team.role(id).name, parts.join(" and "))
+        }
+        _ => {
+            let used = env.spending(|_| true);
+            let parts = [of(env.spent, env.budget), tokens(used.tokens, team.policy.purses.tokens)];
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            format!("spent {}", parts.join(" and "))
+        }
+    }
+}
+
+/// What a resume needs to go on.
+fn more(stepper: &Stepper) -> &'static str {
+    let team = stepper.team();
+    let broke = stepper.env().budget.is_some_and(|max| stepper.env().spent >= max);
+    match stepper.purses().next() {
+        Some(Purse::Role(_)) => "TEAM.toml   # with more `investment` or `tokens` for the role",
+        _ if !broke && team.policy.purses.tokens.is_some() => "TEAM.toml   # with more `tokens` for the team",
+        _ => "--investment USD",
+    }
 }
 
 /// Whether this is the idea, and nobody took it up.

@@ -88,8 +88,8 @@ impl Driver {
             Some(call) => (call, Source::Recorded),
             None => {
                 let response = make(attempt);
-                let (request, cost, outcome) = (request.into(), Usd::ZERO, Outcome::Answered);
-                (HostCall { kind, request, response, cost, outcome }, Source::Live)
+                let (request, cost, tokens, outcome) = (request.into(), Usd::ZERO, 0, Outcome::Answered);
+                (HostCall { kind, request, response, cost, tokens, outcome }, Source::Live)
             }
         };
         let response = call.response.clone();

@@ -6,7 +6,8 @@
 
 use futures_util::future::BoxFuture;
 use sha2::{Digest as _, Sha256};
-use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source};
+use strata_core::budget::{Purse, Reserved};
+use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source, Work};
 use strata_core::host_call::{Again, Intent};
 use strata_core::id::{RoleId, hex};
 use strata_core::json::Json;
@@ -42,6 +43,7 @@ struct Made {
     given: Given,
     outcome: Outcome,
     cost: Usd,
+    tokens: u64,
 }
 
 /// A call that came back.
@@ -107,6 +109,7 @@ impl Driver {
         let mut answers = Vec::new();
         let mut events = Vec::new();
         let mut live = Vec::new();
+        let mut held_back = Usd::ZERO;
         for (nth, call) in calls.into_iter().enumerate() {
             let request = call.digest();
             let intent = call.intent(&request);
@@ -115,9 +118,21 @@ impl Driver {
                 let given = Ok(call.response.clone());
                 events.push(Event::HostCalled { role, work, call, source: Source::Recorded });
                 Some(given)
-            } else if let Some(refusal) = reserve(&self.journal, &self.equipment, &call) {
-                Some(Err(refusal))
             } else {
+                match reserve(&self.journal, &self.equipment, (role, work), &call, held_back) {
+                    Reserve::Refused(refusal) => {
+                        answers.push(Some(Err(refusal)));
+                        continue;
+                    }
+                    // Nothing of this has left the host yet.
+                    Reserve::Broke => return self.suspend(role),
+                    Reserve::HeldBack(usd) if usd > Usd::ZERO => {
+                        held_back += usd;
+                        let reserved = Reserved { request: request.clone(), usd };
+                        events.push(Event::MoneyReserved { role, work, reserved });
+                    }
+                    Reserve::HeldBack(_) => {}
+                }
                 if let Some(intent) = intent {
                     attempt.claim(&request);
                     events.push(Event::HostCallBegun { role, work, intent });
@@ -147,11 +162,18 @@ impl Driver {
         Ok(())
     }
 
+    /// Ends an attempt that cannot go on before there is more to spend; then it is made again and served what is
+    /// recorded. With nobody left to answer it, the guest ends; how does not matter any more.
+    fn suspend(&mut self, role: RoleId) -> Result<(), DriverError> {
+        let Some(attempt) = self.attempts.remove(&role) else { return Ok(()) };
+        self.journal.stage(Event::CallSuspended { role, work: attempt.work(), attempt: attempt.number() })
+    }
+
     /// Records a call that came back, and hands it to the guest.
     pub(super) fn served(&mut self, served: Served) -> Result<(), DriverError> {
         let Served { role, attempt: number, nth, kind, request, weight, made } = served;
         let ours = self.attempts.get_mut(&role).filter(|attempt| attempt.number() == number);
-        let (Some(attempt), Some(Made { given, outcome, cost })) = (ours, made) else { return Ok(()) };
+        let (Some(attempt), Some(Made { given, outcome, cost, tokens })) = (ours, made) else { return Ok(()) };
         let work = attempt.work();
         let response = match &given {
             Ok(response) => response.clone(),
@@ -163,7 +185,7 @@ impl Driver {
         attempt.flights.land(weight);
         let over = attempt.ended.is_some() && !attempt.flights.is_heavy();
         let complete = attempt.batch.as_ref().is_some_and(Batch::is_complete);
-        let call = HostCall { kind, request, response, cost, outcome };
+        let call = HostCall { kind, request, response, cost, tokens, outcome };
         self.journal.stage(Event::HostCalled { role, work, call, source: Source::Live })?;
         if over {
             // Its attempt was kept open for this.
@@ -185,18 +207,30 @@ impl Driver {
     }
 }
 
-/// Says why a call cannot be made. Here is where a budget is reserved; it is settled with the record of the answer.
-fn reserve(journal: &Journal, equipment: &Equipment, call: &Outward) -> Option<HostError> {
-    let refuse = |kind, why: &str| Some(HostError::new(kind, why));
-    match call {
-        Outward::Fetch(_) => None,
-        Outward::Complete(_) if equipment.models.is_none() => {
-            refuse(HostErrorKind::Upstream, "the team has no model; add `[llm] provider = …` to its file")
+/// Whether a call can be made.
+enum Reserve {
+    /// It can; this much is held back for it.
+    HeldBack(Usd),
+    /// No: the guest is told why.
+    Refused(HostError),
+    /// Not before there is more to spend.
+    Broke,
+}
+
+/// Finds what a call may cost, and whether there is as much. `also` is held back already.
+fn reserve(journal: &Journal, equipment: &Equipment, at: (RoleId, Work), call: &Outward, also: Usd) -> Reserve {
+    let Outward::Complete(request) = call else { return Reserve::HeldBack(Usd::ZERO) };
+    let Some(models) = &equipment.models else {
+        let why = "the team has no model; add `[llm] provider = …` to its file";
+        return Reserve::Refused(HostError::new(HostErrorKind::Upstream, why));
+    };
+    match journal.env().exhausted(journal.stepper().team(), at, also) {
+        None => Reserve::HeldBack(models.estimate(request)),
+        Some(Purse::Action(_)) => {
+            let why = "the action's own budget is used up; raise its `investment` or `tokens`";
+            Reserve::Refused(HostError::new(HostErrorKind::OutOfBudget, why))
         }
-        Outward::Complete(_) if journal.env().is_broke() => {
-            refuse(HostErrorKind::OutOfBudget, "the budget is used up; go on with `--investment USD`")
-        }
-        Outward::Complete(_) => None,
+        Some(Purse::Team | Purse::Role(_)) => Reserve::Broke,
     }
 }
 
@@ -208,14 +242,16 @@ fn making(equipment: &Equipment, attempt: &Attempt, call: Outward, key: String) 
             Box::pin(async move {
                 let none = || HostError::new(HostErrorKind::Upstream, "the team has no model");
                 let Some(models) = models else {
-                    return Made { given: Err(none()), outcome: Outcome::Failed, cost: Usd::ZERO };
+                    return Made { given: Err(none()), outcome: Outcome::Failed, cost: Usd::ZERO, tokens: 0 };
                 };
                 match models.complete(&request).await {
-                    Ok(Completed { reply, cost }) => {
+                    Ok(Completed { reply, cost, tokens }) => {
                         let given = Ok(Json::from(serde_json::to_value(&reply).unwrap_or_default()));
-                        Made { given, outcome: Outcome::Answered, cost }
+                        Made { given, outcome: Outcome::Answered, cost, tokens }
                     }
-                    Err(Failed { error, cost }) => Made { given: Err(error), outcome: Outcome::Failed, cost },
+                    Err(Failed { error, cost, tokens }) => {
+                        Made { given: Err(error), outcome: Outcome::Failed, cost, tokens }
+                    }
                 }
             })
         }
@@ -228,7 +264,7 @@ fn making(equipment: &Equipment, attempt: &Attempt, call: Outward, key: String) 
                     Err(failed) if failed.sent == Sent::No => (Err(failed.error), Outcome::Failed),
                     Err(failed) => (Err(failed.error), Outcome::Unknown),
                 };
-                Made { given, outcome, cost: Usd::ZERO }
+                Made { given, outcome, cost: Usd::ZERO, tokens: 0 }
             })
         }
     }

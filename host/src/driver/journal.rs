@@ -133,6 +133,8 @@ fn must_last(event: &Event) -> bool {
         | Event::RunEnded { .. }
         | Event::Forked { .. }
         | Event::HostCallBegun { .. }
+        | Event::MoneyReserved { .. }
+        | Event::CallSuspended { .. }
         | Event::DoubtSettled { .. } => true,
         Event::HostCalled { call, source, .. } => {
             *source == Source::Live && matches!(call.kind, HostCallKind::Llm | HostCallKind::Http)

@@ -8,6 +8,7 @@ pub(super) mod slot;
 
 use std::collections::BTreeMap;
 
+use strata_core::budget::Caps;
 use strata_core::environment::scope::ROLE_SCOPE;
 use strata_core::money::Usd;
 use strata_core::team::{OnFault, Reducer};
@@ -31,7 +32,7 @@ pub(super) const MAX_PARALLEL: usize = 1024;
 pub(super) struct Authored {
     pub(super) name: Option<At<String>>,
     pub(super) idea: Option<String>,
-    pub(super) investment: Option<Usd>,
+    pub(super) caps: Caps,
     pub(super) on_fault: OnFault,
     pub(super) env: Env,
     pub(super) limits: Patch,
@@ -65,7 +66,7 @@ pub(super) fn read(root: Table<'_>) -> Authored {
     let mut authored = Authored {
         name: None,
         idea: None,
-        investment: None,
+        caps: Caps::default(),
         on_fault: OnFault::Stop,
         env: read_env(&root),
         limits: Patch::default(),
@@ -107,12 +108,18 @@ fn read_team(team: &Table<'_>, authored: &mut Authored) {
     authored.name = team.required("name").and_then(|item| item.text());
     let idea = team.item("idea").and_then(|item| item.text());
     authored.idea = idea.map(|idea| idea.value).filter(|idea| !idea.is_empty());
-    let investment = team.item("investment").and_then(|item| item.amount());
-    authored.investment = budget(investment.unwrap_or(0.0));
+    authored.caps = read_caps(team);
     let words = [("stop", OnFault::Stop), ("park", OnFault::Park)];
     if let Some(on_fault) = team.item("on_fault").and_then(|item| item.choice(&words)) {
         authored.on_fault = on_fault;
     }
+}
+
+/// `investment` and `tokens`; zero or absent for no cap.
+fn read_caps(table: &Table<'_>) -> Caps {
+    let investment = table.item("investment").and_then(|item| item.amount());
+    let tokens = table.item("tokens").and_then(|item| item.whole(0..=u64::MAX));
+    Caps { usd: budget(investment.unwrap_or(0.0)), tokens: tokens.filter(|tokens| *tokens > 0) }
 }
 
 /// What may be spent; none for zero.

@@ -6,6 +6,7 @@ mod join;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use strata_core::budget::{Caps, Purses};
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::json::Json;
 use strata_core::team::{self, Outside, Policy, React, Route, Team, Thinker};
@@ -47,7 +48,8 @@ pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
                 on_fault: authored.on_fault,
                 max_steps: authored.run.max_steps,
                 max_parallel: authored.run.max_parallel,
-                budget: authored.investment,
+                budget: authored.caps.usd,
+                purses: purses(authored),
             },
         },
         plugins: BTreeMap::new(),
@@ -62,6 +64,20 @@ pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
         checked.add_slots(role, RoleId(id), &authored.limits);
     }
     checked
+}
+
+fn purses(authored: &Authored) -> Purses {
+    let mut purses = Purses { tokens: authored.caps.tokens, ..Purses::default() };
+    for (role, id) in authored.roles.iter().zip((0..).map(RoleId)) {
+        purses.roles.insert(id, role.caps);
+        for (action, index) in role.actions.iter().zip(0..) {
+            purses.actions.insert(Slot { role: id, part: Part::Action(ActionId(index)) }, action.caps);
+        }
+    }
+    let is_cap = |caps: &mut Caps| *caps != Caps::default();
+    purses.roles.retain(|_, caps| is_cap(caps));
+    purses.actions.retain(|_, caps| is_cap(caps));
+    purses
 }
 
 fn team_name(authored: &Authored, problems: &Problems) -> String {

@@ -17,6 +17,7 @@ pub(super) const MAX_LINEAGES: i64 = 1 << 22;
 
 /// The key of the event of a lineage at a place on its path. The first lineage has plain numbers.
 pub(super) fn key(lineage: i64, at: i64) -> i64 {
+    assert!(at >> PLACE_BITS == 0 && lineage < MAX_LINEAGES, "no path has that many events");
     lineage << PLACE_BITS | at
 }
 

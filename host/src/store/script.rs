@@ -69,6 +69,7 @@ pub(super) fn team() -> Arc<Team> {
             max_steps: Some(12),
             max_parallel: 2,
             budget: Some(Usd::from_dollars(0.5)),
+            purses: Default::default(),
         },
         roles,
     })
@@ -222,6 +223,7 @@ impl<'a> Run<'a> {
                     response: self.document(),
                     cost: Usd::from_dollars(0.125),
                     outcome: Outcome::ALL[usize::from(self.turn(Outcome::ALL.len() as u8))],
+                    tokens: 7,
                 };
                 let source = if self.turn(3) == 2 { Source::Recorded } else { Source::Live };
                 return self.happen(Event::HostCalled { role: id, work, call, source });

@@ -40,8 +40,17 @@ impl Stepper {
             }
             Event::HostCallBegun { .. }
             | Event::HostCalled { .. }
+            | Event::MoneyReserved { .. }
             | Event::DoubtSettled { .. }
             | Event::WritesUnclaimed { .. } => self.host_call(event),
+            Event::CallSuspended { role, work, attempt } => {
+                self.attempted(*role, *work, *attempt)?;
+                self.env.forfeit(*role, *work);
+                let activation = self.activation(*role)?;
+                (activation.current.keep, activation.current.answered) = (true, true);
+                activation.phase = Phase::Ready;
+                Ok(())
+            }
             Event::CallFinished { role, work, attempt, result } => {
                 self.attempted(*role, *work, *attempt)?;
                 self.call_finished(*role, *work, result)
@@ -118,9 +127,11 @@ impl Stepper {
         (self.env.spent, self.env.budget) = (*spent, *budget);
         self.env.calls = *calls;
         self.env.outbox.iter_mut().for_each(|outbound| outbound.failed = None);
-        for (role, state) in self.team.roles.iter().zip(&mut self.env.roles) {
-            let Some(activation) = &mut state.activation else { continue };
-            activation.resume(role);
+        for id in self.team.role_ids() {
+            let Some(activation) = &mut self.env.roles[id.index()].activation else { continue };
+            let work = activation.work(self.team.role(id));
+            activation.resume(self.team.role(id));
+            work.into_iter().for_each(|work| self.env.forfeit(id, work));
         }
         Ok(())
     }
@@ -213,6 +224,7 @@ impl Stepper {
             Finished::Returned { .. } => matches!(work, Work::Act { .. }),
         };
         ensure(fits, "a result of another kind of call")?;
+        self.env.forfeit(id, work);
         match result {
             Finished::Chosen(choice) => self.activation(id)?.choices.push(*choice),
             Finished::Planned { tasks, emissions, writes } => {
@@ -273,6 +285,7 @@ impl Stepper {
     }
 
     fn call_failed(&mut self, id: RoleId, work: Work, fault: &Fault, retry_ms: Option<u32>) -> Applied {
+        self.env.forfeit(id, work);
         let activation = self.running(id, work)?;
         activation.current.failures += 1;
         activation.current.keep = fault.kind.keeps_calls();

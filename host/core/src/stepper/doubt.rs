@@ -5,6 +5,7 @@ use alloc::string::String;
 use super::Stepper;
 use super::apply::{Applied, ensure};
 use crate::activation::Phase;
+use crate::budget::spender;
 use crate::event::{Event, HostCall, Outcome, Source, Work};
 use crate::host_call::{Known, Verdict};
 use crate::id::RoleId;
@@ -19,8 +20,17 @@ impl Stepper {
                 let activation = self.running(*role, *work)?;
                 if *source == Source::Live {
                     activation.current.answered(call);
+                    activation.release(&call.request);
                     self.env.spent += call.cost;
                 }
+                let spending = self.env.ledger.entry(spender(*role, *work)).or_default();
+                match source {
+                    Source::Live => spending.made(call),
+                    Source::Recorded => spending.served(call),
+                }
+            }
+            Event::MoneyReserved { role, work, reserved } => {
+                self.running(*role, *work)?.current.reserved.push(reserved.clone());
             }
             Event::DoubtSettled { role, work, place, verdict, .. } => {
                 self.settle((*role, *work), *place, verdict)?;
@@ -47,7 +57,7 @@ impl Stepper {
                 begun.result = Known::Recorded;
                 let (kind, request) = (begun.intent.kind, begun.intent.request.clone());
                 let (response, cost, outcome) = (response.clone(), Usd::ZERO, Outcome::Answered);
-                current.journal.push(HostCall { kind, request, response, cost, outcome });
+                current.journal.push(HostCall { kind, request, response, cost, tokens: 0, outcome });
             }
         }
         current.keep = true;

@@ -15,6 +15,7 @@ impl Stepper {
     pub fn forked(&self, lineage: String, edits: Vec<Edit>, account: Account) -> Option<Event> {
         let from = self.env.checkpoint.clone()?;
         let checkpoint = self.env.lineage.fork(&lineage, &from).checkpoint(self.env.checkpoints);
+        let account = Account { spent: account.spent.max(self.env.spent), ..account };
         Some(Event::Forked { lineage, from, checkpoint, step: self.env.step, edits, account })
     }
 

@@ -130,6 +130,7 @@ impl Stepper {
                     request: open.call,
                     response,
                     cost: Usd::ZERO,
+                    tokens: 0,
                     outcome: Outcome::Answered,
                 };
                 activation.current.journal.push(call);

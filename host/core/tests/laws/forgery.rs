@@ -33,7 +33,10 @@ fn changes(event: &Event) -> &'static [Change] {
         Event::CallStarted { .. } | Event::CallFinished { .. } | Event::CallFailed { .. } => {
             &[other_attempt, other_work, other_role]
         }
-        Event::HostCalled { .. } | Event::HostCallBegun { .. } => &[other_work, other_role],
+        Event::CallSuspended { .. } => &[other_attempt, other_work, other_role],
+        Event::HostCalled { .. } | Event::HostCallBegun { .. } | Event::MoneyReserved { .. } => {
+            &[other_work, other_role]
+        }
         Event::DoubtSettled { .. } => &[other_work, other_role, other_place],
         Event::WritesUnclaimed { .. } => &[other_work, other_role, other_place],
         Event::RetryDue { .. } => &[other_role],
@@ -168,6 +171,7 @@ fn other_attempt(event: &mut Event) {
     match event {
         Event::CallStarted { attempt, .. }
         | Event::CallFinished { attempt, .. }
+        | Event::CallSuspended { attempt, .. }
         | Event::CallFailed { attempt, .. } => *attempt += 1,
         other => panic!("{other:?} is no call"),
     }
@@ -178,6 +182,8 @@ fn other_work(event: &mut Event) {
         Event::CallStarted { work, .. }
         | Event::HostCalled { work, .. }
         | Event::HostCallBegun { work, .. }
+        | Event::MoneyReserved { work, .. }
+        | Event::CallSuspended { work, .. }
         | Event::DoubtSettled { work, .. }
         | Event::WritesUnclaimed { work, .. }
         | Event::CallFinished { work, .. }
@@ -200,6 +206,8 @@ fn other_role(event: &mut Event) {
         Event::CallStarted { role, .. }
         | Event::HostCalled { role, .. }
         | Event::HostCallBegun { role, .. }
+        | Event::MoneyReserved { role, .. }
+        | Event::CallSuspended { role, .. }
         | Event::DoubtSettled { role, .. }
         | Event::WritesUnclaimed { role, .. }
         | Event::CallFinished { role, .. }

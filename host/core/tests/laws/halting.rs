@@ -3,6 +3,8 @@
 
 use proptest::prelude::*;
 use strata_core::activation::Phase;
+use strata_core::budget::Purse;
+use strata_core::environment::Environment;
 use strata_core::event::{Event, Source, Status};
 use strata_core::money::Usd;
 use strata_core::team::{Mode, React, Team};
@@ -27,7 +29,16 @@ fn most_events(team: &Team, steps: usize) -> usize {
     let attempts: usize = team.roles.iter().map(|role| calls(role) * 3).sum();
     // An attempt: its start, its host calls, its end, the end of the pause after it. A step: its start, its end, a
     // conflict for every two roles. A run: its start and its end.
-    2 + steps * (2 + team.roles.len() / 2 + attempts * (3 + MAX_HOST_CALLS))
+    2 + steps * (2 + team.roles.len() / 2 + attempts * (3 + 2 * MAX_HOST_CALLS))
+}
+
+/// Whether the money of the team or of a role keeps somebody from going on.
+fn stopped_by_a_purse(team: &Team, state: &Environment) -> bool {
+    let mut ready = state.activations().filter(|(_, activation)| activation.phase == Phase::Ready);
+    ready.any(|(id, activation)| {
+        let work = activation.work(team.role(id)).expect("who is ready has something to do");
+        matches!(state.exhausted(team, (id, work), Usd::ZERO), Some(Purse::Team | Purse::Role(_)))
+    })
 }
 
 proptest! {
@@ -95,8 +106,7 @@ proptest! {
                     prop_assert!(stuck || state.failed().next().is_some());
                 }
                 Status::OutOfBudget => {
-                    prop_assert!(state.is_broke());
-                    prop_assert!(state.activations().any(|(_, a)| a.phase == Phase::Ready));
+                    prop_assert!(stopped_by_a_purse(&team, state));
                 }
                 Status::StepLimit | Status::Interrupted => {}
                 other => prop_assert!(false, "nothing ends {other:?} here"),
@@ -109,14 +119,26 @@ proptest! {
     }
 
     #[test]
-    fn no_call_starts_when_the_money_is_spent(team in any_team(), seed: u64, order: u64, budget in 1..30_u64) {
+    fn no_call_starts_and_nothing_is_bought_when_a_budget_is_used_up(
+        team in any_team(), seed: u64, order: u64, budget in 1..30_u64,
+    ) {
         let mut team = team;
         team.policy.budget = Some(Usd(budget));
-        let weather = Weather { kills: 2, stops: 1, mail: 1, resumes: 4, change: Change::Everything };
+        let weather = Weather { kills: 2, stops: 1, mail: 1, resumes: 4, change: Change::Circumstances };
         let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 25 }, weather, order);
-        for (at, _) in &life.calls {
-            let before = &life.states[at - 1];
-            prop_assert!(before.budget.is_some_and(|max| before.spent < max));
+        for (event, before) in life.log[1..].iter().zip(&life.states) {
+            match event {
+                Event::CallStarted { role, work, .. } => {
+                    let purse = before.exhausted(&team, (*role, *work), Usd::ZERO);
+                    prop_assert!(matches!(purse, None | Some(Purse::Action(_))));
+                }
+                Event::MoneyReserved { role, work, .. } => {
+                    prop_assert_eq!(before.exhausted(&team, (*role, *work), Usd::ZERO), None);
+                }
+                _ => {}
+            }
+            let whole = before.spending(|_| true);
+            prop_assert_eq!(before.spent, whole.usd, "every cent is in somebody's name");
         }
     }
 
@@ -124,12 +146,15 @@ proptest! {
     fn a_call_is_paid_for_once_and_never_when_it_is_served_from_the_record(team in any_team(), seed: u64, order: u64) {
         let weather = Weather { kills: 3, stops: 2, mail: 1, resumes: 4, change: Change::Everything };
         let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 30 }, weather, order);
-        let mut sum = 0;
+        let (mut sum, mut saved) = (0, 0);
         for (event, state) in life.log.iter().zip(&life.states) {
-            if let Event::HostCalled { call, source: Source::Live, .. } = event {
-                sum += call.cost.0;
+            match event {
+                Event::HostCalled { call, source: Source::Live, .. } => sum += call.cost.0,
+                Event::HostCalled { call, source: Source::Recorded, .. } => saved += call.cost.0,
+                _ => {}
             }
             prop_assert_eq!(state.spent, Usd(sum));
+            prop_assert_eq!(state.spending(|_| true).saved, Usd(saved));
         }
     }
 }

@@ -38,6 +38,8 @@ fn warped(event: &Event, dice: &mut Dice) -> Event {
         | Event::HostCallBegun { role, work, .. }
         | Event::WritesUnclaimed { role, work, .. }
         | Event::DoubtSettled { role, work, .. } => warp_call(role, work, &mut 0, dice),
+        Event::MoneyReserved { role, work, .. } => warp_call(role, work, &mut 0, dice),
+        Event::CallSuspended { role, work, attempt } => warp_call(role, work, attempt, dice),
         Event::CallFailed { role, work, attempt, .. } => warp_call(role, work, attempt, dice),
         Event::CallFinished { role, work, attempt, result } => match dice.below(3) {
             0 => *result = Finished::Chosen(*dice.pick(&[-2, 0, 7])),
@@ -159,7 +161,7 @@ proptest! {
         let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 25 }, STORMY, order);
         for (event, state) in life.log.iter().zip(&life.states) {
             // A resume may be repeated; a guest may ask the same again.
-            if matches!(event, Event::RunResumed { .. } | Event::HostCalled { .. }) {
+            if matches!(event, Event::RunResumed { .. } | Event::HostCalled { .. } | Event::MoneyReserved { .. }) {
                 continue;
             }
             let mut stepper = Stepper::new(life.team().clone(), state.clone());

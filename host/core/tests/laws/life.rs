@@ -1,24 +1,30 @@
 //! A life of a team, told by a driver without a machine: calls end in any order, and what is recorded survives
 //! everything. Disturbances (kills, stops, mail from outside, other components, other rules) come by the dice.
 
+#[path = "life/asking.rs"]
+mod asking;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use strata_core::activation::Phase;
+use strata_core::budget::{Purse, Reserved};
 use strata_core::effect::{Effect, Invocation};
 use strata_core::environment::Environment;
-use strata_core::event::{CallPolicy, Event, HostCall, HostCallKind, Source, Status};
+use strata_core::event::{CallPolicy, Event, Source, Status};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, Digest, MessageId, Part, RoleId, RunId, Slot};
 use strata_core::message::Message;
 use strata_core::money::{Account, Usd};
-use strata_core::request::{Answer, Request};
 use strata_core::stepper::Stepper;
-use strata_core::team::{React, Reducer, Team};
+use strata_core::team::Team;
 
 use crate::dice::Dice;
+use crate::mending::mended;
 use crate::script::Script;
 use crate::teams::{LABELS, NAMES};
+
+pub use asking::{Patience, People};
 
 /// No life takes longer: beyond it the stepper goes round in circles.
 const MAX_EVENTS: usize = 20_000;
@@ -68,25 +74,6 @@ pub struct Life {
     flying: Vec<Invocation>,
     builds: u32,
     people: People,
-}
-
-/// How people take part.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct People {
-    /// How often, in a hundred, a call asks them.
-    pub asked: u64,
-    /// When they answer.
-    pub patience: Patience,
-}
-
-/// When people answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Patience {
-    /// When nobody else can go on: all at once, in any order.
-    #[default]
-    WhenQuiet,
-    /// At any time, one by one.
-    AnyTime,
 }
 
 impl Life {
@@ -216,8 +203,7 @@ impl Life {
             Effect::Call(call) => {
                 self.calls.push((self.log.len(), call.clone()));
                 self.record(self.stepper.call_started(&call));
-                self.ask(&call);
-                if self.consult(&call) {
+                if self.ask(&call) && self.consult(&call) {
                     self.flying.push(call);
                 }
             }
@@ -227,56 +213,33 @@ impl Life {
         true
     }
 
-    /// Makes the host calls of an attempt: each is served once from what is recorded, else made.
-    fn ask(&mut self, call: &Invocation) {
+    /// Makes the host calls of an attempt: each is served once from what is recorded, else made, if a budget allows it.
+    /// Whether the attempt goes on.
+    fn ask(&mut self, call: &Invocation) -> bool {
+        let (role, work) = (call.role, call.work);
         let mut recorded = call.recorded.clone();
         for request in self.script.requests(call) {
             let found = recorded.iter().position(|known| known.request == request);
-            let (answer, source) = match found {
-                Some(at) => (recorded.remove(at), Source::Recorded),
-                None => (self.script.answer(&request), Source::Live),
-            };
-            self.record(Event::HostCalled { role: call.role, work: call.work, call: answer, source });
-        }
-    }
-
-    /// Lets an attempt ask people. False where it ends with that.
-    fn consult(&mut self, call: &Invocation) -> bool {
-        let mut recorded = call.recorded.clone();
-        let questions = self.script.questions(self.people.asked, call);
-        for (before, question) in (0..).zip(questions) {
-            let id = self.stepper.request_id(call.role, before).expect("a running call");
-            let request = self.script.request(id, &question);
-            let known = |call: &HostCall| call.kind == HostCallKind::Human && call.request == request.call;
-            let Some(at) = recorded.iter().position(known) else {
-                let event = self.stepper.request_opened(call.role, request).expect("a running call");
-                self.record(event);
-                return false;
-            };
-            let answer = recorded.remove(at);
-            assert_eq!(Answer::recorded(&answer.response).as_ref().and_then(Answer::value), request.default.as_ref());
-            self.record(Event::HostCalled { role: call.role, work: call.work, call: answer, source: Source::Recorded });
+            if let Some(at) = found {
+                let call = recorded.remove(at);
+                self.record(Event::HostCalled { role, work, call, source: Source::Recorded });
+                continue;
+            }
+            match self.env().exhausted(&self.team, (role, work), Usd::ZERO) {
+                None => {}
+                // The action is told, and makes do.
+                Some(Purse::Action(_)) => continue,
+                Some(Purse::Team | Purse::Role(_)) => {
+                    self.record(Event::CallSuspended { role, work, attempt: call.attempt });
+                    return false;
+                }
+            }
+            let reserved = Reserved { request: request.clone(), usd: Usd(self.dice.below(6) as u64) };
+            self.record(Event::MoneyReserved { role, work, reserved });
+            let call = self.script.answer(&request);
+            self.record(Event::HostCalled { role, work, call, source: Source::Live });
         }
         true
-    }
-
-    /// People answer: one question where they do so at any time, else all.
-    fn hear(&mut self) {
-        let mut open: Vec<(RoleId, Request)> = self.env().requests().map(|(id, r)| (id, r.clone())).collect();
-        while !open.is_empty() {
-            let (role, request) = open.swap_remove(self.dice.below(open.len()));
-            let given = || self.script.request(request.id.clone(), &request.call).default.expect("a default");
-            let answer = if request.default.is_some() && self.dice.chance(20) {
-                request.lapse()
-            } else {
-                Answer::Given(given())
-            };
-            let event = self.stepper.request_answered(role, answer).expect("an open request");
-            self.record(event);
-            if self.people.patience == Patience::AnyTime {
-                return;
-            }
-        }
     }
 
     /// Lets an attempt, a pause or the handing over of a message end, any one.
@@ -357,7 +320,7 @@ impl Life {
     /// Reads the log back and goes on from there.
     fn resume(&mut self) {
         if self.weather.change == Change::Everything {
-            self.team = Arc::new(self.changed());
+            self.team = Arc::new(mended(&self.team, &mut self.dice));
         }
         let mut stepper = Stepper::new(self.team.clone(), Environment::new(&self.team));
         for event in &self.log {
@@ -382,25 +345,6 @@ impl Life {
                 self.record(Event::ComponentChanged { slot, old, new });
             }
         }
-    }
-
-    /// The team, mended as its operator may.
-    fn changed(&mut self) -> Team {
-        let mut team = Team::clone(&self.team);
-        let dice = &mut self.dice;
-        team.policy.max_parallel = 1 + dice.below(4);
-        team.policy.max_steps = team.policy.max_steps.map(|steps| steps + dice.below(3) as u64);
-        team.policy.budget = team.policy.budget.map(|budget| budget + Usd(dice.below(20) as u64));
-        for reducer in team.scopes.values_mut() {
-            *reducer = *dice.pick(&[None, Some(Reducer::Append), Some(Reducer::Add), Some(Reducer::Last)]);
-        }
-        for role in &mut team.roles {
-            role.profile = format!("job {}", dice.below(3));
-            if let React::Choose { max_loop, .. } = &mut role.react {
-                *max_loop = dice.below(4) as u32;
-            }
-        }
-        team
     }
 }
 

@@ -38,6 +38,8 @@ fn doers(event: &Event) -> Vec<RoleId> {
     match event {
         Event::CallStarted { role, .. }
         | Event::HostCalled { role, .. }
+        | Event::MoneyReserved { role, .. }
+        | Event::CallSuspended { role, .. }
         | Event::CallFinished { role, .. }
         | Event::CallFailed { role, .. }
         | Event::RetryDue { role } => vec![*role],

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use strata_core::id::RoleId;
+use strata_core::budget::{Caps, Purses};
+use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::message::{IDEA_LABEL, Message, TO_ALL, TO_SELF};
 use strata_core::money::Usd;
 use strata_core::team::{
@@ -53,7 +54,13 @@ pub fn team(roles: Vec<Role>) -> Team {
         joins: Vec::new(),
         scopes: BTreeMap::new(),
         outside: Outside::Nobody,
-        policy: Policy { on_fault: OnFault::Stop, max_steps: None, max_parallel: 8, budget: None },
+        policy: Policy {
+            on_fault: OnFault::Stop,
+            max_steps: None,
+            max_parallel: 8,
+            budget: None,
+            purses: Default::default(),
+        },
     }
 }
 
@@ -99,6 +106,7 @@ pub fn steady_team() -> impl Strategy<Value = Team> {
     any_team().prop_map(|mut team| {
         team.policy.on_fault = OnFault::Stop;
         team.policy.budget = None;
+        team.policy.purses = Purses::default();
         for reducer in team.scopes.values_mut() {
             reducer.get_or_insert(Reducer::Last);
         }
@@ -246,12 +254,26 @@ fn any_reducer() -> impl Strategy<Value = Option<Reducer>> {
 fn any_policy() -> impl Strategy<Value = Policy> {
     let on_fault = prop::sample::select(vec![OnFault::Stop, OnFault::Park]);
     let budget = prop::option::weighted(0.2, (1..40_u64).prop_map(Usd));
-    (on_fault, 1..8_u64, 1..=4_usize, budget).prop_map(|(on_fault, steps, max_parallel, budget)| Policy {
+    let limits = (1..8_u64, 1..=4_usize);
+    (on_fault, limits, budget, any_purses()).prop_map(|(on_fault, (steps, max_parallel), budget, purses)| Policy {
         on_fault,
         max_steps: Some(steps),
         max_parallel,
         budget,
+        purses,
     })
+}
+
+fn any_purses() -> impl Strategy<Value = Purses> {
+    let tokens = || prop::option::weighted(0.3, 1..40_u64);
+    let usd = prop::option::weighted(0.3, (1..40_u64).prop_map(Usd));
+    let caps = (usd, tokens()).prop_map(|(usd, tokens)| Caps { usd, tokens });
+    let roles = prop::collection::btree_map((0..5_u16).prop_map(RoleId), caps.clone(), 0..=2);
+    let slot = (0..5_u16, 0..3_u16)
+        .prop_map(|(role, action)| Slot { role: RoleId(role), part: Part::Action(ActionId(action)) });
+    let actions = prop::collection::btree_map(slot, caps, 0..=2);
+    let some = (tokens(), roles, actions).prop_map(|(tokens, roles, actions)| Purses { tokens, roles, actions });
+    prop_oneof![4 => Just(Purses::default()), 1 => some]
 }
 
 fn any_route() -> impl Strategy<Value = Route> {

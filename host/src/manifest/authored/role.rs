@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
+use strata_core::budget::Caps;
+
 use super::limits::Subject;
+use super::read_caps;
 use super::slot::{self, Slot};
 use crate::manifest::table::{At, Table};
 
@@ -25,6 +28,7 @@ pub(in crate::manifest) struct Role {
     pub(in crate::manifest) max_react_loop: Option<At<u32>>,
     pub(in crate::manifest) think: Option<At<Slot>>,
     pub(in crate::manifest) actions: Vec<Action>,
+    pub(in crate::manifest) caps: Caps,
 }
 
 /// The word for how a role goes from one action to the next.
@@ -39,6 +43,7 @@ pub(in crate::manifest) enum Mode {
 pub(in crate::manifest) struct Action {
     pub(in crate::manifest) name: Option<At<String>>,
     pub(in crate::manifest) slot: Slot,
+    pub(in crate::manifest) caps: Caps,
 }
 
 /// Reads all roles.
@@ -76,6 +81,7 @@ fn read(table: &Table<'_>) -> Role {
         max_react_loop: read_max_react_loop(table),
         think: read_think(table),
         actions: read_actions(table),
+        caps: read_caps(table),
     }
 }
 
@@ -121,6 +127,7 @@ fn read_actions(table: &Table<'_>) -> Vec<Action> {
     let read = actions.map(|table| Action {
         name: table.required("name").and_then(|item| item.text()),
         slot: slot::read(table, Subject::Action),
+        caps: read_caps(table),
     });
     read.collect()
 }

@@ -15,6 +15,7 @@ use super::config::{self, Config, ConfigError, Price};
 use super::openai::OpenAi;
 use super::record::{Recorded, Recorder};
 use super::scripted::Scripted;
+use super::scripted::estimate;
 use super::{Reply, Request};
 use crate::gateway::{HostError, HostErrorKind};
 
@@ -22,6 +23,9 @@ use crate::gateway::{HostError, HostErrorKind};
 /// not to run into an endpoint's rate limit by ourselves. A request keeps its place while it waits to be retried, so
 /// that a busy endpoint is asked less.
 const PARALLEL: usize = 16;
+
+/// A reply of usual length, in tokens.
+const USUAL_TOKENS: u32 = 1024;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -56,6 +60,8 @@ pub struct Completed {
     pub reply: Reply,
     /// What it cost.
     pub cost: Usd,
+    /// How many tokens it used.
+    pub tokens: u64,
 }
 
 /// No reply. It may have cost something all the same: a reply that breaks what was asked of it is paid for.
@@ -65,6 +71,8 @@ pub struct Failed {
     pub error: HostError,
     /// What it cost.
     pub cost: Usd,
+    /// How many tokens it used.
+    pub tokens: u64,
 }
 
 impl Models {
@@ -91,17 +99,25 @@ impl Models {
         self.model.as_deref()
     }
 
+    /// What a request may be expected to cost at most: held back while it is under way. A request that bounds no reply
+    /// is taken for one of usual length.
+    pub fn estimate(&self, request: &Request) -> Usd {
+        let input = estimate(request.messages.iter().map(|turn| turn.content.as_str()));
+        self.price.of(input, request.max_tokens.unwrap_or(USUAL_TOKENS))
+    }
+
     /// Asks once. Dropping the future gives the request up.
     pub async fn complete(&self, request: &Request) -> Result<Completed, Failed> {
         let asked = self.ask(request).await;
         if let Some(recorder) = &self.recorder {
             recorder.note(request, &asked);
         }
-        let reply = asked.map_err(|error| Failed { error, cost: Usd::ZERO })?;
+        let reply = asked.map_err(|error| Failed { error, cost: Usd::ZERO, tokens: 0 })?;
         let cost = self.price.of(reply.input_tokens, reply.output_tokens);
+        let tokens = u64::from(reply.input_tokens) + u64::from(reply.output_tokens);
         match checked(reply, request) {
-            Ok(reply) => Ok(Completed { reply, cost }),
-            Err(message) => Err(Failed { error: HostError::new(HostErrorKind::Upstream, message), cost }),
+            Ok(reply) => Ok(Completed { reply, cost, tokens }),
+            Err(message) => Err(Failed { error: HostError::new(HostErrorKind::Upstream, message), cost, tokens }),
         }
     }
 

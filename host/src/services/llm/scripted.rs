@@ -157,7 +157,8 @@ fn last_user_message(request: &Request) -> &str {
     users.next().map_or("", |turn| turn.content.as_str())
 }
 
-fn estimate<'a>(texts: impl IntoIterator<Item = &'a str>) -> u32 {
+/// Roughly how many tokens these texts have.
+pub(super) fn estimate<'a>(texts: impl IntoIterator<Item = &'a str>) -> u32 {
     let chars: usize = texts.into_iter().map(|t| t.chars().count()).sum();
     u32::try_from(chars.div_ceil(CHARS_PER_TOKEN)).unwrap_or(u32::MAX)
 }

@@ -80,3 +80,46 @@ pub(super) fn put_gap(conn: &Connection, (n, last, step): (i64, i64, i64)) -> ru
     let sum = codec::checksum(&[n, last, step], &[]);
     conn.execute("INSERT INTO gap VALUES (?1, ?2, ?3, ?4)", params![n, last, step, sum]).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is left of snapshots of this size, one after every hundred events, in a file of about this size.
+    fn check(count: i64, bytes: usize, file: i64, expected: impl Fn(&[i64])) {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::create(&conn).unwrap();
+        conn.execute("INSERT INTO event VALUES (1, 1, 1, 1, 0, 0, zeroblob(?1))", [file]).unwrap();
+        let lineage = 3;
+        put_snapshot(&conn, key(FIRST, 0), b"the base").unwrap();
+        put_snapshot(&conn, key(lineage - 1, 500), b"another lineage's").unwrap();
+        for i in 1..=count {
+            let n = key(lineage, i * 100);
+            put_snapshot(&conn, n, &vec![0; bytes]).unwrap();
+            thin(&conn, n, bytes as u64).unwrap();
+        }
+        let mut left = conn.prepare("SELECT n FROM snapshot ORDER BY n").unwrap();
+        let left: Vec<i64> = left.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        assert_eq!(left[..2], [0, key(lineage - 1, 500)]);
+        let own: Vec<i64> = left[2..].iter().map(|n| place(*n)).collect();
+        assert_eq!(own.last(), Some(&(count * 100)));
+        expected(&own);
+    }
+
+    #[test]
+    fn snapshots_lie_the_closer_together_the_newer_they_are() {
+        check(1000, 10, 1 << 20, |left| {
+            assert!((5..30).contains(&left.len()), "{left:?}");
+            for (before, at) in [0].iter().chain(left).zip(left) {
+                // From the snapshot before, no further than to the newest, and some more while they thin out.
+                assert!(at - before <= (100_000 - before) / 2 + 200, "{left:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn old_snapshots_take_up_a_part_of_the_file_only() {
+        check(100, 4000, 100_000, |left| assert!((2..6).contains(&left.len()), "{left:?}"));
+        check(100, 100_000, 100_000, |left| assert_eq!(left, [10_000]));
+    }
+}

@@ -2,6 +2,7 @@
 //! that going on from it cannot reach for an action that does not exist.
 
 use strata_core::activation::{Activation, Addressed, Current, Done, Outgoing, Phase, Undone};
+use strata_core::budget::Reserved;
 use strata_core::environment::scope::{Change, Write};
 use strata_core::event::{HostCall, HostCallKind, Outcome, Work};
 use strata_core::fault::{Fault, FaultKind, Hope};
@@ -150,7 +151,13 @@ fn tried(place: &Place<'_>) -> Read<Current> {
         keep: tried.flag("keep")?,
         answered: tried.flag("answered")?,
         begun: tried.each("begun", begun)?,
+        reserved: tried.each("reserved", reserved)?,
     })
+}
+
+fn reserved(place: Place<'_>) -> Read<Reserved> {
+    place.object()?;
+    Ok(Reserved { request: place.get_text("request")?, usd: place.dollars("usd")?.unwrap_or_default() })
 }
 
 fn write(place: Place<'_>) -> Read<Write> {
@@ -172,6 +179,7 @@ fn host_call(place: Place<'_>) -> Read<HostCall> {
         request: place.get_text("request")?,
         response: place.get("response").map_or(Ok(Json::null()), |response| response.json())?,
         cost: place.dollars("cost")?.unwrap_or_default(),
+        tokens: place.count("tokens")?,
         outcome: place.word("outcome", outcome)?.unwrap_or_default(),
     })
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use strata_core::activation::{Activation, Addressed, Current, Done, Phase};
+use strata_core::budget::Spending;
 use strata_core::environment::scope::{Change, Scope};
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::event::{CallPolicy, HostCall, Work};
@@ -161,7 +162,11 @@ impl<'a> Exporter<'a> {
                 role: self.by_role(|id| Some(&env.role(id).scope).filter(|scope| !scope.is_empty()).map(values)),
             },
             components: env.components.iter().map(|(at, digest)| (slot_name(self.team, *at), &*digest.0)).collect(),
-            budget: layout::Budget { total: env.spent.dollars(), max: env.budget.map(Usd::dollars) },
+            budget: layout::Budget {
+                total: env.spent.dollars(),
+                max: env.budget.map(Usd::dollars),
+                by: env.ledger.iter().map(|(at, spending)| (slot_name(self.team, *at), used(spending))).collect(),
+            },
             dead_letters: env.dead_letters.iter().map(dead).collect(),
             outbox: env.outbox.iter().map(outbound).collect(),
             shape: &env.shape,
@@ -263,7 +268,7 @@ impl<'a> Exporter<'a> {
 }
 
 fn tried(current: &Current) -> layout::Tried<'_> {
-    let Current { attempts, failures, journal, keep, answered, begun } = current;
+    let Current { attempts, failures, journal, keep, answered, begun, reserved } = current;
     layout::Tried {
         attempts: *attempts,
         failures: *failures,
@@ -271,7 +276,16 @@ fn tried(current: &Current) -> layout::Tried<'_> {
         keep: *keep,
         answered: *answered,
         begun: begun.iter().map(begun_call).collect(),
+        reserved: reserved
+            .iter()
+            .map(|one| layout::Reserved { request: &one.request, usd: one.usd.dollars() })
+            .collect(),
     }
+}
+
+fn used(spending: &Spending) -> layout::Spending {
+    let Spending { usd, tokens, calls, served, saved } = *spending;
+    layout::Spending { usd: usd.dollars(), tokens, calls, served, saved: saved.dollars() }
 }
 
 fn begun_call(begun: &Begun) -> layout::Begun<'_> {
@@ -286,6 +300,7 @@ fn host_call(call: &HostCall) -> layout::HostCall<'_> {
         request: &call.request,
         response: Document(&call.response),
         cost: call.cost.dollars(),
+        tokens: call.tokens,
         outcome: call.outcome.name(),
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use strata_core::budget::Spending;
 use strata_core::environment::lineage::Lineage;
 use strata_core::environment::outbox::Outbound;
 use strata_core::environment::scope::Scope;
@@ -136,6 +137,13 @@ fn header(team: &Team, whole: &Place<'_>, strata: &Place<'_>, env: &mut Environm
     if let Some(budget) = strata.get_object("budget")? {
         env.spent = budget.dollars("total")?.unwrap_or_default();
         env.budget = budget.dollars("max")?;
+        if let Some(by) = budget.get_object("by")? {
+            for slot in slots(team) {
+                if let Some(place) = by.get_object(&slot_name(team, slot))? {
+                    env.ledger.insert(slot, spending(&place)?);
+                }
+            }
+        }
     }
     if let Some(components) = strata.get_object("components")? {
         for slot in slots(team) {
@@ -146,6 +154,16 @@ fn header(team: &Team, whole: &Place<'_>, strata: &Place<'_>, env: &mut Environm
         }
     }
     Ok(())
+}
+
+fn spending(place: &Place<'_>) -> Result<Spending, ImportError> {
+    Ok(Spending {
+        usd: place.dollars("usd")?.unwrap_or_default(),
+        tokens: place.count("tokens")?,
+        calls: place.count("calls")?,
+        served: place.count("served")?,
+        saved: place.dollars("saved")?.unwrap_or_default(),
+    })
 }
 
 /// What a file of another program says about the run. It gets a name that is the same each time it is read.

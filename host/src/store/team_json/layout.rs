@@ -173,6 +173,14 @@ pub(super) struct Tried<'a> {
     pub keep: bool,
     pub answered: bool,
     pub begun: Vec<Begun<'a>>,
+    pub reserved: Vec<Reserved<'a>>,
+}
+
+/// Money that is held back for a call.
+#[derive(serde::Serialize)]
+pub(super) struct Reserved<'a> {
+    pub request: &'a str,
+    pub usd: f64,
 }
 
 /// A call that was taken back.
@@ -214,6 +222,7 @@ pub(super) struct HostCall<'a> {
     pub request: &'a str,
     pub response: Document<'a>,
     pub cost: f64,
+    pub tokens: u64,
     pub outcome: &'static str,
 }
 
@@ -237,6 +246,18 @@ pub(super) struct State<'a> {
 pub(super) struct Budget {
     pub total: f64,
     pub max: Option<f64>,
+    /// By `ROLE/ACTION`.
+    pub by: BTreeMap<String, Spending>,
+}
+
+/// What was used up.
+#[derive(serde::Serialize)]
+pub(super) struct Spending {
+    pub usd: f64,
+    pub tokens: u64,
+    pub calls: u64,
+    pub served: u64,
+    pub saved: f64,
 }
 
 #[derive(serde::Serialize)]

@@ -1,0 +1,116 @@
+//! Budgets of the whole program: who is stopped, what is kept, what counts.
+
+use serde_json::Value;
+
+use crate::place::Place;
+use crate::stream;
+
+/// Each call costs a dollar and ten tokens.
+const TEAM: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "t"
+idea = "go"
+TEAM
+[llm]
+provider = "scripted"
+replies = "replies.toml"
+price = { input = 100000, output = 100000 }
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+ROLE
+[[role.action]]
+name = "one"
+component = "probe.wasm"
+config = { steps = [{ llm = "1" }, { llm = "2" }, { say = "{reads}" }] }
+ACTION
+[role.action.allow]
+llm = { models = ["*"] }
+[[role.action]]
+name = "two"
+component = "probe.wasm"
+config = { steps = [{ llm = "3" }] }
+[role.action.allow]
+llm = { models = ["*"] }
+"#;
+
+fn team(team: &str, role: &str, action: &str) -> String {
+    TEAM.replace("TEAM", team).replace("ROLE", role).replace("ACTION", action)
+}
+
+fn place(text: &str) -> Place {
+    let place = Place::with(text);
+    place.write("replies.toml", "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n");
+    place
+}
+
+fn budget(place: &Place) -> Value {
+    place.team_json()["strata"]["budget"].clone()
+}
+
+fn live(place: &Place) -> usize {
+    let all = place.recorded();
+    stream::of_kind(&all, "host-call").iter().filter(|line| line["source"] == "live").count()
+}
+
+#[test]
+fn a_team_or_role_that_has_used_up_its_budget_stops_and_goes_on_with_more() {
+    let cases = [
+        ("investment = 2", "", "spent $2.0000 of $2.0000"),
+        ("tokens = 15", "", "spent 20 of 15 tokens"),
+        ("", "investment = 1.5", "role A used $2.0000 of $1.5000"),
+        ("", "tokens = 20", "role A used 20 of 20 tokens"),
+    ];
+    for (of_team, of_role, said) in cases {
+        let place = place(&team(of_team, of_role, ""));
+        let stopped = place.run().expect(5);
+        assert!(stopped.stderr.contains(said), "{}", stopped.stderr);
+        assert_eq!((&budget(&place)["total"], live(&place)), (&2.0.into(), 2));
+        place.resume().expect(5);
+        place.write("team.toml", team("", "", ""));
+        place.host(&["run", "team.toml", "--recover_path", "store", "--investment", "9"]).expect(0);
+        assert_eq!((&budget(&place)["total"], live(&place)), (&3.0.into(), 3));
+    }
+}
+
+#[test]
+fn an_attempt_that_cannot_pay_is_suspended_and_pays_nothing_twice() {
+    let place = place(&team("investment = 1", "", ""));
+    let stopped = place.run().expect(5);
+    assert_eq!(stream::of_kind(&stopped.events(), "action-suspended")[0]["reason"], "out-of-budget");
+    place.host(&["run", "--recover_path", "store", "--investment", "9"]).expect(0);
+    assert_eq!(live(&place), 3);
+    let by = &budget(&place)["by"]["A/one"];
+    assert_eq!(
+        (&by["usd"], &by["calls"], &by["served"], &by["saved"]),
+        (&2.0.into(), &2.into(), &1.into(), &1.0.into())
+    );
+    let shown = place.host(&["inspect", "store"]).expect(0).stdout;
+    assert!(shown.contains("1 served from the journal, which saved $1.0000"), "{shown}");
+}
+
+#[test]
+fn an_action_whose_own_budget_is_used_up_is_told() {
+    let place = place(&team("", "", "tokens = 10"));
+    let failed = place.run().expect(3);
+    assert!(failed.stderr.contains("the action's own budget is used up"), "{}", failed.stderr);
+    place.write("team.toml", team("", "", "tokens = 20"));
+    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    assert_eq!(live(&place), 3);
+}
+
+#[test]
+fn a_call_that_was_cut_off_counts_for_what_was_held_back_for_it() {
+    let place = place(&team("", "", ""));
+    place.write("replies.toml", "[[reply]]\ntext = \"r\"\ndelay = \"60s\"\n");
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    process.until("action-started", None);
+    // Nothing is told of a reservation: it is there once the host waits for the model.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    process.kill();
+    place.write("replies.toml", "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n");
+    place.resume().expect(0);
+    let total = budget(&place)["total"].as_f64().unwrap();
+    assert!(total > 100.0, "three dollars and a reply of usual length: {total}");
+}
