@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value};
 
-/// A `team.json` without the run's name, the folder it lies in and the counts of attempts.
+/// A `team.json` without the run's name, the folder it lies in, the counts of attempts and of calls that they were
+/// served.
 pub fn essence(mut team: Value) -> Value {
     let strata = team["strata"].as_object_mut().expect("`strata` is an object");
     strata.remove("run_id");
     strata.remove("definition");
-    strip(&mut team, &["attempts", "attempt"]);
+    strip(&mut team, &["attempts", "attempt", "served", "saved"]);
     team
 }
 

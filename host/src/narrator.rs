@@ -103,12 +103,7 @@ impl Narrator {
                 self.step = *step;
                 vec![("step-started", json!({ "step": step }))]
             }
-            Event::StepConflicted { scope, key, writers, .. } => {
-                let names: Vec<&str> = writers.iter().map(|writer| self.role(writer.role)).collect();
-                let names = names.join(" and ");
-                let message = format!("`{key}` in scope `{scope}` was written by {names} in one step");
-                writers.iter().map(|writer| ("action-failed", self.conflicted(writer, &message))).collect()
-            }
+            Event::StepConflicted { scope, key, writers, .. } => self.conflict(scope, key, writers),
             Event::JoinReleased { released } => self.released(released),
             Event::StepCommitted { step, checkpoint, parent, routed, released } => {
                 let mut told: Vec<Told> = routed.iter().flat_map(|r| self.routed(r)).collect();
@@ -147,6 +142,12 @@ impl Narrator {
             | Event::CallFinished { .. }
             | Event::CallFailed { .. } => self.attempt(event),
         }
+    }
+
+    fn conflict(&self, scope: &str, key: &str, writers: &[Writer]) -> Vec<Told> {
+        let names: Vec<&str> = writers.iter().map(|writer| self.role(writer.role)).collect();
+        let message = format!("`{key}` in scope `{scope}` was written by {} in one step", names.join(" and "));
+        writers.iter().map(|writer| ("action-failed", self.conflicted(writer, &message))).collect()
     }
 
     fn host_call(&self, event: &Event) -> Vec<Told> {

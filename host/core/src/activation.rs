@@ -182,7 +182,7 @@ impl Activation {
         if self.phase == Phase::Running {
             // It was killed: it ends like one that was interrupted.
             self.current.keep = true;
-            self.phase = self.lost().map_or(Phase::Ready, Phase::Failed);
+            self.phase = self.ready();
         }
         // A lower limit may leave it with nothing more to do.
         if self.work(role).is_none() {
@@ -213,7 +213,7 @@ impl Activation {
     pub fn reconsider(&mut self) {
         self.current.keep = true;
         if matches!(self.phase, Phase::Waiting(_)) {
-            self.phase = Phase::Ready;
+            self.phase = self.ready();
         }
     }
 

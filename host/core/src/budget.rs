@@ -59,6 +59,17 @@ pub struct Reserved {
     pub usd: Usd,
 }
 
+/// What was used up of what may be, as one lineage hands it on to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// What was spent.
+    pub spent: Usd,
+    /// What may be spent; none for no limit.
+    pub budget: Option<Usd>,
+    /// By whom.
+    pub ledger: BTreeMap<Slot, Spending>,
+}
+
 /// Whose budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purse {
@@ -82,6 +93,17 @@ impl Spending {
     pub(crate) fn served(&mut self, call: &HostCall) {
         self.served += 1;
         self.saved += call.cost;
+    }
+
+    /// The greater of both in everything.
+    fn at_least(self, other: &Self) -> Self {
+        Self {
+            usd: self.usd.max(other.usd),
+            tokens: self.tokens.max(other.tokens),
+            calls: self.calls.max(other.calls),
+            served: self.served.max(other.served),
+            saved: self.saved.max(other.saved),
+        }
     }
 
     fn and(self, other: &Self) -> Self {
@@ -155,6 +177,20 @@ impl Environment {
         for Reserved { usd, .. } in core::mem::take(&mut activation.current.reserved) {
             self.spent += usd;
             self.ledger.entry(spender(id, work)).or_default().usd += usd;
+        }
+    }
+
+    /// The account as it stands.
+    pub fn account(&self) -> Account {
+        Account { spent: self.spent, budget: self.budget, ledger: self.ledger.clone() }
+    }
+
+    /// Goes on with another account: nothing that was used up comes back.
+    pub(crate) fn charge(&mut self, account: &Account) {
+        (self.spent, self.budget) = (account.spent, account.budget);
+        for (slot, spending) in &account.ledger {
+            let own = self.ledger.entry(*slot).or_default();
+            *own = own.at_least(spending);
         }
     }
 

@@ -12,14 +12,14 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Reserved;
+use crate::budget::{Account, Reserved};
 use crate::edit::Edit;
 use crate::environment::scope::Write;
 use crate::fault::Fault;
 use crate::host_call::{Intent, Verdict};
 use crate::id::{ActionId, CheckpointId, Digest, MessageId, RequestId, RoleId, RunId, Slot};
 use crate::message::{Draft, Message};
-use crate::money::{Account, Usd};
+use crate::money::Usd;
 use crate::request::{Answer, Request};
 use crate::rules::Rules;
 use crate::team::Task;

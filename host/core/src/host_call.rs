@@ -207,12 +207,13 @@ impl Activation {
         self.current.begun.iter().any(Begun::is_doubtful)
     }
 
-    /// The fault of an attempt that was killed while such a call was under way.
-    pub(crate) fn lost(&self) -> Option<Fault> {
-        let begun = self.current.begun.iter().find(|begun| begun.is_doubtful())?;
+    /// Where an attempt that did not come to its end leaves its activation: ready for the next, but for a call whose
+    /// result is not known, which must not be made again without asking.
+    pub(crate) fn ready(&self) -> Phase {
+        let Some(begun) = self.current.begun.iter().find(|begun| begun.is_doubtful()) else { return Phase::Ready };
         let message =
-            format!("killed while `{}` was under way: whether it took effect is not known", begun.intent.what);
-        Some(Fault::new(FaultKind::Interrupted, message))
+            format!("cut off while `{}` was under way: whether it took effect is not known", begun.intent.what);
+        Phase::Failed(Fault::new(FaultKind::Interrupted, message))
     }
 }
 

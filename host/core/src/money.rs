@@ -34,15 +34,6 @@ impl Usd {
     }
 }
 
-/// What was spent of what may be spent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Account {
-    /// What was spent.
-    pub spent: Usd,
-    /// What may be spent; none for no limit.
-    pub budget: Option<Usd>,
-}
-
 impl Add for Usd {
     type Output = Self;
     fn add(self, other: Self) -> Self {

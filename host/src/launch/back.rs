@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use strata_core::budget::Account;
 use strata_core::environment::Environment;
 use strata_core::event::Event;
 use strata_core::id::CheckpointId;
-use strata_core::money::{Account, Usd};
+use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 
 use super::LaunchError;
@@ -40,7 +41,7 @@ impl Opened {
                 self.way = Way::Over(lineage);
             }
             None => {
-                let account = Account { spent: store.spent()?, budget: self.stepper.env().budget };
+                let account = account(store.spent()?, self.stepper.env());
                 let name = next_name(&store.lineages()?);
                 self.stepper = sum_up(&self.stepper, store.load(&At::Checkpoint(id.clone()))?)?;
                 let event = self.stepper.forked(name, Vec::new(), account);
@@ -83,9 +84,10 @@ pub(super) fn next_name(lineages: &[LineageRow]) -> String {
     names.find(|name| !taken(name)).expect("there are more numbers than lineages")
 }
 
-/// What was spent by all lineages of a storage, and what may be spent as the current one has it.
+/// What was spent by all lineages of a storage, and the rest as the current one has it. What a lineage forfeited after
+/// it parted is known to that one alone.
 pub(super) fn account(spent: Usd, current: &Environment) -> Account {
-    Account { spent: spent.max(current.spent), budget: current.budget }
+    Account { spent: spent.max(current.spent), ..current.account() }
 }
 
 /// A path as it is hashed and shown: absolute, whatever it was given as.

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
+use strata_core::budget::Account;
 use strata_core::edit::Edit;
 use strata_core::event::Event;
 use strata_core::id::{CheckpointId, hex};
@@ -124,7 +125,7 @@ fn begin(
     stepper: &Stepper,
     fork: &Fork<'_>,
     (name, edits): (String, Vec<Edit>),
-    account: strata_core::money::Account,
+    account: Account,
 ) -> Result<Event, LaunchError> {
     let event = stepper.forked(name, edits, account);
     let none = || StoreError::NoCheckpoint { id: fork.at.0.clone(), last: None };

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use strata_core::environment::Environment;
 use strata_core::event::{CallPolicy, Event, Status};
 use strata_core::id::{CheckpointId, Digest, Slot};
-use strata_core::money::Account;
 use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
@@ -216,7 +215,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     let event = if begun {
         let budget = given.unwrap_or(journal.env().budget);
         let spent = journal.store().spent()?;
-        journal.stepper().resumed_with(Account { spent, budget }, resume.calls)
+        journal.stepper().resumed_with((spent, budget), resume.calls)
     } else {
         let (run, idea) = (run_id(directory.path()), journal.env().idea.clone());
         journal.stepper().started(run, idea, components.digests())

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use strata_core::budget::Account;
 use strata_core::environment::Environment;
-use strata_core::money::Account;
 use strata_core::stepper::Stepper;
 
 use super::conformance::{state, turns};
@@ -56,7 +56,7 @@ fn child_forks_and_prunes_until_it_is_killed() {
         let from = store.checkpoints().unwrap().into_iter().rev().find(|row| row.lineage == "main").unwrap().id;
         let env = state(&store.load(&At::Checkpoint(from)).unwrap());
         let forks = store.lineages().unwrap().len();
-        let account = Account { spent: store.spent().unwrap(), budget: None };
+        let account = Account { spent: store.spent().unwrap(), ..Account::default() };
         let event = Stepper::new(team(), env).forked(format!("main.{forks}"), Vec::new(), account).unwrap();
         let line = store.load(&At::Head).unwrap().next_line;
         store.append(&[Record { line, lines: 1, time_ms: 0, event }], Durability::Full).unwrap();

@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use tempfile::TempDir;
 
+use strata_core::budget::Account;
 use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
-use strata_core::money::Account;
 use strata_core::stepper::Stepper;
 
 use super::conformance::{state, turns};
@@ -39,7 +39,7 @@ fn put_aside(store: &mut super::SqliteStore) {
     let Some(from) = store.checkpoints().unwrap().pop() else { return };
     let saved = store.load(&At::Checkpoint(from.id)).unwrap();
     let (line, env) = (saved.next_line, state(&saved));
-    let account = Account { spent: store.spent().unwrap(), budget: None };
+    let account = Account { spent: store.spent().unwrap(), ..Account::default() };
     let event = Stepper::new(team(), env).forked(ASIDE.into(), Vec::new(), account).unwrap();
     store.append(&[Record { line, lines: 1, time_ms: 0, event }], Durability::Full).unwrap();
 }

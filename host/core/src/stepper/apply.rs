@@ -48,7 +48,7 @@ impl Stepper {
                 self.env.forfeit(*role, *work);
                 let activation = self.activation(*role)?;
                 (activation.current.keep, activation.current.answered) = (true, true);
-                activation.phase = Phase::Ready;
+                activation.phase = activation.ready();
                 Ok(())
             }
             Event::CallFinished { role, work, attempt, result } => {
@@ -146,13 +146,8 @@ impl Stepper {
 
     fn component_changed(&mut self, slot: Slot, old: Option<&Digest>, new: &Digest) -> Applied {
         self.started_run()?;
-        self.known(slot.role)?;
+        self.has(slot)?;
         let role = self.team.role(slot.role);
-        let exists = match slot.part {
-            Part::Think => true,
-            Part::Action(action) => action.index() < role.actions.len(),
-        };
-        ensure(exists, "a component of an action that the role does not have")?;
         ensure(self.env.components.get(&slot) == old, "a change of a component that was not there")?;
         self.env.components.insert(slot, new.clone());
         if let Some(activation) = &mut self.env.roles[slot.role.index()].activation {
@@ -340,6 +335,15 @@ impl Stepper {
     fn settled(&self) -> bool {
         let ended = |a: &Activation| matches!(a.phase, Phase::Complete | Phase::Failed(_) | Phase::Waiting(_));
         self.going().is_ok() && self.env.open && self.env.activations().all(|(_, activation)| ended(activation))
+    }
+
+    pub(super) fn has(&self, slot: Slot) -> Applied {
+        self.known(slot.role)?;
+        let exists = match slot.part {
+            Part::Think => true,
+            Part::Action(action) => action.index() < self.team.role(slot.role).actions.len(),
+        };
+        ensure(exists, "a place of an action that the role does not have")
     }
 
     pub(super) fn known(&self, id: RoleId) -> Applied {

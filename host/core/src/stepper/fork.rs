@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use super::Stepper;
 use super::apply::{Applied, ensure};
+use crate::budget::Account;
 use crate::edit::{Edit, Edited};
 use crate::event::Event;
-use crate::money::Account;
 
 impl Stepper {
     /// The beginning of another lineage with this state; none where it is not that of a checkpoint. The account is
@@ -27,6 +27,7 @@ impl Stepper {
         let forked = self.env.lineage.fork(lineage, from);
         ensure(*checkpoint == forked.checkpoint(self.env.checkpoints), "a fork that does not count on")?;
         ensure(account.spent >= self.env.spent, "a fork that gives money back")?;
+        account.ledger.keys().try_for_each(|slot| self.has(*slot))?;
         ensure(edits.iter().all(|edit| edit.scope.is_in(&self.team)), "an edit of a scope that does not exist")?;
         for Edit { scope, key, value } in edits {
             let scope = match scope {
@@ -35,7 +36,7 @@ impl Stepper {
             };
             scope.insert(key.clone(), value.clone());
         }
-        (self.env.spent, self.env.budget) = (account.spent, account.budget);
+        self.env.charge(account);
         self.env.lineage = forked;
         self.mark(checkpoint.clone(), Some(from.clone()));
         Ok(())

@@ -135,7 +135,7 @@ impl Stepper {
                 };
                 activation.current.journal.push(call);
                 activation.current.answered = true;
-                activation.phase = Phase::Ready;
+                activation.phase = activation.ready();
             }
         }
         self.mark(checkpoint.clone(), parent.clone());

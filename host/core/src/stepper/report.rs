@@ -13,7 +13,7 @@ use crate::event::{CallPolicy, Event, Finished, Work};
 use crate::fault::{Fault, FaultKind, Hope};
 use crate::id::{Digest, RoleId, RunId, Slot};
 use crate::message::{IDEA_LABEL, Message, TO_ALL};
-use crate::money::{Account, Usd};
+use crate::money::Usd;
 use crate::rules::Rules;
 use crate::team::{Retry, Role, Task};
 
@@ -37,22 +37,22 @@ impl Stepper {
 
     /// A resume. What is finished in open activations is kept, and said to be.
     pub fn resumed(&self, budget: Option<Usd>, calls: CallPolicy) -> Event {
-        self.resumed_with(Account { spent: self.env.spent, budget }, calls)
+        self.resumed_with((self.env.spent, budget), calls)
     }
 
     /// The same, where other lineages spent money too.
-    pub fn resumed_with(&self, account: Account, calls: CallPolicy) -> Event {
+    pub fn resumed_with(&self, (spent, budget): (Usd, Option<Usd>), calls: CallPolicy) -> Event {
         let done = |(id, activation): (RoleId, &crate::activation::Activation)| {
             activation.done.iter().map(move |done| (id, done.work)).collect::<Vec<_>>()
         };
         Event::RunResumed {
             checkpoint: self.env.checkpoint.clone(),
             step: self.env.step,
-            budget: account.budget,
+            budget,
             calls,
             kept: self.env.activations().flat_map(done).collect(),
             rules: Rules::of(&self.given),
-            spent: account.spent.max(self.env.spent),
+            spent: spent.max(self.env.spent),
         }
     }
 

@@ -9,6 +9,7 @@ use strata_core::id::RoleId;
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
 use strata_core::money::Usd;
+use strata_core::request::{Answer, Request};
 use strata_core::team::{OnFault, React, Retry, Team, Thinker};
 
 use crate::hand::{Hand, says};
@@ -225,4 +226,34 @@ fn a_doubt_of_an_action_that_a_lower_limit_takes_away_holds_nobody_up() {
     life.resume(looping(1), CallPolicy::Auto);
     assert_eq!(doubts(&life), Vec::<String>::new());
     assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn an_attempt_that_ends_to_wait_leaves_its_lost_write_in_doubt() {
+    let begun = || {
+        let mut life = Hand::start(single());
+        let call = life.call();
+        begin(&mut life, &call, "w", Again::Ask);
+        answer(&mut life, &call, "w", Outcome::Unknown);
+        (life, call)
+    };
+    let (mut life, call) = begun();
+    life.record(Event::CallSuspended { role: A, work: call.work, attempt: call.attempt });
+    assert_eq!((life.halt(), doubts(&life)), (Status::InDoubt, vec!["w".to_owned()]));
+
+    let (mut life, _) = begun();
+    let request = Request {
+        id: life.stepper.request_id(A, 1).expect("a call under way"),
+        question: "go on?".into(),
+        schema: None,
+        choices: Vec::new(),
+        default: None,
+        expires_ms: None,
+        call: "question".into(),
+    };
+    life.record(life.stepper.request_opened(A, request).expect("a call under way"));
+    assert_eq!(life.halt(), Status::Waiting);
+    life.record(life.stepper.request_answered(A, Answer::Given(Json::null())).expect("an open request"));
+    life.resume(single(), CallPolicy::Auto);
+    assert_eq!((life.halt(), doubts(&life)), (Status::InDoubt, vec!["w".to_owned()]));
 }

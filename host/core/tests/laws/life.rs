@@ -15,7 +15,7 @@ use strata_core::event::{CallPolicy, Event, Source, Status};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, Digest, MessageId, Part, RoleId, RunId, Slot};
 use strata_core::message::Message;
-use strata_core::money::{Account, Usd};
+use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
@@ -148,8 +148,7 @@ impl Life {
         fork.flying.clear();
         fork.dice = Dice::new(order, "fork");
         fork.stepper = self.stepper.at(self.states[at].clone());
-        let account = Account { spent: self.env().spent, budget: self.env().budget };
-        let event = fork.stepper.forked(name.into(), Vec::new(), account).expect("a checkpoint");
+        let event = fork.stepper.forked(name.into(), Vec::new(), self.env().account()).expect("a checkpoint");
         fork.record(event);
         fork.resume();
         fork.run();

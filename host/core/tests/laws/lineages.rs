@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use strata_core::budget::Account;
 use strata_core::edit::{Edit, Edited};
 use strata_core::environment::Environment;
 use strata_core::environment::lineage::{common, place};
 use strata_core::event::{CallPolicy, Event};
 use strata_core::id::{CheckpointId, RoleId};
 use strata_core::json::Json;
-use strata_core::money::{Account, Usd};
+use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 
 use crate::dice::Dice;
@@ -28,10 +29,6 @@ fn checkpoints(life: &Life) -> Vec<usize> {
         (state.checkpoint.as_ref() != before).then_some(at)
     };
     life.states.iter().enumerate().filter_map(made).collect()
-}
-
-fn account(env: &Environment) -> Account {
-    Account { spent: env.spent, budget: env.budget }
 }
 
 proptest! {
@@ -120,7 +117,7 @@ fn fork(life: &Hand, edits: Vec<Edit>) -> Hand {
     let mut stepper = life.stepper.at(Environment::new(life.stepper.team()));
     life.log[..=at].iter().for_each(|event| stepper.apply(event).expect("it fits"));
     let mut fork = Hand { stepper, log: life.log[..=at].to_vec() };
-    let event = fork.stepper.forked("main.1".into(), edits, account(life.env())).expect("a checkpoint");
+    let event = fork.stepper.forked("main.1".into(), edits, life.env().account()).expect("a checkpoint");
     fork.record(event);
     fork.record(fork.stepper.resumed(None, CallPolicy::Auto));
     fork
@@ -157,7 +154,8 @@ fn going_back_gives_no_money_back() {
     let call = life.call();
     life.ask(&call, "q", 7);
     let other = fork(&life, Vec::new());
-    assert_eq!(other.env().spent, Usd(7));
+    assert_eq!((other.env().spent, &other.env().ledger), (Usd(7), &life.env().ledger));
+    assert!(!life.env().ledger.is_empty());
 }
 
 #[test]
@@ -165,7 +163,7 @@ fn a_fork_that_cannot_have_happened_is_refused_and_leaves_the_state_untouched() 
     let mut life = three();
     let stop = life.stepper.ended(strata_core::event::Status::Interrupted);
     life.record(stop);
-    let good = life.stepper.forked("main.1".into(), Vec::new(), account(life.env())).expect("a checkpoint");
+    let good = life.stepper.forked("main.1".into(), Vec::new(), life.env().account()).expect("a checkpoint");
     type Forge = fn(&mut String, &mut CheckpointId, &mut CheckpointId, &mut u64);
     let forges: [Forge; 7] = [
         |name, _, _, _| name.clear(),
@@ -200,7 +198,7 @@ fn a_fork_that_cannot_have_happened_is_refused_and_leaves_the_state_untouched() 
     let call = paid.call();
     paid.ask(&call, "q", 7);
     paid.record(paid.stepper.ended(strata_core::event::Status::Interrupted));
-    let event = paid.stepper.forked("main.1".into(), Vec::new(), account(paid.env())).expect("a checkpoint");
+    let event = paid.stepper.forked("main.1".into(), Vec::new(), paid.env().account()).expect("a checkpoint");
     let Event::Forked { lineage, from, checkpoint, step, edits, account } = event else { panic!("a fork") };
     let account = Account { spent: Usd(6), ..account };
     let cheap = Event::Forked { lineage, from, checkpoint, step, edits, account };

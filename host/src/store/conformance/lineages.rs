@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use strata_core::budget::Account;
 use strata_core::edit::{Edit, Edited};
 use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 use strata_core::id::CheckpointId;
 use strata_core::json::Json;
-use strata_core::money::Account;
 use strata_core::stepper::Stepper;
 
 use super::{Kept, check, fresh, state, turns};
@@ -56,7 +56,7 @@ impl Tale {
         let (origin, at) = self.paths.values().find_map(|path| Some((path, made(path)?))).unwrap();
         let shared = origin[..=at].to_vec();
         let edit = Edit { scope: Edited::Shared("plain".into()), key: "k".into(), value: Json::parse(value).unwrap() };
-        let account = Account { spent: self.spent(), budget: env.budget };
+        let account = Account { spent: self.spent().max(env.spent), ..env.account() };
         let event = Stepper::new(team(), env.clone()).forked(lineage.into(), vec![edit], account).unwrap();
         self.paths.insert(lineage.into(), shared);
         event
