@@ -60,7 +60,8 @@ fn saved_of(team: &Value, role: &str) -> String {
         strata["open"][role].to_string(),
         serde_json::to_string(&mail).unwrap(),
     ];
-    parts.join("\n")
+    // The game's own folder is called by its name, and a fault may tell a path.
+    parts.join("\n").replace(DIR, "")
 }
 
 /// Fails where the part of somebody who is no wolf holds a word of the wolves.

@@ -6,6 +6,7 @@
 mod card;
 mod curve;
 mod layout;
+mod pack;
 
 use std::fmt::Write;
 
@@ -74,8 +75,7 @@ impl Svg {
 
     fn edges(&mut self, graph: &Graph, cards: &[Card], placed: &Placed) {
         for (edge, way) in graph.edges.iter().zip(&placed.edges) {
-            let end = |id: super::NodeId| (&cards[id.0], placed.nodes[id.0]);
-            let path = curve::path(way, end(edge.from), end(edge.to));
+            let path = curve::path(way, edge, cards, &placed.nodes);
             let class = match edge.kind {
                 EdgeKind::Always => "edge",
                 EdgeKind::Conditional => "edge conditional",

@@ -1,6 +1,6 @@
 //! `count-words`: counts the words of the files it is dealt.
 //!
-//! It takes what `deal-files` deals. Adding up what several workers counted is `merge-counts`'s.
+//! It takes its share of what `deal-files` deals. Adding up what several workers counted is `merge-counts`'s.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ const MAX_WORD_CHARS: usize = 64;
 
 /// What is to be counted: the data of the newest message.
 #[derive(Debug, Deserialize)]
-struct Share {
-    files: Vec<String>,
+struct Dealt {
+    shares: BTreeMap<String, Vec<String>>,
 }
 
 /// What was counted.
@@ -40,9 +40,12 @@ impl Action for CountWords {
     const NEEDS: &'static [&'static str] = &["files"];
 
     fn run(cx: &Context<()>) -> Result<Output<Counts>, Failure> {
-        let share: Share = cx.data()?;
+        let mut dealt: Dealt = cx.data()?;
+        let name = &cx.role.name;
+        let share = dealt.shares.remove(name);
+        let share = share.ok_or_else(|| Failure::error(format!("counting words: there is no share for `{name}`")))?;
         let mut counts = Counts { files: BTreeMap::new(), skipped: Vec::new(), words: BTreeMap::new() };
-        for path in share.files {
+        for path in share {
             match String::from_utf8(files::read(&path)?) {
                 Ok(text) if !text.contains('\0') => {
                     let count = count(&text, &mut counts.words)?;

@@ -6,7 +6,7 @@ use strata_action::testing::{Call, Host};
 use strata_action::{Action, FailureKind, Message};
 
 fn call(files: &[&str]) -> Call {
-    let data = Some(json!({ "files": files }).to_string());
+    let data = Some(json!({ "shares": { "Tester": files, "Other": ["/in/other"] } }).to_string());
     Call::new().message(Message { data, ..Message::new("DealFiles", "") })
 }
 
@@ -47,6 +47,12 @@ fn what_cannot_be_counted_is_refused() {
     let cases = [
         (Host::new().file("/in/x", &many), call(&["/in/x"]), FailureKind::Error, "more than 50000 different"),
         (Host::new(), call(&["/etc/passwd"]), FailureKind::Denied, "/etc/passwd"),
+        (
+            Host::new(),
+            Call::new().message(Message { data: Some("{\"shares\":{}}".into()), ..Message::new("DealFiles", "") }),
+            FailureKind::Error,
+            "no share for `Tester`",
+        ),
         (Host::new(), Call::new().news("x"), FailureKind::Error, "carries none"),
     ];
     for (mut host, call, kind, expected) in cases {

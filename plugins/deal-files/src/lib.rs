@@ -1,10 +1,11 @@
-//! `deal-files`: lists the files of a granted directory and deals them to workers, one message each.
+//! `deal-files`: lists the files of a granted directory and deals them to workers.
 //!
-//! What is in the files is the workers' business. A worker that gets no file gets a message all the same, so that a
-//! join which waits for every worker does not wait for ever.
+//! All shares are in one message, which the team file's routes bring to the workers; each takes its own. What is in the
+//! files is the workers' business.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use strata_action::environment::{Emission, emit};
 use strata_action::{Action, Context, Failure, Output, action, files};
 
 /// More files make messages that no one can read.
@@ -22,20 +23,11 @@ pub struct Config {
     pub workers: Vec<String>,
 }
 
-/// A worker's share.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Share {
-    /// The files, by their guest paths.
-    pub files: Vec<String>,
-}
-
 /// What was dealt.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Dealt {
-    /// How many files.
-    pub files: usize,
-    /// To how many workers.
-    pub workers: usize,
+    /// The files of each worker, by their guest paths; none for one that there was no file for.
+    pub shares: BTreeMap<String, Vec<String>>,
 }
 
 /// The action.
@@ -56,14 +48,12 @@ impl Action for DealFiles {
         }
         let mut found = Vec::new();
         list(directory.trim_end_matches('/'), 0, &mut found)?;
-        for (i, worker) in workers.iter().enumerate() {
+        let share = |(i, worker): (usize, &String)| {
             // In turns, so that neighbours, which are often alike, do not end in one hand.
-            let files: Vec<String> = found.iter().skip(i).step_by(workers.len()).cloned().collect();
-            let text = if files.is_empty() { "no files".to_owned() } else { files.join("\n") };
-            emit(&Emission::new(text).to(worker).data(Share { files })?)?;
-        }
-        let dealt = Dealt { files: found.len(), workers: workers.len() };
-        Ok(Output::new(format!("dealt {} files to {} workers", dealt.files, dealt.workers)).data(dealt))
+            (worker.clone(), found.iter().skip(i).step_by(workers.len()).cloned().collect())
+        };
+        let dealt = Dealt { shares: workers.iter().enumerate().map(share).collect() };
+        Ok(Output::new(format!("dealt {} files to {} workers", found.len(), workers.len())).data(dealt))
     }
 }
 

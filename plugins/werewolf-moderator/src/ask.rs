@@ -18,8 +18,6 @@ pub struct Ask {
     pub choices: Vec<String>,
     /// Who hears what is said.
     pub hearers: Vec<String>,
-    /// Who counts what is chosen.
-    pub counter: String,
 }
 
 /// What is to be done.

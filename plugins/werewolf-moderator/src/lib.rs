@@ -148,7 +148,6 @@ fn night(cx: &Context<Config>, game: &Game) -> Result<(), Failure> {
         who: wolves,
         choices: prey,
         hearers: vec![pack.clone(), cx.role.name.clone()],
-        counter: cx.role.name.clone(),
     };
     emit(&Emission::new(story::to_pack(game, &ask.choices)).to(pack).data(ask)?)?;
     for seer in game.living_with(Card::Seer) {
@@ -160,7 +159,6 @@ fn night(cx: &Context<Config>, game: &Game) -> Result<(), Failure> {
             who: vec![seer.clone()],
             choices: others,
             hearers: Vec::new(),
-            counter: cx.role.name.clone(),
         };
         emit(&Emission::new(story::to_seer(game)).to(seer).data(ask)?)?;
     }
@@ -180,7 +178,6 @@ fn day(cx: &Context<Config>, game: &Game, dawn: &str) -> Result<(), Failure> {
         who: living.clone(),
         choices: living.clone(),
         hearers,
-        counter: cx.role.name.clone(),
     };
     let text = story::to_village(game, dusk.as_deref(), dawn);
     let mut emission = Emission::new(text).data(ask)?;

@@ -58,7 +58,8 @@ impl Action for Play {
             }
             Step::Choose => {
                 let choice = choice::read(&text, &ask.choices);
-                Ok(output.to(&ask.counter).data(Answer::Ballot(Ballot { choice })))
+                // Addressed to nobody: it goes to whoever watches, and that is who counts.
+                Ok(output.data(Answer::Ballot(Ballot { choice })))
             }
         }
     }

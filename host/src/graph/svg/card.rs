@@ -178,6 +178,15 @@ pub fn pill_radius(card: &Card) -> f64 {
     (card.height / 2.0).min(MAX_RADIUS)
 }
 
+/// How much shorter than the card its upper and lower sides are, at each end.
+pub fn inset(card: &Card) -> f64 {
+    match card.kind {
+        NodeKind::Join => HEXAGON,
+        NodeKind::Start | NodeKind::Human => (pill_radius(card) - 10.0).max(0.0),
+        NodeKind::Role | NodeKind::Group | NodeKind::Label | NodeKind::Outside => 0.0,
+    }
+}
+
 /// The corners of a card, clockwise.
 pub fn outline(card: &Card) -> Vec<Point> {
     let (x, y) = (card.width / 2.0, card.height / 2.0);

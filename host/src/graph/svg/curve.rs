@@ -1,18 +1,30 @@
 //! The line of an edge: a smooth curve along the points of its way, from the outline of one card to that of another.
 
-use super::card::{Card, outline};
+use super::card::{self, Card};
 use super::layout::{Point, Way};
+use crate::graph::Edge;
 
-/// The path of a line along the points of a way.
-pub fn path(way: &Way, from: (&Card, Point), to: (&Card, Point)) -> String {
+/// How far from other cards a line keeps at its ends.
+const CLEAR: f64 = 4.0;
+/// How far from a corner of its card a line ends at least.
+const CORNER: f64 = 10.0;
+
+/// The path of an edge along the points of its way; `at` says where the cards lie.
+pub fn path(way: &Way, edge: &Edge, cards: &[Card], at: &[Point]) -> String {
     let mut points = way.points.clone();
+    let [from, to] = [edge.from, edge.to].map(|id| (&cards[id.0], at[id.0]));
     let last = points.len().saturating_sub(1);
     if last < 2 {
-        points = vec![cut(to.1, from), cut(from.1, to)];
-        return format!("M{} L{}", show(points[0]), show(points[1]));
+        return format!("M{} L{}", show(cut(to.1, from)), show(cut(from.1, to)));
     }
-    points[0] = cut(points[1], from);
-    points[last] = cut(points[last - 1], to);
+    for (end, next, card, id) in [(0, 1, from, edge.from), (last, last - 1, to, edge.to)] {
+        let next = points[next];
+        points[end] = cut(next, card);
+        let others = cards.iter().zip(at).enumerate().filter(|(other, _)| *other != id.0);
+        if others.into_iter().any(|(_, (other, centre))| crosses(points[end], next, other, *centre)) {
+            points[end] = aside(next, card);
+        }
+    }
     if let Some(label) = way.label {
         // A curve goes close by a point that is given twice: so what is written at the line lies on it.
         let far = |point: &Point| (point.x - label.x).powi(2) + (point.y - label.y).powi(2);
@@ -49,7 +61,7 @@ fn show(point: Point) -> String {
 
 /// Where the line from a point to a card's centre meets the card's outline; the centre if it does not.
 fn cut(outer: Point, (card, centre): (&Card, Point)) -> Point {
-    let corners = outline(card);
+    let corners = card::outline(card);
     let ray = Point { x: outer.x - centre.x, y: outer.y - centre.y };
     let sides = corners.iter().zip(corners.iter().cycle().skip(1));
     let met = sides.filter_map(|(a, b)| {
@@ -62,4 +74,32 @@ fn cut(outer: Point, (card, centre): (&Card, Point)) -> Point {
     });
     let part = met.fold(0.0, f64::max);
     Point { x: centre.x + ray.x * part, y: centre.y + ray.y * part }
+}
+
+/// Where a line leaves a card that would run over another if it left by the side: above or below, near the corner.
+fn aside(outer: Point, (card, centre): (&Card, Point)) -> Point {
+    let reach = (card.width / 2.0 - card::inset(card) - CORNER).max(0.0);
+    let x = outer.x.clamp(centre.x - reach, centre.x + reach);
+    let half = card.height / 2.0;
+    Point { x, y: if outer.y > centre.y { centre.y + half } else { centre.y - half } }
+}
+
+/// Whether a straight line runs over a card or too close by it.
+fn crosses(a: Point, b: Point, card: &Card, centre: Point) -> bool {
+    let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);
+    let sides = [(a.x, b.x, centre.x, card.width), (a.y, b.y, centre.y, card.height)];
+    for (from, to, middle, size) in sides {
+        let half = size / 2.0 + CLEAR;
+        let (low, high, way) = (middle - half, middle + half, to - from);
+        if way == 0.0 {
+            if from <= low || from >= high {
+                return false;
+            }
+            continue;
+        }
+        let (one, two) = ((low - from) / way, (high - from) / way);
+        enters = enters.max(one.min(two));
+        leaves = leaves.min(one.max(two));
+    }
+    enters < leaves
 }

@@ -1,11 +1,13 @@
 //! Where cards and lines lie: layers from top to bottom, with room of its own for what is written at an edge.
 //!
-//! The work is done by `dugong`, which gives labels a place in the layout so that nothing lies upon them.
+//! The work is done by `dugong`, which gives labels a place in the layout so that nothing lies upon them. Parts that no
+//! edge joins are laid out one by one, and put beside each other in `pack`.
 
 use dugong::graphlib::{self, GraphOptions};
 use dugong::{EdgeLabel, GraphLabel, NodeLabel};
 
 use super::card::Card;
+use super::pack::{self, Part};
 use crate::graph::{Graph, GraphError};
 
 /// What is larger takes more than seconds to lay out, and nobody finds anything in it.
@@ -18,7 +20,7 @@ const EDGE_GAP: f64 = 18.0;
 const LAYER_GAP: f64 = 60.0;
 
 /// A place in the picture.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Point {
     /// From the left.
     pub x: f64,
@@ -27,6 +29,7 @@ pub struct Point {
 }
 
 /// Where everything lies.
+#[derive(Default)]
 pub struct Placed {
     /// The width of all.
     pub width: f64,
@@ -39,6 +42,7 @@ pub struct Placed {
 }
 
 /// The way of an edge.
+#[derive(Clone, Default)]
 pub struct Way {
     /// What it passes, from end to end.
     pub points: Vec<Point>,
@@ -52,23 +56,36 @@ pub fn place(graph: &Graph, cards: &[Card], labels: &[Card]) -> Result<Placed, G
     if size > MAX_SIZE {
         return Err(GraphError::TooLarge { team: graph.title.clone(), size, most: MAX_SIZE });
     }
-    let failed = |reason: String| GraphError::Layout { team: graph.title.clone(), reason };
-    let mut layout = prepare(graph, cards, labels);
-    dugong::layout(&mut layout).map_err(|error| failed(error.to_string()))?;
-    let lost = || failed("the layout lost a part of it".into());
-    collect(graph, &layout).ok_or_else(lost)
+    let parts = pack::parts(graph);
+    let blocks = parts.iter().map(|part| block(graph, part, cards, labels)).collect::<Result<Vec<_>, _>>();
+    let blocks = blocks.map_err(|reason| GraphError::Layout { team: graph.title.clone(), reason })?;
+    Ok(pack::pack(graph, &parts, blocks))
 }
 
 type Layout = graphlib::Graph<NodeLabel, EdgeLabel, GraphLabel>;
 
-fn prepare(graph: &Graph, cards: &[Card], labels: &[Card]) -> Layout {
+/// Lays a part of a graph out, as if it were alone.
+fn block(graph: &Graph, part: &Part, cards: &[Card], labels: &[Card]) -> Result<Placed, String> {
+    if let ([node], []) = (part.nodes.as_slice(), part.edges.as_slice()) {
+        let (width, height) = (cards[node.0].width, cards[node.0].height);
+        let middle = Point { x: width / 2.0, y: height / 2.0 };
+        return Ok(Placed { width, height, nodes: vec![middle], edges: Vec::new() });
+    }
+    let mut layout = prepare(graph, part, cards, labels);
+    dugong::layout(&mut layout).map_err(|error| error.to_string())?;
+    collect(graph, part, &layout).ok_or_else(|| "the layout lost a part of it".into())
+}
+
+fn prepare(graph: &Graph, part: &Part, cards: &[Card], labels: &[Card]) -> Layout {
     let mut layout: Layout = Layout::new(GraphOptions { directed: true, multigraph: true, compound: false });
     layout.set_graph(GraphLabel { nodesep: NODE_GAP, edgesep: EDGE_GAP, ranksep: LAYER_GAP, ..GraphLabel::default() });
-    for ((id, _), card) in graph.numbered().zip(cards) {
+    for id in &part.nodes {
+        let card = &cards[id.0];
         let node = NodeLabel { width: card.width, height: card.height, ..NodeLabel::default() };
         layout.set_node(id.to_string(), node);
     }
-    for ((i, edge), label) in graph.edges.iter().enumerate().zip(labels) {
+    for i in &part.edges {
+        let (edge, label) = (&graph.edges[*i], &labels[*i]);
         let edge_label = EdgeLabel { width: label.width, height: label.height, weight: 1.0, ..EdgeLabel::default() };
         let name = Some(i.to_string());
         layout.set_edge_named(edge.from.to_string(), edge.to.to_string(), name, Some(edge_label));
@@ -76,14 +93,15 @@ fn prepare(graph: &Graph, cards: &[Card], labels: &[Card]) -> Layout {
     layout
 }
 
-fn collect(graph: &Graph, layout: &Layout) -> Option<Placed> {
+fn collect(graph: &Graph, part: &Part, layout: &Layout) -> Option<Placed> {
     let node = |id: String| {
         let node = layout.node(&id)?;
         Some(Point { x: node.x?, y: node.y? })
     };
-    let nodes = graph.numbered().map(|(id, _)| node(id.to_string())).collect::<Option<Vec<_>>>()?;
+    let nodes = part.nodes.iter().map(|id| node(id.to_string())).collect::<Option<Vec<_>>>()?;
     let mut edges = Vec::new();
-    for (i, edge) in graph.edges.iter().enumerate() {
+    for i in &part.edges {
+        let edge = &graph.edges[*i];
         let way = layout.edge(&edge.from.to_string(), &edge.to.to_string(), Some(&i.to_string()))?;
         let points = way.points.iter().map(|point| Point { x: point.x, y: point.y }).collect();
         let label = way.x.zip(way.y).filter(|_| !edge.label.is_empty());

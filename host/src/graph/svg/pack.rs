@@ -1,0 +1,80 @@
+//! The parts of a graph that no edge joins, put beside each other in rows.
+
+use super::layout::{Placed, Point, Way};
+use crate::graph::{Graph, NodeId};
+
+/// Between parts.
+const GAP: f64 = 56.0;
+/// A row ends here, unless one part alone is wider: wider pictures fit no screen.
+const ROW_WIDTH: f64 = 1_200.0;
+
+/// Nodes that edges join with each other, and those edges.
+#[derive(Default)]
+pub struct Part {
+    /// The nodes.
+    pub nodes: Vec<NodeId>,
+    /// The edges, by their places in the graph.
+    pub edges: Vec<usize>,
+}
+
+/// Takes a graph apart. Parts come in the order of their first nodes, nodes without edges after all others.
+pub fn parts(graph: &Graph) -> Vec<Part> {
+    let mut leads: Vec<usize> = (0..graph.nodes.len()).collect();
+    for edge in &graph.edges {
+        let (a, b) = (lead(&mut leads, edge.from.0), lead(&mut leads, edge.to.0));
+        leads[a.max(b)] = a.min(b);
+    }
+    let mut parts: Vec<Part> = graph.nodes.iter().map(|_| Part::default()).collect();
+    for (id, _) in graph.numbered() {
+        parts[lead(&mut leads, id.0)].nodes.push(id);
+    }
+    for (i, edge) in graph.edges.iter().enumerate() {
+        parts[lead(&mut leads, edge.from.0)].edges.push(i);
+    }
+    parts.retain(|part| !part.nodes.is_empty());
+    parts.sort_by_key(|part| part.edges.is_empty());
+    parts
+}
+
+/// The first node of the part that a node belongs to, as far as it is known.
+fn lead(leads: &mut [usize], mut node: usize) -> usize {
+    while leads[node] != node {
+        leads[node] = leads[leads[node]];
+        node = leads[node];
+    }
+    node
+}
+
+/// Puts the parts, each laid out by itself, into one picture.
+pub fn pack(graph: &Graph, parts: &[Part], blocks: Vec<Placed>) -> Placed {
+    let widest = blocks.iter().map(|block| block.width).fold(ROW_WIDTH, f64::max);
+    let mut all = Placed {
+        nodes: vec![Point::default(); graph.nodes.len()],
+        edges: vec![Way::default(); graph.edges.len()],
+        ..Placed::default()
+    };
+    let (mut corner, mut row_height) = (Point::default(), 0.0_f64);
+    // Those without edges have rows of their own.
+    let mut joined = true;
+    for (part, block) in parts.iter().zip(blocks) {
+        let turns = joined && part.edges.is_empty();
+        joined = !part.edges.is_empty();
+        if corner.x > 0.0 && (turns || corner.x + block.width > widest) {
+            corner = Point { x: 0.0, y: corner.y + row_height + GAP };
+            row_height = 0.0;
+        }
+        let moved = |point: Point| Point { x: point.x + corner.x, y: point.y + corner.y };
+        for (id, at) in part.nodes.iter().zip(block.nodes) {
+            all.nodes[id.0] = moved(at);
+        }
+        for (i, way) in part.edges.iter().zip(block.edges) {
+            let points = way.points.into_iter().map(moved).collect();
+            all.edges[*i] = Way { points, label: way.label.map(moved) };
+        }
+        all.width = all.width.max(corner.x + block.width);
+        all.height = all.height.max(corner.y + block.height);
+        row_height = row_height.max(block.height);
+        corner.x += block.width + GAP;
+    }
+    all
+}
