@@ -112,7 +112,7 @@ fn edges_follow_the_rules_of_routing() {
 fn nodes_say_what_they_are() {
     let team = "role = [{ name = 'A', profile = 'chief', react = 'plan_and_act', action = [{ name = 'p', component = 'x' },
         { name = 'w', component = 'x' }] }, { name = 'B', react = 'react', max_react_loop = 3, think = { component = 'x' },
-        action = [{ name = 'b', component = 'x' }] }, { name = 'C', action = [{ name = 'c', component = 'x' }] }]
+        action = [{ name = 'b', component = 'x' }] }, { name = 'C', action = [{ name = 'c', component = 'x' }] }, { name = 'D', kind = 'human' }]
         env = { groups = { g = ['B'] }, external = { kind = 'stdio', command = ['x'] } }
         route = [{ from = 'A', to = ['j'] }]
         join = [{ id = 'j', from = ['A'], to = 'C', mode = 'active', deliver = 'each' }]";
@@ -124,6 +124,7 @@ fn nodes_say_what_they_are() {
         "role A: chief, plans and acts p w",
         "role B: chooses up to 3 b",
         "role C:  c",
+        "human D: a person ",
         "join j: active, each ",
         "group g: group ",
         "outside outside:  ",
