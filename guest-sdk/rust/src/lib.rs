@@ -31,7 +31,7 @@
 //!
 //! What lies where: [`Action`], [`Thinker`] and [`Planner`] are what an author implements; [`Context`] and
 //! [`Situation`] what such a function is given; [`llm`], [`http`], [`state`], [`memory`], [`environment`], [`files`],
-//! [`human`], [`secrets`], [`env`], [`clock`], [`random`] and [`log`] what it may call. The name, version and
+//! [`human`], [`secrets`], [`mod@env`], [`clock`], [`random`] and [`log`] what it may call. The name, version and
 //! description an action states about
 //! itself are those of its crate.
 
