@@ -70,20 +70,22 @@ fn run_on(place: &Place, args: &[&str]) -> Vec<String> {
     panic!("it does not get done");
 }
 
+/// What finished, in order; within a step in that of names, since who is first there is chance.
 fn actions(lines: &[Value]) -> Vec<String> {
     let finished = lines.iter().filter(|line| line["kind"] == "action-finished");
-    finished.map(|line| format!("{}:{}.{}", line["step"], text(&line["role"]), text(&line["action"]))).collect()
+    let name = |line: &Value| format!("{}:{}.{}", line["step"], text(&line["role"]), text(&line["action"]));
+    let mut names: Vec<String> = finished.map(name).collect();
+    names.sort();
+    names
 }
 
 /// What finished after a checkpoint was made.
 fn after(lines: &[Value], checkpoint: &str) -> Vec<String> {
     let made = |line: &Value| line["checkpoint"] == checkpoint && line["kind"] != "run-resumed";
-    let mut left = match lines.iter().position(made) {
+    match lines.iter().position(made) {
         Some(at) => actions(&lines[at..]),
         None => actions(lines),
-    };
-    left.sort();
-    left
+    }
 }
 
 #[test]

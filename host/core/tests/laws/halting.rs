@@ -75,6 +75,7 @@ proptest! {
     fn without_cycles_a_life_ends_by_itself_and_stalled_where_a_join_waits_in_vain(team in acyclic_team(), seed: u64, order: u64, trouble in 0..60_u64) {
         let mut team = team;
         team.policy.budget = None;
+        team.policy.purses = Default::default();
         let script = Script { seed, address: Address::Never, trouble };
         let life = Life::tell(&team, script, Weather::default(), order);
         // Each step goes on to a later role, or to further mail of the last, which joins lead to.

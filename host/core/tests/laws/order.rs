@@ -89,6 +89,7 @@ proptest! {
         let mut team = team;
         // Who is still paid for when the money runs out does depend on who was first.
         team.policy.budget = None;
+        team.policy.purses = Default::default();
         let mut other = team.clone();
         other.policy.max_parallel = parallel;
         prop_assert_eq!(milestones(&team, seed, orders[0]), milestones(&other, seed, orders[1]));

@@ -97,6 +97,7 @@ proptest! {
         let mut team = team;
         team.policy.on_fault = OnFault::Stop;
         team.policy.budget = None;
+        team.policy.purses = Default::default();
         let script = Script { seed, address: Address::Often, trouble: 0 };
         let mut life = Life::tell(&team, script, Weather::default(), order);
         let conflicts = |life: &Life| life.log.iter().filter(|e| matches!(e, Event::StepConflicted { .. })).count();
