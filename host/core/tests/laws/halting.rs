@@ -1,12 +1,15 @@
 //! Every life ends: within its step limit, without one where nobody hears of what comes back, and when the money is
 //! spent.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use strata_core::activation::Phase;
 use strata_core::budget::Purse;
 use strata_core::environment::Environment;
 use strata_core::event::{Event, Source, Status};
 use strata_core::money::Usd;
+use strata_core::stepper::Stepper;
 use strata_core::team::{Mode, React, Team};
 
 use crate::life::{Change, Life, Weather};
@@ -32,13 +35,9 @@ fn most_events(team: &Team, steps: usize) -> usize {
     2 + steps * (2 + team.roles.len() / 2 + attempts * (3 + 2 * MAX_HOST_CALLS))
 }
 
-/// Whether the money of the team or of a role keeps somebody from going on.
+/// Whether the money of the team or of a role keeps somebody from going on, under the rules of that moment.
 fn stopped_by_a_purse(team: &Team, state: &Environment) -> bool {
-    let mut ready = state.activations().filter(|(_, activation)| activation.phase == Phase::Ready);
-    ready.any(|(id, activation)| {
-        let work = activation.work(team.role(id)).expect("who is ready has something to do");
-        matches!(state.exhausted(team, (id, work), Usd::ZERO), Some(Purse::Team | Purse::Role(_)))
-    })
+    Stepper::new(Arc::new(team.clone()), state.clone()).purses().next().is_some()
 }
 
 proptest! {
