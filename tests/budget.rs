@@ -106,8 +106,12 @@ fn a_call_that_was_cut_off_counts_for_what_was_held_back_for_it() {
     place.write("replies.toml", "[[reply]]\ntext = \"r\"\ndelay = \"60s\"\n");
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-started", None);
-    // Nothing is told of a reservation: it is there once the host waits for the model.
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    let held_back = || {
+        let shown = place.host(&["inspect", "store", "--json"]).expect(0).stdout;
+        let team: Value = serde_json::from_str(&shown).unwrap();
+        team["strata"]["open"]["A"]["tried"]["reserved"].as_array().is_some_and(|list| !list.is_empty())
+    };
+    while !held_back() {}
     process.kill();
     place.write("replies.toml", "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n");
     place.resume().expect(0);
