@@ -264,7 +264,7 @@ watch = ["UserRequirement"]
 [[role.action]]
 name = "Ask"
 component = "probe.wasm"
-config = { steps = [{ ask = "now?", expires = "1s" DEFAULT }, { say = "{reads}" }] }
+config = { steps = [{ ask = "now?", expires = "2s" DEFAULT }, { say = "{reads}" }] }
 [[role]]
 name = "B"
 watch = ["UserRequirement"]
@@ -278,7 +278,7 @@ config = { steps = [{ sleep = "BUSY" }] }
 fn an_answer_that_does_not_come_in_time_is_replaced_by_the_default_or_the_question_fails() {
     let team = |default: &str, busy: &str| Place::with(&EXPIRES.replace("DEFAULT", default).replace("BUSY", busy));
     // While the others are still at work.
-    let place = team(", default = \"later\"", "2s");
+    let place = team(", default = \"later\"", "4s");
     let lines = place.run().expect(0).events();
     let answered = stream::of_kind(&lines, "request-answered");
     assert_eq!((&answered[0]["by"], &answered[0]["answer"]), (&json!("default"), &json!("later")));
@@ -287,7 +287,7 @@ fn an_answer_that_does_not_come_in_time_is_replaced_by_the_default_or_the_questi
     for (default, code) in [(", default = \"later\"", 0), ("", 3)] {
         let place = team(default, "1ms");
         place.run().expect(4);
-        std::thread::sleep(Duration::from_millis(1100));
+        std::thread::sleep(Duration::from_millis(2100));
         let late = place.host(&["answer", "store", "ask-0-0-0-0=yes"]).expect(2);
         assert!(late.stderr.contains("the time to answer request `ask-0-0-0-0` was over"), "{}", late.stderr);
         let ended = place.resume().expect(code);
@@ -301,7 +301,7 @@ fn an_answer_that_does_not_come_in_time_is_replaced_by_the_default_or_the_questi
 
 #[test]
 fn an_answer_reaches_a_team_that_runs() {
-    let busy = EXPIRES.replace(", expires = \"1s\" DEFAULT", "").replace("BUSY", "2s");
+    let busy = EXPIRES.replace(", expires = \"2s\" DEFAULT", "").replace("BUSY", "2s");
     let place = Place::with(&busy);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("request-opened", Some("A"));
