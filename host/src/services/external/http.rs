@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Response, Url, redirect};
+use reqwest::{Response, Url};
 use serde_json::Value;
 
 use super::Letter;
+use crate::services::client;
 
 /// How long one POST may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -34,14 +35,7 @@ struct HttpError {
 
 impl Client {
     pub(super) fn new(url: &Url) -> Result<Self, String> {
-        // Refused when there is a provider already, which is then as good: TLS is set up once for the process.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("strata-host/", env!("CARGO_PKG_VERSION")))
-            .timeout(TIMEOUT)
-            .redirect(redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .referer(false);
+        let mut builder = client::builder().timeout(TIMEOUT);
         if url.scheme() == "http" {
             // Without TLS no roots are needed.
             builder = builder.tls_certs_only([]).no_proxy();

@@ -12,12 +12,13 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Url, redirect};
+use reqwest::{Client, Method, Url};
 
 use super::secret::{self, Secrets};
 use super::{BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, MAX_TIMEOUT_MS, Request, Response, TIMEOUT_MS, address};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::http::{HttpGrant, authority, permit, shown};
+use crate::services::client;
 
 /// How often a request is redirected; browsers follow some twenty, services need one or two.
 const REDIRECTS: usize = 5;
@@ -83,8 +84,6 @@ impl Http {
 
     /// The same, with names looked up in another way.
     pub fn with_lookup(secrets: Secrets, lookup: Lookup) -> Result<Self, HttpError> {
-        // Refused when there is a provider already, which is then as good: TLS is set up once for the process.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let resolver = Arc::new(Resolver { lookup });
         let plain = builder(&resolver).tls_certs_only([]).build().map_err(|error| HttpError(chain(&error)))?;
         Ok(Self { plain, secure: OnceLock::new(), resolver, secrets })
@@ -236,15 +235,7 @@ fn redirected<'a>(hop: &Hop<'a>, response: &reqwest::Response) -> Result<Option<
 }
 
 fn builder(resolver: &Arc<Resolver>) -> reqwest::ClientBuilder {
-    Client::builder()
-        .user_agent(concat!("strata-host/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT)
-        .redirect(redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .no_proxy()
-        .pool_max_idle_per_host(0)
-        .dns_resolver(Arc::clone(resolver))
+    client::builder().connect_timeout(CONNECT).no_proxy().pool_max_idle_per_host(0).dns_resolver(Arc::clone(resolver))
 }
 
 /// Whether a host is an address, or this machine. Only an entry that says so literally grants it.

@@ -11,7 +11,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
-use reqwest::{Client, Response, StatusCode, Url, redirect};
+use reqwest::{Client, Response, StatusCode, Url};
 
 use self::key::Key;
 use self::retry::Retry;
@@ -19,6 +19,7 @@ use super::config::{ConfigError, Endpoint};
 use super::models::excerpt;
 use super::{Reply, Request};
 use crate::gateway::{HostError, HostErrorKind};
+use crate::services::client;
 
 /// The largest reply that is read: some forty times what models can write in one go, and small enough to hold
 /// `PARALLEL` of them.
@@ -200,15 +201,7 @@ fn shown(url: &Url) -> String {
 }
 
 fn client(url: &Url, timeout: Duration) -> Result<Client, reqwest::Error> {
-    // Refused when there is a provider already, which is then as good: TLS is set up once for the process.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = Client::builder()
-        .user_agent(concat!("strata-host/", env!("CARGO_PKG_VERSION")))
-        .timeout(timeout)
-        .connect_timeout(CONNECT.min(timeout))
-        .redirect(redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false);
+    let mut builder = client::builder().timeout(timeout).connect_timeout(CONNECT.min(timeout));
     if url.scheme() == "http" {
         // Without TLS no roots are needed: a machine that has none can still ask a local endpoint.
         builder = builder.tls_certs_only([]);
