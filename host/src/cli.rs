@@ -7,12 +7,14 @@ mod args;
 mod build;
 mod check;
 mod checkpoints;
+mod describe;
 mod diff;
 mod events;
 mod fork;
 mod graph;
 mod inspect;
 mod joins;
+mod manual;
 mod prompt;
 mod prune;
 mod reporter;
@@ -20,6 +22,7 @@ mod requests;
 mod run;
 mod send;
 mod signals;
+mod skill;
 
 use std::process::ExitCode;
 
@@ -32,6 +35,7 @@ use strata_core::event::Status;
 
 use crate::driver::DriverError;
 use crate::manifest::{Diagnostics, Paint};
+use crate::skills::SkillError;
 
 /// Why a command failed, with its exit code.
 #[derive(Debug)]
@@ -60,6 +64,15 @@ impl Failure {
 impl From<Diagnostics> for Failure {
     fn from(diagnostics: Diagnostics) -> Self {
         Self::usage(diagnostics.render(Paint::for_stderr()))
+    }
+}
+
+impl From<SkillError> for Failure {
+    fn from(error: SkillError) -> Self {
+        match error {
+            SkillError::File { .. } => Self::internal(error.to_string()),
+            _ => Self::usage(error.to_string()),
+        }
     }
 }
 
@@ -111,6 +124,10 @@ pub fn main() -> ExitCode {
         Command::Answer(args) => answer::answer(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Build { dir } => build::build(&dir),
+        Command::Describe(args) => describe::describe(&args),
+        Command::Skill(command) => skill::skill(&command),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { dir } => manual::pages(&dir),
     };
     match done {
         Ok(code) => ExitCode::from(code),

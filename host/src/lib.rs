@@ -6,6 +6,7 @@ pub mod difference;
 pub mod driver;
 pub mod gateway;
 pub mod graph;
+pub mod interface;
 pub mod launch;
 pub mod live;
 pub mod manifest;
@@ -13,6 +14,7 @@ pub mod narrator;
 pub mod plugin;
 pub mod sandbox;
 pub mod services;
+pub mod skills;
 pub mod store;
 
 pub use driver::WhenIdle;

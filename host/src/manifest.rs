@@ -16,7 +16,7 @@ pub mod overrides;
 mod place;
 pub mod policy;
 mod table;
-mod units;
+pub(crate) mod units;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,11 +1,15 @@
 //! The command line's arguments: commands, flags and their help. What they do is in a file each.
 
+mod skill;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use strata_core::event::CallPolicy;
 
 use crate::driver::WhenIdle;
+
+pub(super) use skill::{ShelfArgs, SkillCommand};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
 #[derive(Parser)]
@@ -52,6 +56,25 @@ pub(super) enum Command {
     Build {
         /// The directory of its source.
         #[arg(default_value = ".")]
+        dir: PathBuf,
+    },
+    /// Print what an action can call, or what a component says about itself, as JSON that a model can read.
+    Describe(DescribeArgs),
+    /// Keep components on this machine under their names and versions, for teams to name: `skill = "name@version"`.
+    #[command(subcommand)]
+    Skill(SkillCommand),
+    /// Print what completes this command line in a shell.
+    #[command(after_help = "Examples:\n  \
+        strata-host completions bash > ~/.local/share/bash-completion/completions/strata-host\n  \
+        strata-host completions fish > ~/.config/fish/completions/strata-host.fish")]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages, one for each command.
+    #[command(after_help = "Examples:\n  strata-host man ~/.local/share/man/man1 && man strata-host-run")]
+    Man {
+        /// Where to. It is made if it is missing.
         dir: PathBuf,
     },
 }
@@ -265,4 +288,17 @@ pub(super) struct AnswerArgs {
     /// What is answered, and how. `inspect` shows what is asked.
     #[arg(value_name = "REQUEST=JSON", required = true)]
     pub(super) answers: Vec<String>,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host describe                     # every interface of the host\n  \
+    strata-host describe plugins/probe       # a directory of source, which is built first\n  \
+    strata-host describe write-code@1.0.0    # a skill\n  \
+    strata-host describe | jq '.interfaces.llm.functions.complete.parameters'")]
+pub(super) struct DescribeArgs {
+    /// A component, a directory with the source of one, or a skill (`name@1.0.0`). Without it, the interfaces of the
+    /// host and every skill.
+    pub(super) component: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) shelf: ShelfArgs,
 }
