@@ -51,7 +51,9 @@ const RULES: &[Rule] = &[
             "host/src/sandbox/engine/cache",
             "host/src/build",
             "host/src/cli/run",
+            "host/src/skills/files",
             // Where the operator says.
+            "host/src/cli/manual",
             "host/src/services/llm/record",
         ],
     },
@@ -87,6 +89,8 @@ const RULES: &[Rule] = &[
             "host/src/services/llm/openai/key",
             "host/src/services/http/secret",
             "host/src/build",
+            // Where the shelf is.
+            "host/src/skills",
             // Whether colours are wanted.
             "host/src/manifest/diagnostic",
         ],

@@ -126,6 +126,7 @@ pub fn main() -> ExitCode {
         Command::Graph(args) => graph::graph(&args),
         Command::Build { dir } => build::build(&dir),
         Command::Describe(args) => describe::describe(&args),
+        Command::Schema => describe::schema(),
         Command::Skill(command) => skill::skill(&command),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { dir } => manual::pages(&dir),

@@ -60,6 +60,11 @@ pub(super) enum Command {
     },
     /// Print what an action can call, or what a component says about itself, as JSON that a model can read.
     Describe(DescribeArgs),
+    /// Print the JSON Schema of team files, for editors.
+    #[command(after_help = "Examples:\n  strata-host schema > team.schema.json\n\n\
+        Editors that know TOML schemas (Taplo, Even Better TOML) find it by the first line of a team file:\n  \
+        #:schema ./team.schema.json")]
+    Schema,
     /// Keep components on this machine under their names and versions, for teams to name: `skill = "name@version"`.
     #[command(subcommand)]
     Skill(SkillCommand),

@@ -1,4 +1,5 @@
-//! `describe`: what actions can call, and what components say about themselves. JSON, for models and scripts.
+//! `describe` and `schema`: what actions can call, what components say about themselves, what a team file may hold.
+//! JSON, for models, editors and scripts.
 
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use super::{Failure, note, print, skill};
 use crate::interface::manifest::document;
 use crate::interface::own;
 use crate::launch::read_component;
+use crate::manifest;
 use crate::sandbox::{Loaded, Metering, WasmSandbox};
 use crate::skills::Shelf;
 
@@ -17,7 +19,16 @@ pub(super) fn describe(args: &DescribeArgs) -> Result<u8, Failure> {
         None => everything(&skill::open(&args.shelf)?)?,
         Some(path) => one(path, args)?,
     };
-    print(&serde_json::to_string_pretty(&document).map_err(|error| Failure::internal(error.to_string()))?);
+    show(&document)
+}
+
+/// `schema`.
+pub(super) fn schema() -> Result<u8, Failure> {
+    show(&manifest::schema::document())
+}
+
+fn show(document: &Value) -> Result<u8, Failure> {
+    print(&serde_json::to_string_pretty(document).map_err(|error| Failure::internal(error.to_string()))?);
     Ok(0)
 }
 
