@@ -13,8 +13,8 @@ use strata_action::environment::Emission;
 use strata_action::human::Question;
 use strata_action::llm::{ChatMessage, Request, Speaker, Tool, ToolCall};
 use strata_action::{
-    Action, Context, Failure, FailureKind, Hop, Output, action, clock, env, environment, files, http, human, llm, log,
-    memory, random, secrets, state,
+    Action, Context, Failure, FailureKind, Hop, Output, action, clock, env, environment, files, http, llm, log, memory,
+    random, secrets, state,
 };
 
 /// The most calls of one attempt. More of the same is another limit's business.
