@@ -22,6 +22,8 @@
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `compile_cache` | compiled components: made once, verified, private |
+//! | `skills` | components on the shelf, and teams that name them |
+//! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `graph` | teams drawn on stdout |
 //! | `house` | the sources keep the rules of the house: who may touch what |
@@ -40,6 +42,7 @@ mod budget;
 mod compile_cache;
 mod components;
 mod crash;
+mod describing;
 mod driver;
 mod external;
 mod faults;
@@ -60,6 +63,7 @@ mod retention;
 mod saved;
 mod secrets;
 mod signals;
+mod skills;
 mod snake;
 mod storage;
 mod stream;

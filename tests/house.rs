@@ -66,7 +66,12 @@ const RULES: &[Rule] = &[
         what: "the wall clock",
         marks: &["SystemTime", "Instant::now", "Timestamp::now", "Zoned::now"],
         // The cache knows by it what was used last.
-        only: &["host/src/driver/clock", "host/src/sandbox/limits", "host/src/sandbox/engine/cache"],
+        only: &[
+            "host/src/driver/clock",
+            "host/src/sandbox/limits",
+            "host/src/sandbox/engine/cache",
+            "host/src/store/speed",
+        ],
     },
     Rule {
         what: "randomness",

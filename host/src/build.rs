@@ -6,6 +6,7 @@
 
 mod cargo;
 mod component;
+pub mod inventory;
 mod rust;
 #[cfg(test)]
 mod tests;

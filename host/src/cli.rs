@@ -9,6 +9,7 @@ mod check;
 mod checkpoints;
 mod describe;
 mod diff;
+mod doctor;
 mod events;
 mod fork;
 mod graph;
@@ -128,6 +129,7 @@ pub fn main() -> ExitCode {
         Command::Describe(args) => describe::describe(&args),
         Command::Schema => describe::schema(),
         Command::Skill(command) => skill::skill(&command),
+        Command::Doctor(args) => doctor::doctor(&args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { dir } => manual::pages(&dir),
     };

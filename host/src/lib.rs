@@ -3,6 +3,7 @@
 pub mod build;
 pub mod cli;
 pub mod difference;
+pub mod doctor;
 pub mod driver;
 pub mod gateway;
 pub mod graph;

@@ -31,8 +31,14 @@ pub(super) enum Command {
     /// Show what is saved: status, step, faults, mailboxes, joins, budget.
     Inspect(InspectArgs),
     /// List the checkpoints of a saved team, of all its lineages, oldest first.
+    #[command(
+        after_help = "Examples:\n  strata-host checkpoints store\n  strata-host checkpoints store --json | jq -r '.[].id'"
+    )]
     Checkpoints(SavedArgs),
     /// Print the recorded events of a saved team, one JSON object a line, oldest first.
+    #[command(
+        after_help = "Examples:\n  strata-host events store | jq -c 'select(.kind == \"host-call\")'\n  strata-host events store --lineage main.1"
+    )]
     Events {
         /// The storage directory or its team.json.
         path: PathBuf,
@@ -53,6 +59,9 @@ pub(super) enum Command {
     /// Draw a team: roles, what they hear of, routes, joins. Its components need not be there.
     Graph(GraphArgs),
     /// Build the action in a directory to a component and print its path.
+    #[command(
+        after_help = "Examples:\n  strata-host build plugins/probe\n  strata-host run team.toml --recover_path store --component Bob.Write=$(strata-host build write)"
+    )]
     Build {
         /// The directory of its source.
         #[arg(default_value = ".")]
@@ -68,6 +77,8 @@ pub(super) enum Command {
     /// Keep components on this machine under their names and versions, for teams to name: `skill = "name@version"`.
     #[command(subcommand)]
     Skill(SkillCommand),
+    /// Look at what this machine has of what teams need: toolchains, the cache, the shelf, the disk.
+    Doctor(DoctorArgs),
     /// Print what completes this command line in a shell.
     #[command(after_help = "Examples:\n  \
         strata-host completions bash > ~/.local/share/bash-completion/completions/strata-host\n  \
@@ -173,6 +184,9 @@ impl From<Calls> for CallPolicy {
 }
 
 #[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host check team.toml\n  strata-host check team.toml --json | jq '.[].host_calls'"
+)]
 pub(super) struct CheckArgs {
     /// The team file.
     pub(super) team: PathBuf,
@@ -212,6 +226,9 @@ pub(super) struct SavedArgs {
 }
 
 #[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host inspect workspace/storage/team\n  strata-host inspect store --checkpoint main-1 --json | jq .env.roles"
+)]
 pub(super) struct InspectArgs {
     #[command(flatten)]
     pub(super) saved: SavedArgs,
@@ -257,6 +274,7 @@ pub(super) struct DiffArgs {
 }
 
 #[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host prune store --keep 3")]
 pub(super) struct PruneArgs {
     /// The storage directory or its team.json.
     pub(super) path: PathBuf,
@@ -270,6 +288,9 @@ pub(super) struct PruneArgs {
 }
 
 #[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host send store --cause UserRequirement \"another idea\"\n  strata-host send store --cause Review --to Editor \"looks good\""
+)]
 pub(super) struct SendArgs {
     /// The storage directory or its team.json.
     pub(super) path: PathBuf,
@@ -284,9 +305,10 @@ pub(super) struct SendArgs {
 }
 
 #[derive(Args)]
-#[command(after_help = "An answer is a JSON document. Where a text answers the question it may be given as it is:\n  \
-    strata-host answer store ask-1-1-0-0=42 'ask-1-2-0-0=looks good'\n\
-    All answers are taken, or none.")]
+#[command(
+    after_help = "An answer is a JSON document. Where a text answers the question it may be given as it is. All answers are taken, \
+    or none.\n\nExamples:\n  strata-host answer store ask-1-1-0-0=42 'ask-1-2-0-0=looks good'"
+)]
 pub(super) struct AnswerArgs {
     /// The storage directory or its team.json.
     pub(super) path: PathBuf,
@@ -306,4 +328,18 @@ pub(super) struct DescribeArgs {
     pub(super) component: Option<PathBuf>,
     #[command(flatten)]
     pub(super) shelf: ShelfArgs,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Exit code 0 when all is there that every team needs, else 1.\n\nExamples:\n  strata-host doctor\n  \
+    strata-host doctor --json | jq '.[] | select(.state != \"good\")'"
+)]
+pub(super) struct DoctorArgs {
+    /// Where teams would be saved: its disk is measured.
+    #[arg(long, value_name = "DIR", default_value = "./workspace/storage/team")]
+    pub(super) storage: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
 }

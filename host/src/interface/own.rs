@@ -6,7 +6,7 @@ use wit_parser::{Interface, PackageId, Resolve, SourceMap, World, WorldItem};
 use super::{Schemas, described};
 
 /// Every file of `wit/`, each with its name.
-const SOURCES: [(&str, &str); 6] = [
+pub(super) const SOURCES: [(&str, &str); 6] = [
     ("handler.wit", include_str!("../../../wit/handler.wit")),
     ("host.wit", include_str!("../../../wit/host.wit")),
     ("http.wit", include_str!("../../../wit/http.wit")),
@@ -42,6 +42,12 @@ pub fn document() -> Value {
         "interfaces": interfaces,
         "$defs": schemas.definitions(),
     })
+}
+
+/// The name and version of the interfaces.
+pub fn package() -> String {
+    let (resolve, package) = parse();
+    resolve.packages[package].name.to_string()
 }
 
 fn parse() -> (Resolve, PackageId) {
