@@ -4,16 +4,7 @@ use serde_json::{Map, Value, json};
 use wit_parser::{Interface, PackageId, Resolve, SourceMap, World, WorldItem};
 
 use super::{Schemas, described};
-
-/// Every file of `wit/`, each with its name.
-pub(super) const SOURCES: [(&str, &str); 6] = [
-    ("handler.wit", include_str!("../../../wit/handler.wit")),
-    ("host.wit", include_str!("../../../wit/host.wit")),
-    ("http.wit", include_str!("../../../wit/http.wit")),
-    ("human.wit", include_str!("../../../wit/human.wit")),
-    ("types.wit", include_str!("../../../wit/types.wit")),
-    ("world.wit", include_str!("../../../wit/world.wit")),
-];
+use crate::build::sdk::WIT;
 
 /// The world of what the host offers.
 const HOST: &str = "host";
@@ -52,8 +43,8 @@ pub fn package() -> String {
 
 fn parse() -> (Resolve, PackageId) {
     let mut map = SourceMap::new();
-    for (name, text) in SOURCES {
-        map.push_str(name, text);
+    for (name, text) in WIT.files {
+        map.push_str(name, String::from_utf8_lossy(text));
     }
     let mut resolve = Resolve::default();
     let group = map.parse().map_err(|(_, error)| error.to_string());

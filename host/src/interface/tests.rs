@@ -138,15 +138,3 @@ fn the_host_s_own_document_is_whole() {
     assert!(jsonschema::is_valid(&request, &fetch));
     assert!(!jsonschema::is_valid(&request, &json!({ "request": {} })));
 }
-
-#[test]
-fn every_file_of_the_interfaces_is_in_the_program() {
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit");
-    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let mut names: Vec<String> = files
-        .filter(|path| path.extension().is_some_and(|extension| extension == "wit"))
-        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    assert_eq!(names, own::SOURCES.map(|(name, _)| name));
-}
