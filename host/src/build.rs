@@ -21,6 +21,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+pub use sdk::Kit;
+
 /// What came of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {

@@ -16,6 +16,7 @@ mod graph;
 mod inspect;
 mod joins;
 mod manual;
+mod new;
 mod prompt;
 mod prune;
 mod reporter;
@@ -132,6 +133,8 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { dir } => manual::pages(&dir),
+        Command::New(args) => new::new(&args),
+        Command::Sdk { name } => new::sdk(&name),
     };
     match done {
         Ok(code) => ExitCode::from(code),

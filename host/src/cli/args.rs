@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use strata_core::event::CallPolicy;
 
+use super::new::NewArgs;
 use crate::driver::WhenIdle;
 
 pub(super) use skill::{ShelfArgs, SkillCommand};
@@ -92,6 +93,15 @@ pub(super) enum Command {
     Man {
         /// Where to. It is made if it is missing.
         dir: PathBuf,
+    },
+    /// Begin an action or a team: something small that builds and runs as it is.
+    New(NewArgs),
+    /// Print where the SDK of a language is, for tests, editors and other build tools.
+    #[command(after_help = "Examples:\n  strata-host sdk wit")]
+    Sdk {
+        /// The language, or `wit` for the interfaces that all languages share.
+        #[arg(value_name = "LANG")]
+        name: String,
     },
 }
 
