@@ -25,6 +25,7 @@
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `graph` | teams drawn on stdout |
 //! | `house` | the sources keep the rules of the house: who may touch what |
+//! | `book` | the documentation: its files are written, its commands run, its outputs compared |
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //! | `map_reduce` | the team that ships with the product and counts words: its join, its faults |
 //! | `werewolf` | the game that ships with the product: its secrets, its counts, its resumes |
@@ -36,6 +37,7 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
+mod book;
 mod budget;
 mod compile_cache;
 mod components;
