@@ -65,7 +65,7 @@ impl Folder {
         let output = shell.output().unwrap_or_else(|error| panic!("`{line}`: {error}"));
         let text = String::from_utf8_lossy(&output.stdout);
         // The reader's folder is not ours.
-        let text = text.replace(self.place.path("").to_str().unwrap(), "/home/ann/");
+        let text = text.replace(self.place.path("").to_str().unwrap(), "~/");
         (output.status.code().unwrap_or(-1), text)
     }
 
