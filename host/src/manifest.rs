@@ -3,6 +3,7 @@
 //! Three stages, a module each: `authored` (every key, typed, with its place and default), `check` (names, targets,
 //! modes, conditions) and what comes of it, a `Definition`. All problems of a file are shown at once.
 
+mod advice;
 mod authored;
 mod check;
 mod condition;
