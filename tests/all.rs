@@ -21,6 +21,7 @@
 //! | `joins` | joins as event lines, as `inspect` shows them, in a stalled team; several faults before one |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
+//! | `compile_cache` | compiled components: made once, verified, private |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `graph` | teams drawn on stdout |
 //! | `house` | the sources keep the rules of the house: who may touch what |
@@ -36,6 +37,7 @@
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
 mod budget;
+mod compile_cache;
 mod components;
 mod crash;
 mod driver;

@@ -19,12 +19,14 @@ const FUNCTION_BYTES: usize = 1 << 20;
 /// Functions of one component; interpreters with all their libraries have about 50,000.
 const FUNCTIONS: usize = 500_000;
 
-/// Refuses what would take the compiler too long or too much memory, before it sees it.
+/// Refuses what has too many bytes.
 pub(super) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), LoadError> {
     let (length, limit) = (bytes.len() as u64, limits.component_bytes);
-    if length > limit {
-        return Err(LoadError::TooLarge { length, limit });
-    }
+    if length > limit { Err(LoadError::TooLarge { length, limit }) } else { Ok(()) }
+}
+
+/// Refuses what would take the compiler too long or too much memory, before it sees it.
+fn check_functions(bytes: &[u8]) -> Result<(), LoadError> {
     let mut functions = 0;
     for payload in Parser::new(0).parse_all(bytes) {
         let Payload::CodeSectionEntry(body) = payload.map_err(|error| LoadError::Invalid(error.to_string()))? else {
@@ -44,6 +46,7 @@ pub(super) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), LoadError>
 
 /// Compiles a component, and gives up waiting for it when its time is over.
 pub(super) fn compile(engine: &Engine, bytes: &[u8], limits: &Limits) -> Result<Component, LoadError> {
+    check_functions(bytes)?;
     // The compiler works on all threads of the pool that it is called in. With a pool of its own, one that is left
     // behind holds up no other.
     let threads = thread::available_parallelism().map_or(1, usize::from);
