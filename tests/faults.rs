@@ -130,15 +130,15 @@ config = { steps = [{ fail = "flood-calls" }] }
     let told = |text: &str| assert!(ended.stderr.contains(text), "`{text}` is not in:\n{}", ended.stderr);
     told("limit of 200ms processor time reached; raise `limits.cpu` (team.toml:6)");
     told(
-        "limit of 600 bytes to and from the host reached in `random.bytes` (came to 908 bytes); raise `limits.host_bytes` (team.toml:21)",
+        "limit of 600 bytes to and from the host reached in `random.bytes` (came to 908 bytes); raise `limits.host_bytes` (team.toml:22)",
     );
-    told("(came to 1025); raise `limits.host_calls` (add `limits = { host_calls = 2048 }`, team.toml:25)");
+    told("(came to 1025); raise `limits.host_calls` (add `limits = { host_calls = 2048 }`, team.toml:26)");
 
     let small = String::from_utf8(place.read("team.toml")).unwrap().replace("host_bytes = 600", "component = \"1KiB\"");
     place.write("team.toml", small);
     let refused = place.host(&["check", "team.toml"]).expect(2);
     assert!(
-        refused.stderr.contains("its limit is 1 KiB; raise `limits.component` (team.toml:21)"),
+        refused.stderr.contains("its limit is 1 KiB; raise `limits.component` (team.toml:22)"),
         "{}",
         refused.stderr
     );
