@@ -13,6 +13,7 @@ mod fork;
 mod graph;
 mod inspect;
 mod joins;
+mod policy;
 mod prompt;
 mod prune;
 mod reporter;

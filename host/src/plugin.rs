@@ -4,6 +4,7 @@
 
 pub mod http;
 mod limits;
+mod meet;
 pub(crate) mod pattern;
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use strata_core::json::Json;
 use http::HttpGrant;
 
 pub use limits::{Advice, Limit, Limits, Unit};
+pub use meet::{Bounds, DirBound};
 
 /// A component's place in a team, filled.
 #[derive(Clone, Debug)]

@@ -119,6 +119,7 @@ impl Checked {
             component: component.span.clone(),
             pin: slot.pin.as_ref().map(|pin| pin.span.clone()),
             allow: slot.allow.span.clone(),
+            limits: patch.written.into_keys().collect(),
             secrets: slot.allow.secrets.clone(),
         };
         self.places.insert(at, place);

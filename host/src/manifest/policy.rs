@@ -63,6 +63,8 @@ pub struct PolicyRow {
     pub http: Vec<HttpPolicy>,
     /// Secrets that may be referred to.
     pub secrets: Vec<String>,
+    /// What the operators' policies took away, by which.
+    pub bounded: Vec<String>,
 }
 
 /// The use of language models.
@@ -143,6 +145,7 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
         env: grants.env.clone(),
         http: grants.http.iter().map(http).collect(),
         secrets: grants.secrets.clone(),
+        bounded: definition.cuts.iter().filter(|cut| cut.slot == Some(slot)).map(|cut| cut.text.clone()).collect(),
     }
 }
 
@@ -195,6 +198,7 @@ fn block(row: &PolicyRow) -> String {
     if none {
         line("may", "touch nothing outside".into());
     }
+    row.bounded.iter().for_each(|cut| line("bounded", cut.clone()));
     text
 }
 
