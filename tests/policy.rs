@@ -72,7 +72,8 @@ fn what_a_policy_takes_away_is_said_once_and_shown_by_check() {
 
 #[test]
 fn a_resume_obeys_the_policy_of_now() {
-    let place = Place::with(&TEAM.replace("fail = \"spin\"", "write = \"/etc/a\", text = \"x\""));
+    let steps = r#"{ random = 1 }, { random = 1 }, { write = "/etc/a", text = "x" }"#;
+    let place = Place::with(&TEAM.replace(r#"{ fail = "spin", attempts = [1] }"#, steps));
     place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
     let narrow = "schema = \"strata.policy/1\"\n[limits]\nhost_calls = 1\n";
     place.write("config/strata-host/policy.toml", narrow);
