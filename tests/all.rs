@@ -19,6 +19,7 @@
 //! | `external` | messages that leave the team, and what comes back |
 //! | `lineages` | going back to any checkpoint, forks, how they compare |
 //! | `retention` | old checkpoints forgotten and pruned |
+//! | `policy` | the operator's own file: what it takes away, and that a resume obeys the one of now |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
 //! | `joins` | joins as event lines, as `inspect` shows them, in a stalled team; several faults before one |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
@@ -63,6 +64,7 @@ mod map_reduce;
 mod output;
 mod people;
 mod place;
+mod policy;
 mod probe;
 mod process;
 mod python;

@@ -15,7 +15,7 @@ use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team};
 use strata_host::driver::{Driver, DriverError, Equipment, Journal};
-use strata_host::plugin::{Grants, Limits, Plugin};
+use strata_host::plugin::{Advice, Grants, Limits, Plugin};
 use strata_host::sandbox::{Call, ScriptedSandbox, Value, ended, returned};
 use strata_host::services::http::Http;
 use strata_host::services::http::secret::Secrets;
@@ -153,6 +153,7 @@ fn equipment(team: &Team, sandbox: &ScriptedSandbox) -> Equipment {
         config: Json::null(),
         output_schema: None,
         limits: Limits::default(),
+        advice: Advice::default(),
         grants: Grants::default(),
     });
     Equipment {

@@ -92,6 +92,58 @@ fn each_fault_is_told_with_its_place_and_cause_and_the_command_told_goes_on() {
     assert!(resumed.status.success(), "{command}: {}", String::from_utf8_lossy(&resumed.stderr));
 }
 
+#[test]
+fn a_limit_that_was_reached_is_told_with_the_line_to_change() {
+    let place = Place::with(
+        r#"schema = "strata.team/1"
+[team]
+name = "t"
+idea = "go"
+[limits]
+cpu = "200ms"
+[[role]]
+name = "Spins"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "A"
+component = "probe.wasm"
+config = { steps = [{ fail = "spin" }] }
+[[role]]
+name = "Asks"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "A"
+component = "probe.wasm"
+config = { steps = [{ random = 900 }] }
+[role.action.limits]
+host_bytes = 600
+[[role]]
+name = "Grows"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "A"
+component = "probe.wasm"
+config = { steps = [{ fail = "flood-calls" }] }
+"#,
+    );
+    let ended = place.run().expect(3);
+    let told = |text: &str| assert!(ended.stderr.contains(text), "`{text}` is not in:\n{}", ended.stderr);
+    told("limit of 200ms processor time reached; raise `limits.cpu` (team.toml:6)");
+    told(
+        "limit of 600 bytes to and from the host reached in `random.bytes` (came to 908 bytes); raise `limits.host_bytes` (team.toml:22)",
+    );
+    told("(came to 1025); raise `limits.host_calls` (add `limits = { host_calls = 2048 }`, team.toml:26)");
+
+    let small = String::from_utf8(place.read("team.toml")).unwrap().replace("host_bytes = 600", "component = \"1KiB\"");
+    place.write("team.toml", small);
+    let refused = place.host(&["check", "team.toml"]).expect(2);
+    assert!(
+        refused.stderr.contains("its limit is 1 KiB; raise `limits.component` (team.toml:22)"),
+        "{}",
+        refused.stderr
+    );
+}
+
 /// Runs a command as somebody would who copies it into a shell.
 fn literally(place: &Place, command: &str) -> std::process::Output {
     let host = place.command(&[]);

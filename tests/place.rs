@@ -49,7 +49,9 @@ impl Place {
 
     /// Writes a file.
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
-        fs::write(self.path(name), text).unwrap();
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
     }
 
     /// Reads a file.
@@ -68,6 +70,8 @@ impl Place {
             command.env("STRATA_WASM_HOME", wasm);
         }
         command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
+        // Nor does the machine's user bind what is tested.
+        command.env("XDG_CONFIG_HOME", self.path("config")).env_remove("STRATA_POLICY");
         command.env("NO_COLOR", "1").env_remove("STRATA_LOG").env_remove("RUST_BACKTRACE");
         command
     }

@@ -9,7 +9,7 @@ use strata_core::id::RoleId;
 use strata_core::json::Json;
 use strata_core::team::Profile;
 use strata_host::gateway::Gateway;
-use strata_host::plugin::{Grants, Limits, Plugin};
+use strata_host::plugin::{Advice, Grants, Limits, Plugin};
 use strata_host::sandbox::{Call, Entry, Metering, Sandbox, WasmSandbox};
 use tokio::sync::mpsc;
 use wasmtime::component::{Component, InstancePre, Linker};
@@ -89,6 +89,7 @@ impl Ours {
             config: Json::null(),
             output_schema: None,
             limits: Limits::default(),
+            advice: Advice::default(),
             grants: Grants::default(),
         };
         let call = Call {

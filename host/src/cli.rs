@@ -17,6 +17,7 @@ mod inspect;
 mod joins;
 mod manual;
 mod new;
+mod policy;
 mod prompt;
 mod prune;
 mod reporter;

@@ -4,6 +4,8 @@
 //! journal, and brings the answer back. What a guest does to its own attempt only (its emissions, its pending
 //! writes, its log) never comes here: the sandbox keeps it and hands it over when the call ends.
 
+mod size;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};

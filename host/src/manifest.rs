@@ -3,6 +3,7 @@
 //! Three stages, a module each: `authored` (every key, typed, with its place and default), `check` (names, targets,
 //! modes, conditions) and what comes of it, a `Definition`. All problems of a file are shown at once.
 
+mod advice;
 mod authored;
 mod check;
 mod condition;
@@ -12,6 +13,7 @@ mod http;
 mod json;
 mod llm;
 mod names;
+pub mod operator;
 pub mod overrides;
 mod place;
 pub mod policy;
@@ -26,12 +28,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use strata_core::id::{Part, Slot};
+use strata_core::money::Usd;
 use strata_core::team::React::Choose;
 use strata_core::team::{Team, Thinker};
 use toml::de::DeTable;
 
 use self::diagnostic::Problems;
 pub use self::diagnostic::{Diagnostic, Diagnostics, Paint, Source};
+use self::operator::Cut;
 pub use self::overrides::{OverrideError, Overrides};
 use self::place::{Given, Place};
 use self::table::Table;
@@ -62,6 +66,10 @@ pub struct Definition {
     places: BTreeMap<Slot, Place>,
     modes: Vec<Range<usize>>,
     given: BTreeMap<Slot, Given>,
+    /// What the operators' policies took away.
+    cuts: Vec<Cut>,
+    /// What may be spent at most, by those policies.
+    most: Option<Usd>,
 }
 
 /// How what happens is kept. The rest of `[run]` is in the team's policy.
@@ -86,40 +94,18 @@ pub enum Durability {
 impl Definition {
     /// Reads a team file.
     pub fn read(path: &Path) -> Result<Self, Diagnostics> {
-        let name = path.display().to_string();
-        let fail = |reason: String| {
-            let message = format!("cannot read the team file `{name}`: {reason}");
-            Diagnostics::from(Diagnostic::new(message))
-        };
-        let meta = std::fs::metadata(path).map_err(|e| fail(e.to_string()))?;
-        if !meta.is_file() {
-            return Err(fail("it is not a file".into()));
-        }
-        if meta.len() > MAX_FILE_BYTES as u64 {
-            return Err(fail(format!("it has more than {MAX_FILE_BYTES} bytes")));
-        }
-        let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
-            fail(format!("it is not UTF-8 in line {line}"))
-        })?;
-        let file = std::path::absolute(path).map_err(|e| fail(e.to_string()))?;
-        let base = file.parent().unwrap_or(Path::new("/"));
-        Self::parse(&text, &name, base)
+        Self::of(read_source(path, "team")?)
     }
 
     /// Reads the text of a team file. `name` is shown to people; relative paths are relative to `base`.
     pub fn parse(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
-        let source = Arc::new(Source { text: text.to_owned(), name: name.to_owned(), base: base.to_owned() });
+        Self::of(Source { text: text.to_owned(), name: name.to_owned(), base: base.to_owned() })
+    }
+
+    fn of(source: Source) -> Result<Self, Diagnostics> {
+        let source = Arc::new(source);
         let problems = Problems::new(Arc::clone(&source));
-        let (document, errors) = DeTable::parse_recoverable(&source.text);
-        // What follows the first error of a broken text is mostly guesswork.
-        if let Some(error) = errors.first() {
-            let span = error.span().unwrap_or(0..0);
-            let message = format!("not valid TOML: {}", error.message());
-            return Err(Diagnostic::at(&source, span, message).into());
-        }
+        let document = document(&source)?;
         let authored = authored::read(Table::root(document.get_ref(), &problems));
         let checked = check::check(&authored, &problems);
         problems.finish()?;
@@ -134,6 +120,8 @@ impl Definition {
             places: checked.places,
             modes: checked.modes,
             given: BTreeMap::new(),
+            cuts: Vec::new(),
+            most: None,
         })
     }
 
@@ -205,6 +193,44 @@ impl Definition {
             (Some(given), _) => given.problem(message),
             (None, Some(place)) => Diagnostic::at(&self.source, span(place), message),
             (None, None) => Diagnostic::new(message),
+        }
+    }
+}
+
+/// Reads a file of ours; `kind` is what it is.
+fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
+    let name = path.display().to_string();
+    let fail = |reason: String| {
+        let message = format!("cannot read the {kind} file `{name}`: {reason}");
+        Diagnostics::from(Diagnostic::new(message))
+    };
+    let meta = std::fs::metadata(path).map_err(|e| fail(e.to_string()))?;
+    if !meta.is_file() {
+        return Err(fail("it is not a file".into()));
+    }
+    if meta.len() > MAX_FILE_BYTES as u64 {
+        return Err(fail(format!("it has more than {MAX_FILE_BYTES} bytes")));
+    }
+    let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
+        fail(format!("it is not UTF-8 in line {line}"))
+    })?;
+    let file = std::path::absolute(path).map_err(|e| fail(e.to_string()))?;
+    let base = file.parent().unwrap_or(Path::new("/")).to_owned();
+    Ok(Source { text, name, base })
+}
+
+/// What a text says as TOML.
+fn document(source: &Arc<Source>) -> Result<toml::Spanned<DeTable<'_>>, Diagnostics> {
+    let (document, errors) = DeTable::parse_recoverable(&source.text);
+    // What follows the first error of a broken text is mostly guesswork.
+    match errors.first() {
+        None => Ok(document),
+        Some(error) => {
+            let message = format!("not valid TOML: {}", error.message());
+            Err(Diagnostic::at(source, error.span().unwrap_or(0..0), message).into())
         }
     }
 }

@@ -3,15 +3,19 @@
 //! Plain data. It is written in `manifest`, enforced in `sandbox`, printed by `check`.
 
 pub mod http;
+mod limits;
+mod meet;
 pub(crate) mod pattern;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use strata_core::json::Json;
 
 use http::HttpGrant;
+
+pub use limits::{Advice, Limit, Limits, Unit};
+pub use meet::{Bounds, DirBound};
 
 /// A component's place in a team, filled.
 #[derive(Clone, Debug)]
@@ -26,41 +30,10 @@ pub struct Plugin {
     pub output_schema: Option<Schema>,
     /// What it may use up.
     pub limits: Limits,
+    /// What to do about a limit that is reached.
+    pub advice: Advice,
     /// What it may touch.
     pub grants: Grants,
-}
-
-/// What one call may use up. Every field is enforced; see `sandbox::limits` and `sandbox::ctx`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of all linear memories and tables together.
-    pub memory_bytes: u64,
-    /// Time inside the guest.
-    pub cpu: Duration,
-    /// Wall time, host calls included.
-    pub timeout: Duration,
-    /// Instructions, counted deterministically; none for no limit.
-    pub fuel: Option<u64>,
-    /// Bytes of output and emissions together.
-    pub output_bytes: u64,
-    /// Bytes of log lines and standard streams; what goes beyond is cut.
-    pub log_bytes: u64,
-    /// Calls of host functions.
-    pub host_calls: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            memory_bytes: 64 << 20,
-            cpu: Duration::from_secs(10),
-            timeout: Duration::from_secs(120),
-            fuel: None,
-            output_bytes: 4 << 20,
-            log_bytes: 256 << 10,
-            host_calls: 1024,
-        }
-    }
 }
 
 /// What a plugin may touch. Empty by default: nothing.

@@ -143,6 +143,9 @@ pub(super) struct RunArgs {
     /// Answer what the saved team asks a person, then go on; as `answer` does.
     #[arg(long, value_name = "REQUEST=JSON", requires = "recover_path")]
     pub(super) answer: Vec<String>,
+    /// One more policy that binds the team, beside those of the machine and the user. Without it, `$STRATA_POLICY`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) policy: Option<PathBuf>,
     /// Refuse to resume with changed components.
     #[arg(long)]
     pub(super) strict: bool,
@@ -200,6 +203,9 @@ impl From<Calls> for CallPolicy {
 pub(super) struct CheckArgs {
     /// The team file.
     pub(super) team: PathBuf,
+    /// One more policy that binds the team, beside those of the machine and the user. Without it, `$STRATA_POLICY`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) policy: Option<PathBuf>,
     /// Print the policy as JSON.
     #[arg(long)]
     pub(super) json: bool,

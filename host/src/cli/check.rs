@@ -6,10 +6,12 @@ use crate::manifest::{Definition, policy};
 use crate::sandbox::WasmSandbox;
 
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
-    let definition = Definition::read(&args.team)?;
+    let mut definition = Definition::read(&args.team)?;
+    definition.bind(&super::policy::find(args.policy.as_deref())?)?;
     let sandbox = WasmSandbox::new().map_err(|error| Failure::internal(error.to_string()))?;
     let components = Components::load(&definition, &sandbox, &mut |line| note(line))?;
     components.equip(&definition, sandbox)?;
+    definition.cut().iter().for_each(note);
     definition.doubts().iter().for_each(|doubt| note(format_args!("warning: {doubt}")));
     let rows = policy::rows(&definition, &components.digests());
     if args.json {

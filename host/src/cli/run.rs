@@ -10,6 +10,7 @@ use strata_core::id::CheckpointId;
 use strata_core::stepper::Stepper;
 use tokio::sync::watch;
 
+use super::policy;
 use super::prompt::{Asked, Prompt};
 use super::reporter::{Loudness, Reporter};
 use super::requests::answer_of;
@@ -96,6 +97,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         max_parallel: args.max_parallel,
         investment: args.investment,
         record: args.record.clone(),
+        operators: policy::find(args.policy.as_deref())?,
         components: args.component.clone(),
     };
     let report = &mut |line: &str| {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use strata_core::id::{ActionId, Digest, Part, Slot};
 use strata_core::team::React;
@@ -12,14 +13,11 @@ use super::LaunchError;
 use crate::build;
 use crate::driver::Equipment;
 use crate::manifest::{Definition, Diagnostics};
-use crate::plugin::Plugin;
-use crate::sandbox::{Loaded, Metering, WasmSandbox};
+use crate::plugin::{Limit, Limits, Plugin};
+use crate::sandbox::{LoadError, Loaded, Metering, WasmSandbox};
 use crate::services::http::Http;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
-
-/// The largest component that is loaded; the largest real ones (interpreters) have about 30 MB.
-const MAX_COMPONENT_BYTES: u64 = 256 << 20;
 
 /// A team's components, loaded and checked.
 pub struct Components {
@@ -35,15 +33,15 @@ impl Components {
     ) -> Result<Self, Diagnostics> {
         definition.check_ready()?;
         // Several places often share one component.
-        let mut files: BTreeMap<(PathBuf, bool), Result<Loaded, String>> = BTreeMap::new();
+        let mut files: BTreeMap<File, Result<Loaded, Unloadable>> = BTreeMap::new();
         let mut loaded = BTreeMap::new();
         let mut problems: Vec<Diagnostics> = Vec::new();
         for (slot, plugin) in &definition.plugins {
-            let file = files.entry((plugin.component.clone(), plugin.limits.fuel.is_some()));
+            let file = files.entry(File::of(plugin));
             let file = file.or_insert_with(|| load(plugin, sandbox, report));
             let checked = match file {
                 Ok(component) => fits(definition, *slot, plugin, component).map(|()| component.clone()),
-                Err(why) => Err(definition.at_component(*slot, why.as_str())),
+                Err(why) => Err(definition.at_component(*slot, why.told(plugin))),
             };
             match checked {
                 Ok(component) => drop(loaded.insert(*slot, component)),
@@ -87,27 +85,77 @@ fn secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
     })
 }
 
-fn load(plugin: &Plugin, sandbox: &WasmSandbox, report: &mut dyn FnMut(&str)) -> Result<Loaded, String> {
-    let (file, bytes) = read(&plugin.component, report)?;
-    let metering = if plugin.limits.fuel.is_some() { Metering::Fuel } else { Metering::Plain };
-    sandbox.load(&bytes, metering).map_err(|error| format!("cannot load the component `{}`: {error}", file.display()))
+/// What decides whether a file can be loaded, and how.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct File {
+    path: PathBuf,
+    counts_fuel: bool,
+    bytes: u64,
+    compile: Duration,
 }
 
-/// A component's file and its bytes. A directory of source is built first.
-pub fn read(path: &Path, report: &mut dyn FnMut(&str)) -> Result<(PathBuf, Vec<u8>), String> {
-    let file = if path.is_dir() {
-        build::build(path, report).map_err(|error| error.to_string())?.component
-    } else {
-        path.to_owned()
-    };
-    let unreadable = |error: std::io::Error| format!("cannot read the component `{}`: {error}", file.display());
-    let bytes = std::fs::metadata(&file).map_err(unreadable)?.len();
-    if bytes > MAX_COMPONENT_BYTES {
-        let file = file.display();
-        return Err(format!("the component `{file}` has {bytes} bytes; at most {MAX_COMPONENT_BYTES} are loaded"));
+impl File {
+    fn of(plugin: &Plugin) -> Self {
+        let Limits { fuel, component_bytes, compile, .. } = plugin.limits;
+        Self { path: plugin.component.clone(), counts_fuel: fuel.is_some(), bytes: component_bytes, compile }
     }
-    let bytes = std::fs::read(&file).map_err(unreadable)?;
+}
+
+/// Why a file cannot be loaded.
+struct Unloadable {
+    message: String,
+    limit: Option<Limit>,
+}
+
+impl Unloadable {
+    fn of(file: &Path, error: &LoadError) -> Self {
+        let message = format!("cannot load the component `{}`: {error}", file.display());
+        Self { message, limit: error.limit() }
+    }
+
+    fn told(&self, plugin: &Plugin) -> String {
+        match self.limit {
+            Some(limit) => format!("{}; {}", self.message, plugin.advice.on(limit)),
+            None => self.message.clone(),
+        }
+    }
+}
+
+impl From<String> for Unloadable {
+    fn from(message: String) -> Self {
+        Self { message, limit: None }
+    }
+}
+
+fn load(plugin: &Plugin, sandbox: &WasmSandbox, report: &mut dyn FnMut(&str)) -> Result<Loaded, Unloadable> {
+    let file = file(&plugin.component, report)?;
+    let bytes = bytes(&file, plugin.limits.component_bytes)?;
+    let unloadable = |error: LoadError| Unloadable::of(&file, &error);
+    let metering = if plugin.limits.fuel.is_some() { Metering::Fuel } else { Metering::Plain };
+    sandbox.load_within(&bytes, metering, &plugin.limits).map_err(unloadable)
+}
+
+/// A component's file and its bytes, within the limits of an action that sets none. A directory of source is built first.
+pub fn read(path: &Path, report: &mut dyn FnMut(&str)) -> Result<(PathBuf, Vec<u8>), String> {
+    let file = file(path, report)?;
+    let bytes = bytes(&file, Limits::default().component_bytes).map_err(|error| error.message)?;
     Ok((file, bytes))
+}
+
+fn file(path: &Path, report: &mut dyn FnMut(&str)) -> Result<PathBuf, String> {
+    match path.is_dir() {
+        true => build::build(path, report).map(|built| built.component).map_err(|error| error.to_string()),
+        false => Ok(path.to_owned()),
+    }
+}
+
+fn bytes(file: &Path, limit: u64) -> Result<Vec<u8>, Unloadable> {
+    let unreadable = |error: std::io::Error| format!("cannot read the component `{}`: {error}", file.display());
+    let length = std::fs::metadata(file).map_err(unreadable)?.len();
+    if length > limit {
+        return Err(Unloadable::of(file, &LoadError::TooLarge { length, limit }));
+    }
+    Ok(std::fs::read(file).map_err(unreadable)?)
 }
 
 /// Whether a component may stand in its place.

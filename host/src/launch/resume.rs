@@ -190,17 +190,19 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
         return Err(LaunchError::Unfit(changes.iter().map(|event| difference(definition, event)).collect()));
     }
     let equipment = components.equip(definition, sandbox)?;
+    definition.cut().iter().for_each(|cut| report(cut));
     let given = match (resume.overrides.investment, resume.team, definition.team.policy.budget) {
         (Some(_), _, budget) | (None, Some(_), budget @ Some(_)) => Some(budget),
         _ => None,
     };
+    let budget = definition.within_budget(given.unwrap_or(env.budget));
     let mut notes = opened.notes();
     let saved = saved_definition(definition);
     let mut settled = Vec::new();
     if begun {
         // As it will be once it goes on: then it shows what is in doubt.
         let mut stepper = opened.stepper.clone();
-        let resumed = stepper.resumed(given.unwrap_or(env.budget), resume.calls);
+        let resumed = stepper.resumed(budget, resume.calls);
         [&resumed].into_iter().chain(&changes).try_for_each(|event| stepper.apply(event)).map_err(DriverError::from)?;
         settled = doubt::settle(&stepper, resume.in_doubt, resume.calls)?;
         notes.nothing_in_doubt = settled.is_empty() && !resume.in_doubt.is_empty();
@@ -213,7 +215,6 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     }
     journal.settle(verdicts)?;
     let event = if begun {
-        let budget = given.unwrap_or(journal.env().budget);
         let spent = journal.store().spent()?;
         journal.stepper().resumed_with((spent, budget), resume.calls)
     } else {

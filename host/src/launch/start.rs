@@ -46,6 +46,7 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&definition, &sandbox, report)?;
     let equipment = components.equip(&definition, sandbox)?;
+    definition.cut().iter().for_each(|cut| report(cut));
     definition.doubts().iter().for_each(|doubt| report(&format!("warning: {doubt}")));
 
     let saved = saved_definition(&definition);

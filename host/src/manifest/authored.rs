@@ -89,7 +89,7 @@ pub(super) fn read(root: Table<'_>) -> Authored {
 }
 
 /// A table under a key, if it is there.
-fn section<'a>(parent: &Table<'a>, key: &'static str, what: &str) -> Option<Table<'a>> {
+pub(super) fn section<'a>(parent: &Table<'a>, key: &'static str, what: &str) -> Option<Table<'a>> {
     parent.item(key).and_then(|item| item.table(what))
 }
 
@@ -119,7 +119,7 @@ fn read_team(team: &Table<'_>, authored: &mut Authored) {
 }
 
 /// `investment` and `tokens`; zero or absent for no cap.
-fn read_caps(table: &Table<'_>) -> Caps {
+pub(super) fn read_caps(table: &Table<'_>) -> Caps {
     let investment = table.item("investment").and_then(|item| item.amount());
     let tokens = table.item("tokens").and_then(|item| item.whole(0..=u64::MAX));
     Caps { usd: budget(investment.unwrap_or(0.0)), tokens: tokens.filter(|tokens| *tokens > 0) }

@@ -11,6 +11,7 @@ use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::json::Json;
 use strata_core::team::{self, Outside, Policy, React, Route, Team, Thinker};
 
+use super::advice::{Limited, advice};
 use super::authored::edge;
 use super::authored::limits::Patch;
 use super::authored::role::{Mode, Role};
@@ -61,7 +62,7 @@ pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
         checked.team.roles.push(build_role(role, &authored.limits));
         let mode = role.react.as_ref().map_or(&role.span, |react| &react.span);
         checked.modes.push(mode.clone());
-        checked.add_slots(role, RoleId(id), &authored.limits);
+        checked.add_slots(role, RoleId(id), &authored.limits, problems);
     }
     checked
 }
@@ -86,27 +87,30 @@ fn team_name(authored: &Authored, problems: &Problems) -> String {
 }
 
 impl Checked {
-    fn add_slots(&mut self, role: &Role, id: RoleId, defaults: &Patch) {
+    fn add_slots(&mut self, role: &Role, id: RoleId, defaults: &Patch, problems: &Problems) {
         if let Some(think) = &role.think {
             let slot = Slot { role: id, part: Part::Think };
-            self.add_slot(slot, &think.value, defaults);
+            self.add_slot(slot, &think.value, defaults, problems);
         }
         for (action, index) in role.actions.iter().zip(0..) {
             let slot = Slot { role: id, part: Part::Action(ActionId(index)) };
-            self.add_slot(slot, &action.slot, defaults);
+            self.add_slot(slot, &action.slot, defaults, problems);
         }
     }
 
-    fn add_slot(&mut self, at: Slot, slot: &slot::Slot, defaults: &Patch) {
+    fn add_slot(&mut self, at: Slot, slot: &slot::Slot, defaults: &Patch, problems: &Problems) {
         let Some(component) = &slot.component else {
             return;
         };
+        let patch = slot.limits.or(defaults);
+        let limited = Limited { part: at.part, entry: &slot.span, patch: &patch };
         let plugin = Plugin {
             component: component.value.clone(),
             pin: slot.pin.as_ref().map(|pin| pin.value.clone()),
             config: Json::from(slot.config.clone()),
             output_schema: slot.output_schema.clone(),
-            limits: slot.limits.or(defaults).limits(),
+            limits: patch.limits(),
+            advice: advice(&problems.source, &limited),
             grants: slot.allow.grants.clone(),
         };
         self.plugins.insert(at, plugin);
@@ -116,6 +120,7 @@ impl Checked {
             skill: slot.skill.clone(),
             pin: slot.pin.as_ref().map(|pin| pin.span.clone()),
             allow: slot.allow.span.clone(),
+            limits: patch.written.into_keys().collect(),
             secrets: slot.allow.secrets.clone(),
         };
         self.places.insert(at, place);

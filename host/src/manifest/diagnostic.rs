@@ -23,6 +23,15 @@ pub struct Source {
     pub base: PathBuf,
 }
 
+impl Source {
+    /// A place for people: `team.toml:34`.
+    pub(super) fn place(&self, span: &Range<usize>) -> String {
+        let before = self.text.as_bytes().iter().take(span.start);
+        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        format!("{}:{line}", self.name)
+    }
+}
+
 /// One problem.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {

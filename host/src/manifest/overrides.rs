@@ -8,7 +8,8 @@ use strata_core::team::Team;
 
 use super::Definition;
 use super::authored::{MAX_PARALLEL, budget};
-use super::diagnostic::suggest;
+use super::diagnostic::{Diagnostics, suggest};
+use super::operator::Operator;
 use super::place::Given;
 
 /// What the command line changes. Nothing by default.
@@ -22,6 +23,8 @@ pub struct Overrides {
     pub investment: Option<f64>,
     /// Where exchanges with language models are recorded.
     pub record: Option<PathBuf>,
+    /// Policies that bind the team. All of them hold.
+    pub operators: Vec<Operator>,
     /// `ROLE.ACTION=FILE` each; `ROLE.think` is what a role thinks with. Files are relative to the working directory.
     pub components: Vec<String>,
 }
@@ -39,6 +42,9 @@ pub enum OverrideError {
         /// What is allowed.
         expected: &'static str,
     },
+    /// The team has what its operator does not allow.
+    #[error("{0}")]
+    Policy(Diagnostics),
     /// A component for no place in the team.
     #[error("`--component {argument}` names no action of the team; {hint}")]
     Unknown {
@@ -105,6 +111,7 @@ impl Definition {
             }
             self.given.insert(slot, Given::new(argument));
         }
+        self.bind(&overrides.operators)?;
         Ok(())
     }
 

@@ -1,10 +1,12 @@
 //! Where components are written, so that what is found out later can still be shown in the team file.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::diagnostic::{Diagnostic, Source};
 use super::table::At;
+use crate::plugin::Limit;
 use crate::skills::Wanted;
 
 /// Where a component and what belongs to it are written.
@@ -17,6 +19,8 @@ pub(super) struct Place {
     pub(super) skill: Option<Wanted>,
     pub(super) pin: Option<Range<usize>>,
     pub(super) allow: Option<Range<usize>>,
+    /// The limits that are written for it, or for all.
+    pub(super) limits: BTreeSet<Limit>,
     /// Where its secrets are named.
     pub(super) secrets: Vec<At<String>>,
 }

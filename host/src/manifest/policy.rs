@@ -29,6 +29,8 @@ pub struct PolicyRow {
     pub digest: Option<String>,
     /// Memories and tables together.
     pub memory_bytes: u64,
+    /// Elements of all tables together.
+    pub table_elements: u64,
     /// Time inside the guest.
     pub cpu_ms: u64,
     /// Wall time.
@@ -41,6 +43,12 @@ pub struct PolicyRow {
     pub log_bytes: u64,
     /// Calls of host functions.
     pub host_calls: u32,
+    /// Bytes to and from them.
+    pub host_bytes: u64,
+    /// Bytes of the component.
+    pub component_bytes: u64,
+    /// Time to compile it in.
+    pub compile_ms: u64,
     /// Further tries of a failed call.
     pub retries: u32,
     /// The wait before the first of them.
@@ -55,6 +63,8 @@ pub struct PolicyRow {
     pub http: Vec<HttpPolicy>,
     /// Secrets that may be referred to.
     pub secrets: Vec<String>,
+    /// What the operators' policies took away, by which.
+    pub bounded: Vec<String>,
 }
 
 /// The use of language models.
@@ -117,6 +127,7 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
         component: plugin.component.clone(),
         digest: digest.map(|digest| digest.0.clone()),
         memory_bytes: limits.memory_bytes,
+        table_elements: limits.table_elements,
         // Durations of team files are bounded; see `units`.
         cpu_ms: limits.cpu.as_millis() as u64,
         timeout_ms: limits.timeout.as_millis() as u64,
@@ -124,6 +135,9 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
         output_bytes: limits.output_bytes,
         log_bytes: limits.log_bytes,
         host_calls: limits.host_calls,
+        host_bytes: limits.host_bytes,
+        component_bytes: limits.component_bytes,
+        compile_ms: limits.compile.as_millis() as u64,
         retries: retry.retries,
         backoff_ms: retry.backoff_ms,
         llm: grants.llm.as_ref().map(|llm| LlmPolicy { models: llm.models.clone(), calls: llm.calls }),
@@ -131,6 +145,7 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
         env: grants.env.clone(),
         http: grants.http.iter().map(http).collect(),
         secrets: grants.secrets.clone(),
+        bounded: definition.cuts.iter().filter(|cut| cut.slot == Some(slot)).map(|cut| cut.text.clone()).collect(),
     }
 }
 
@@ -166,12 +181,14 @@ fn block(row: &PolicyRow) -> String {
         line("sha256", digest.clone());
     }
     line("memory", show_size(row.memory_bytes));
+    line("tables", format!("{} elements", row.table_elements));
     line("cpu", ms(row.cpu_ms));
     line("timeout", ms(row.timeout_ms));
     line("fuel", row.fuel.map_or("off".into(), |fuel| fuel.to_string()));
     line("output", show_size(row.output_bytes));
     line("log", show_size(row.log_bytes));
-    line("host calls", row.host_calls.to_string());
+    line("host calls", format!("{}, with {}", row.host_calls, show_size(row.host_bytes)));
+    line("to load", format!("{}, compiled in {}", show_size(row.component_bytes), ms(row.compile_ms)));
     line("retries", retries(row));
     let grants = grants(row);
     let none = grants.is_empty();
@@ -181,6 +198,7 @@ fn block(row: &PolicyRow) -> String {
     if none {
         line("may", "touch nothing outside".into());
     }
+    row.bounded.iter().for_each(|cut| line("bounded", cut.clone()));
     text
 }
 

@@ -47,7 +47,12 @@ enum Names {
 impl<'a> Table<'a> {
     /// The whole document.
     pub(super) fn root(entries: &'a DeTable<'a>, problems: &'a Problems) -> Self {
-        Self::new("a team file".into(), 0..0, entries, problems)
+        Self::root_of("a team file", entries, problems)
+    }
+
+    /// The whole document, of another kind of file.
+    pub(super) fn root_of(what: &str, entries: &'a DeTable<'a>, problems: &'a Problems) -> Self {
+        Self::new(what.into(), 0..0, entries, problems)
     }
 
     fn new(what: String, span: Range<usize>, entries: &'a DeTable<'a>, problems: &'a Problems) -> Self {

@@ -76,6 +76,26 @@ impl HostPattern {
         Ok(Self { host, port: http.port().or(https.port()) })
     }
 
+    /// The hosts that two patterns have in common. Ports must be written alike: what is the scheme's own depends on it.
+    pub(super) fn meet(one: &Self, other: &Self) -> Option<Self> {
+        // A star stands for public names only.
+        let below = |name: &str, end: &str| name.contains('.') && name.ends_with(end) && !is_address(name);
+        let host = match (&one.host, &other.host) {
+            (Hosts::One(a), Hosts::One(b)) => (a == b).then(|| Hosts::One(a.clone())),
+            (Hosts::One(name), Hosts::Below(end)) | (Hosts::Below(end), Hosts::One(name)) => {
+                below(name, end).then(|| Hosts::One(name.clone()))
+            }
+            (Hosts::One(name), Hosts::All) | (Hosts::All, Hosts::One(name)) => {
+                below(name, "").then(|| Hosts::One(name.clone()))
+            }
+            (Hosts::Below(a), Hosts::Below(b)) if a.ends_with(b.as_str()) => Some(Hosts::Below(a.clone())),
+            (Hosts::Below(a), Hosts::Below(b)) => b.ends_with(a.as_str()).then(|| Hosts::Below(b.clone())),
+            (Hosts::Below(end), Hosts::All) | (Hosts::All, Hosts::Below(end)) => Some(Hosts::Below(end.clone())),
+            (Hosts::All, Hosts::All) => Some(Hosts::All),
+        };
+        host.filter(|_| one.port == other.port).map(|host| Self { host, port: one.port })
+    }
+
     /// Whether a request goes to such a host. A star stands for public names only: never for an address, nor for a
     /// name without a dot, which means something on this machine or its network only.
     fn matches(&self, url: &Url) -> bool {
@@ -91,6 +111,11 @@ impl HostPattern {
             Hosts::All => public,
         }
     }
+}
+
+/// Whether a host, as an address is written in URLs, is no name.
+fn is_address(host: &str) -> bool {
+    !matches!(url::Host::parse(host), Ok(url::Host::Domain(_)))
 }
 
 impl std::fmt::Display for HostPattern {

@@ -20,9 +20,35 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     text.ends_with(tail)
 }
 
+/// What two patterns have in common, where one of them says no more than the other. Others overlap in ways that no
+/// pattern can say: then nothing is common.
+pub(crate) fn meet<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
+    // A pattern that covers another one as it is written covers all that it stands for.
+    match (matches(one, other), matches(other, one)) {
+        (true, _) => Some(other),
+        (false, true) => Some(one),
+        (false, false) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{matches, meet};
+
+    #[test]
+    fn of_two_patterns_the_narrower_one_is_what_they_have_in_common() {
+        let check = |one: &str, other: &str, expected| {
+            assert_eq!(meet(one, other), expected, "{one} {other}");
+            assert_eq!(meet(other, one), expected, "{other} {one}");
+        };
+        check("*", "small-*", Some("small-*"));
+        check("/v1/*", "/v1/x/*", Some("/v1/x/*"));
+        check("/v1/*", "/v1/x", Some("/v1/x"));
+        check("a", "a", Some("a"));
+        check("a", "b", None);
+        check("a*", "*b", None);
+        check("/v1/*", "/v*", Some("/v1/*"));
+    }
 
     #[test]
     fn a_star_stands_for_any_run_of_characters() {

@@ -24,18 +24,13 @@ pub(super) mod wasi;
 const PROMPT_BYTES: usize = 8 << 20;
 /// Requests made at once by `complete-many`.
 const MANY: usize = 64;
-/// Files that one attempt may write, in bytes together. There is no key for it: it only keeps a loop from filling
-/// the disk.
-const WRITTEN_BYTES: u64 = 1 << 30;
 
 /// The grants of one attempt, and what of them is used up.
 pub(super) struct Capabilities {
     llm: Option<LlmGrant>,
     llm_calls: u32,
     files: Files,
-    written_bytes: u64,
     http: Vec<HttpGrant>,
-    exchanged_bytes: u64,
     secrets: Vec<String>,
     env: Vec<String>,
     wasi: Option<Box<Wasi>>,
@@ -55,9 +50,7 @@ impl Capabilities {
             llm: grants.llm.clone(),
             llm_calls: 0,
             files: Files::new(&grants.dirs),
-            written_bytes: 0,
             http: grants.http.clone(),
-            exchanged_bytes: 0,
             secrets: grants.secrets().cloned().collect(),
             env: grants.env.clone(),
             wasi: None,
@@ -97,7 +90,7 @@ impl Capabilities {
 
 /// Says what makes a request impossible, before anyone is paid for it.
 fn sound(request: &llm::Request) -> Result<(), types::HostError> {
-    let length = prompt_bytes(request);
+    let length = request.bytes();
     if length > PROMPT_BYTES {
         let (length, limit) = (bytes(length as u64), bytes(PROMPT_BYTES as u64));
         return Err(invalid(format!("cannot ask the model: the request is {length}, at most {limit} are sent")));
@@ -115,20 +108,6 @@ fn sound(request: &llm::Request) -> Result<(), types::HostError> {
         return Err(invalid("cannot ask the model: `temperature` is not a number"));
     }
     Ok(())
-}
-
-fn prompt_bytes(request: &llm::Request) -> usize {
-    let call = |call: &llm::ToolCall| call.id.len() + call.name.len() + call.arguments.len();
-    let turn = |turn: &llm::Turn| {
-        let id = turn.tool_call_id.as_ref().map_or(0, String::len);
-        turn.content.len() + id + turn.tool_calls.iter().map(call).sum::<usize>()
-    };
-    let tool = |tool: &llm::Tool| tool.name.len() + tool.description.len() + tool.parameters.len();
-    let rest = [&request.model, &request.output_schema];
-    request.messages.iter().map(turn).sum::<usize>()
-        + request.tools.iter().map(tool).sum::<usize>()
-        + request.stop.iter().map(String::len).sum::<usize>()
-        + rest.into_iter().flatten().map(String::len).sum::<usize>()
 }
 
 impl Ctx {
@@ -198,17 +177,14 @@ impl wit_files::Host for Ctx {
         // What is larger than the guest's memory could not be handed over.
         let limit = self.limits.memory_bytes;
         let read = self.capabilities.files.read(path, limit);
-        Ok(self.meter.by_deadline("files.read", read).await?.map_err(convert::host_error))
+        let read = self.meter.by_deadline("files.read", read).await?;
+        self.count_bytes("files.read", read.as_ref().map_or(0, Vec::len) as u64)?;
+        Ok(read.map_err(convert::host_error))
     }
 
     async fn write(&mut self, path: String, content: Vec<u8>) -> Reply<()> {
         self.count("files.write", 1)?;
-        let written = self.capabilities.written_bytes.saturating_add(content.len() as u64);
-        if written > WRITTEN_BYTES {
-            let limit = bytes(WRITTEN_BYTES);
-            return Ok(Err(invalid(format!("an attempt writes at most {limit} to files"))));
-        }
-        self.capabilities.written_bytes = written;
+        self.count_bytes("files.write", (path.len() + content.len()) as u64)?;
         let write = self.capabilities.files.write(path, content);
         Ok(self.meter.by_deadline("files.write", write).await?.map_err(convert::host_error))
     }
@@ -216,7 +192,10 @@ impl wit_files::Host for Ctx {
     async fn list(&mut self, path: String) -> Reply<Vec<String>> {
         self.count("files.list", 1)?;
         let list = self.capabilities.files.list(path);
-        Ok(self.meter.by_deadline("files.list", list).await?.map_err(convert::host_error))
+        let list = self.meter.by_deadline("files.list", list).await?;
+        let names = list.iter().flatten().map(|name| convert::item_bytes(name));
+        self.count_bytes("files.list", names.sum())?;
+        Ok(list.map_err(convert::host_error))
     }
 }
 

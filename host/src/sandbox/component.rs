@@ -17,10 +17,12 @@ use super::engine::cache::Cache;
 use super::engine::{Allocation, CacheHealth, Engines, Metering, SLOTS};
 use super::{Call, Calling, Sandbox, SandboxError, attempt};
 use crate::gateway::Gateway;
+use crate::plugin::Limits;
 
 pub use problem::LoadError;
 pub(super) use ready::Ready;
 
+mod compile;
 mod describe;
 mod problem;
 mod ready;
@@ -120,15 +122,21 @@ impl WasmSandbox {
 
     /// Makes a component ready to be called. Loading it again costs no more than its digest.
     ///
-    /// Calls with a fuel limit need it loaded for `Metering::Fuel`, others for `Metering::Plain`. Compiling takes as
-    /// long as it takes: a few milliseconds for a small component, seconds for a language runtime.
+    /// Calls with a fuel limit need it loaded for `Metering::Fuel`, others for `Metering::Plain`. Compiling takes a few
+    /// milliseconds for a small component, seconds for a language runtime.
     pub fn load(&self, bytes: &[u8], metering: Metering) -> Result<Loaded, LoadError> {
+        self.load_within(bytes, metering, &Limits::default())
+    }
+
+    /// As `load`, with a component's own limits on its size and on the time to compile it in.
+    pub fn load_within(&self, bytes: &[u8], metering: Metering, limits: &Limits) -> Result<Loaded, LoadError> {
         problem::check_form(bytes)?;
+        compile::check_size(bytes, limits)?;
         let digest = Digest(hex(&Sha256::digest(bytes)));
         if let Some(shelved) = self.shelved(&digest, metering) {
             return Ok(shelved.loaded.clone());
         }
-        let shelved = self.make_ready(bytes, &digest, metering)?;
+        let shelved = self.make_ready(bytes, &digest, (metering, limits))?;
         let loaded = shelved.loaded.clone();
         let mut shelf = self.0.shelf.write().unwrap_or_else(PoisonError::into_inner);
         shelf.insert((digest, metering), Arc::new(shelved));
@@ -140,7 +148,12 @@ impl WasmSandbox {
         shelf.get(&(digest.clone(), metering)).cloned()
     }
 
-    fn make_ready(&self, bytes: &[u8], digest: &Digest, metering: Metering) -> Result<Shelved, LoadError> {
+    fn make_ready(
+        &self,
+        bytes: &[u8],
+        digest: &Digest,
+        (metering, limits): (Metering, &Limits),
+    ) -> Result<Shelved, LoadError> {
         let engine = self.0.engines.get(metering)?;
         let key = self.0.cache.key(digest, engine);
         let kept = || {
@@ -156,7 +169,7 @@ impl WasmSandbox {
             return kept;
         }
         tracing::debug!("compiling component {digest}");
-        let component = Component::from_binary(engine, bytes).map_err(|e| problem::of_compiling(&e))?;
+        let component = compile::compile(engine, bytes, limits)?;
         let ready = Ready::new(&component, metering)?;
         let manifest = {
             let _alone = self.0.describing.lock().unwrap_or_else(PoisonError::into_inner);

@@ -100,6 +100,11 @@ pub(super) fn tasks(tasks: Vec<types::Task>) -> Vec<Task> {
     tasks.into_iter().map(task).collect()
 }
 
+/// What an emission brings to the host, before anything is made of it.
+pub(super) fn handed_bytes(content: &str, data: Option<&str>) -> u64 {
+    EMISSION_BYTES + (content.len() + data.map_or(0, str::len)) as u64
+}
+
 /// What an emission counts toward the output limit. It takes some room in the host even when it is empty.
 pub(super) fn emission_bytes(emission: &Draft) -> u64 {
     EMISSION_BYTES + draft_bytes(emission)

@@ -12,11 +12,12 @@ use strata_core::message::Draft;
 use super::bindings::{clock, environment, log, memory, random, state, types};
 use super::capability::Capabilities;
 use super::capability::wasi::Wasi;
-use super::limits::{Memory, Meter, Stop};
+use super::limits::memory::Memory;
+use super::limits::{Meter, Stop};
 use super::log::{Level, Log};
 use super::{Call, Entry, convert};
 use crate::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind};
-use crate::plugin::{Grants, Limits};
+use crate::plugin::{Grants, Limit, Limits, Plugin};
 
 /// The longest name of a scope, key or label, and the longest path. Nothing sensible is longer, and names are copied
 /// about.
@@ -43,11 +44,13 @@ pub(super) struct Ctx {
     pub(super) meter: Arc<Meter>,
     pub(super) capabilities: Capabilities,
     pub(super) limits: Limits,
-    /// None while a component describes itself: then there is nobody to ask.
+    /// None while a component describes itself: then the limits are the host's, and there is nobody to ask.
+    plugin: Option<Arc<Plugin>>,
     gateway: Option<Gateway>,
     log: Arc<Mutex<Log>>,
     effects: Effects,
     calls: u32,
+    exchanged_bytes: u64,
     output_bytes: u64,
     emissions: Vec<Draft>,
     writes: Vec<Write>,
@@ -58,13 +61,14 @@ impl Ctx {
     /// For an attempt of a call.
     pub(super) fn new(call: &Call, gateway: Gateway) -> Self {
         let limits = &call.plugin.limits;
-        let log = Arc::new(Mutex::new(Log::new(&call.role.name, limits.log_bytes)));
+        let log = Arc::new(Mutex::new(Log::new(&call.role.name, &call.plugin)));
         let effects = match call.entry {
             Entry::Run { .. } | Entry::Plan { .. } => Effects::Kept,
             Entry::Choose { .. } => Effects::Refused,
         };
         Self {
             capabilities: Capabilities::new(&call.plugin),
+            plugin: Some(Arc::clone(&call.plugin)),
             gateway: Some(gateway),
             effects,
             ..Self::bare(limits.clone(), log)
@@ -73,20 +77,22 @@ impl Ctx {
 
     /// For a component that describes itself.
     pub(super) fn describing(limits: Limits) -> Self {
-        let log = Arc::new(Mutex::new(Log::new("describe", limits.log_bytes)));
+        let log = Arc::new(Mutex::new(Log::describing(limits.log_bytes)));
         Self::bare(limits, log)
     }
 
     fn bare(limits: Limits, log: Arc<Mutex<Log>>) -> Self {
         Self {
-            memory: Memory::new(limits.memory_bytes),
+            memory: Memory::new(&limits),
             meter: Arc::new(Meter::start(&limits)),
             capabilities: Capabilities::none(),
             limits,
+            plugin: None,
             gateway: None,
             log,
             effects: Effects::Refused,
             calls: 0,
+            exchanged_bytes: 0,
             output_bytes: 0,
             emissions: Vec::new(),
             writes: Vec::new(),
@@ -120,9 +126,27 @@ impl Ctx {
         self.calls = self.calls.saturating_add(calls);
         let limit = self.limits.host_calls;
         if self.calls > limit {
-            return Err(Stop::HostCalls { limit, function });
+            return Err(Stop::HostCalls { limit, function, asked: self.calls });
         }
         Ok(())
+    }
+
+    /// Counts what a host function is handed, or hands out.
+    pub(super) fn count_bytes(&mut self, function: &'static str, bytes: u64) -> Result<(), Stop> {
+        let limit = self.limits.host_bytes;
+        self.exchanged_bytes = self.exchanged_bytes.saturating_add(bytes);
+        if self.exchanged_bytes > limit {
+            return Err(Stop::HostBytes { limit, function, asked: self.exchanged_bytes });
+        }
+        Ok(())
+    }
+
+    /// A text about a limit that was reached, with what to do about it.
+    pub(super) fn reached(&self, limit: Limit, text: String) -> String {
+        match &self.plugin {
+            Some(plugin) => format!("{text}; {}", plugin.advice.on(limit)),
+            None => text,
+        }
     }
 
     /// Counts what the guest gives away, when it arrives: what it piles up is never more than the limit.
@@ -138,13 +162,15 @@ impl Ctx {
 
     /// Asks the driver. None while a component describes itself.
     pub(super) async fn ask(&mut self, function: &'static str, ask: Ask) -> Result<Option<Answer>, Stop> {
+        self.count_bytes(function, ask.bytes())?;
         let Some(gateway) = &self.gateway else {
             return Ok(None);
         };
-        match self.meter.by_deadline(function, gateway.ask(ask)).await? {
-            Some(answer) => Ok(Some(answer)),
-            None => Err(Stop::Interrupted),
-        }
+        let Some(answer) = self.meter.by_deadline(function, gateway.ask(ask)).await? else {
+            return Err(Stop::Interrupted);
+        };
+        self.count_bytes(function, answer.bytes())?;
+        Ok(Some(answer))
     }
 
     fn refuse_effects(&self) -> Result<(), types::HostError> {
@@ -228,6 +254,7 @@ impl environment::Host for Ctx {
         if let Err(refusal) = self.refuse_effects() {
             return Ok(Err(refusal));
         }
+        self.count_bytes("environment.emit", convert::handed_bytes(&emission.content, emission.data.as_deref()))?;
         let draft = match convert::emission(emission) {
             Ok(draft) => draft,
             Err(error) => return Ok(Err(invalid(format!("cannot emit: `data` is {error}")))),
@@ -253,6 +280,7 @@ impl state::Host for Ctx {
 
     async fn set(&mut self, scope: String, key: String, value: String) -> Reply<()> {
         self.count("state.set", 1)?;
+        self.count_bytes("state.set", (scope.len() + key.len() + value.len()) as u64)?;
         let change = match Json::parse(&value) {
             Ok(json) => Change::Set(json),
             Err(error) => {
@@ -264,6 +292,7 @@ impl state::Host for Ctx {
 
     async fn delete(&mut self, scope: String, key: String) -> Reply<()> {
         self.count("state.delete", 1)?;
+        self.count_bytes("state.delete", (scope.len() + key.len()) as u64)?;
         let change = Change::Delete;
         self.record("state.delete", Write { scope, key, change }).await
     }

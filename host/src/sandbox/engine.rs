@@ -11,7 +11,7 @@ use wasmtime::{
 };
 
 use super::SandboxError;
-use super::limits::{INSTANCES, MEMORIES, TABLES};
+use super::limits::memory::{INSTANCES, MEMORIES, TABLES};
 
 pub(super) mod cache;
 
@@ -24,8 +24,8 @@ pub(super) const TICK: Duration = Duration::from_millis(5);
 pub(super) const SLOTS: u32 = 128;
 /// What the pool has room for: the attempts, and the one component that describes itself beside them.
 const ROOMS: u32 = SLOTS + 1;
-/// The stack of a guest. What recurses deeper is at fault.
-const STACK_BYTES: usize = 1 << 20;
+/// The stack of a guest. What recurses deeper is at fault. There is no key for it: it is the engine's, for all guests.
+pub(super) const STACK_BYTES: usize = 1 << 20;
 /// The guest's stack and, above it, that of the host functions it calls.
 const FIBER_BYTES: usize = 2 << 20;
 /// Elements that a table in the pool has room for; address space only.

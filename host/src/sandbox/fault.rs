@@ -6,7 +6,9 @@ use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
 use super::bindings::types;
 use super::ctx::Ctx;
+use super::engine::STACK_BYTES;
 use super::limits::{Stop, bytes};
+use crate::plugin::Limit;
 
 /// Frames that a fault shows; the innermost tell the story.
 const FRAMES: usize = 32;
@@ -16,7 +18,7 @@ const MESSAGE_BYTES: usize = 64 << 10;
 /// Of an attempt that wasmtime or the host ended.
 pub(super) fn of_error(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
     let mut fault = match error.downcast_ref::<Stop>() {
-        Some(stop) => of_stop(stop),
+        Some(stop) => of_stop(stop, ctx),
         None => match error.downcast_ref::<Trap>() {
             Some(trap) => of_trap(*trap, ctx),
             None => of_other(error, ctx),
@@ -56,15 +58,19 @@ pub(super) fn of_output(message: String, ctx: &Ctx) -> Fault {
     fault
 }
 
-pub(super) fn of_stop(stop: &Stop) -> Fault {
+fn of_stop(stop: &Stop, ctx: &Ctx) -> Fault {
     let kind = match stop {
         Stop::Cpu(_) => FaultKind::Cpu,
         Stop::Timeout { .. } => FaultKind::Timeout,
-        Stop::HostCalls { .. } => FaultKind::Host,
+        Stop::HostCalls { .. } | Stop::HostBytes { .. } => FaultKind::Host,
         Stop::Output { .. } => FaultKind::OutputInvalid,
         Stop::Interrupted => FaultKind::Interrupted,
     };
-    let mut fault = Fault::new(kind, stop.to_string());
+    let message = match stop.limit() {
+        Some(limit) => ctx.reached(limit, stop.to_string()),
+        None => stop.to_string(),
+    };
+    let mut fault = Fault::new(kind, message);
     if kind == FaultKind::Host {
         // The next attempt would call as often.
         fault.hope = Hope::Final;
@@ -75,20 +81,28 @@ pub(super) fn of_stop(stop: &Stop) -> Fault {
 fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
     match trap {
         Trap::OutOfFuel => {
-            let limit = ctx.limits.fuel.unwrap_or_default();
-            let message = format!("limit of {limit} units of fuel reached; raise `limits.fuel`");
-            Fault::new(FaultKind::Fuel, message)
+            let message = format!("limit of {} units of fuel reached", ctx.limits.fuel.unwrap_or_default());
+            Fault::new(FaultKind::Fuel, ctx.reached(Limit::Fuel, message))
         }
         Trap::StackOverflow => {
-            Fault::new(FaultKind::Stack, "call stack exhausted: the action recurses too deeply or without end")
+            let size = bytes(STACK_BYTES as u64);
+            let message =
+                format!("call stack exhausted: the action recurses too deeply for its {size}, or without end");
+            Fault::new(FaultKind::Stack, message)
         }
         // How a guest's allocator gives up after its memory could not grow.
-        Trap::UnreachableCodeReached | Trap::MemoryOutOfBounds | Trap::TableOutOfBounds => match ctx.memory.refusal() {
+        Trap::UnreachableCodeReached | Trap::MemoryOutOfBounds | Trap::TableOutOfBounds => match refusal(ctx) {
             Some(refusal) => Fault::new(FaultKind::Memory, format!("{refusal}\n{}", told(trap))),
             None => Fault::new(FaultKind::Trap, told(trap)),
         },
         _ => Fault::new(FaultKind::Trap, told(trap)),
     }
+}
+
+/// What the guest was refused of memories and tables, and has missed since.
+fn refusal(ctx: &Ctx) -> Option<String> {
+    let (limit, text) = ctx.memory.refusal()?;
+    Some(ctx.reached(limit, text))
 }
 
 fn told(trap: Trap) -> String {
@@ -109,14 +123,13 @@ fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
     }
     let cause = error.root_cause().to_string();
     if cause.contains("exceeds memory limits") || cause.contains("exceeds table limits") {
-        let message = ctx.memory.refusal().unwrap_or(cause);
+        let message = refusal(ctx).unwrap_or(cause);
         return Fault::new(FaultKind::Memory, message);
     }
     if cause.contains("fuel allocated for hostcalls") {
         let limit = bytes(transfer_bytes(ctx.limits.memory_bytes) as u64);
-        let message =
-            format!("handed over more than {limit} at once, more than its memory can hold; raise `limits.memory`");
-        return Fault::new(FaultKind::OutputInvalid, message);
+        let message = format!("handed over more than {limit} at once, more than its memory can hold");
+        return Fault::new(FaultKind::OutputInvalid, ctx.reached(Limit::Memory, message));
     }
     Fault::new(FaultKind::Trap, cause)
 }

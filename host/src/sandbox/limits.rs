@@ -1,6 +1,7 @@
-//! What an attempt may use up: memory, processor time, wall time. The counters, and the reasons to stop.
+//! What an attempt may use up: processor time and wall time are measured here, memory in `limits::memory`. And the
+//! reasons to stop.
 //!
-//! What becomes of a reason is in `fault`; sizes of output and counts of host calls are kept where they arise, in
+//! What becomes of a reason is in `fault`; sizes of output, counts and bytes of host calls are kept where they arise, in
 //! `ctx`.
 
 use std::future::{Future, poll_fn};
@@ -9,18 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use wasmtime::{ResourceLimiter, UpdateDeadline};
+use wasmtime::UpdateDeadline;
 
-use crate::plugin::Limits;
+use crate::plugin::{Limit, Limits};
 
-/// Linear memories of one component: its own and those of what it is composed of.
-pub(super) const MEMORIES: u32 = 8;
-/// Tables of one component: one for each language runtime and adapter in it, and some to spare.
-pub(super) const TABLES: u32 = 16;
-/// Core instances of one component; a component of a large runtime has about ten.
-pub(super) const INSTANCES: u32 = 64;
-/// Bytes that a table element takes in the host.
-const ELEMENT_BYTES: u64 = 8;
+pub(super) mod memory;
+
 /// Stands for a timeout that is too far off to be reckoned with.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -28,10 +23,10 @@ const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Stop {
     /// The processor time is used up.
-    #[error("limit of {} processor time reached; raise `limits.cpu`", time(*.0))]
+    #[error("limit of {} processor time reached", time(*.0))]
     Cpu(Duration),
     /// The wall time is used up.
-    #[error("timeout of {} reached{}; raise `limits.timeout`", time(*.limit), waiting(*.waiting_in))]
+    #[error("timeout of {} reached{}", time(*.limit), waiting(*.waiting_in))]
     Timeout {
         /// What was allowed.
         limit: Duration,
@@ -39,16 +34,31 @@ pub(super) enum Stop {
         waiting_in: Option<&'static str>,
     },
     /// The guest has called the host too often.
-    #[error("limit of {limit} host calls reached in `{function}`; raise `limits.host_calls`")]
+    #[error("limit of {limit} host calls reached in `{function}` (came to {asked})")]
     HostCalls {
         /// What was allowed.
         limit: u32,
         /// The call too many.
         function: &'static str,
+        /// What it would have come to.
+        asked: u32,
+    },
+    /// The guest has exchanged too much with the host.
+    #[error(
+        "limit of {} to and from the host reached in `{function}` (came to {})",
+        bytes(*.limit), bytes(*.asked)
+    )]
+    HostBytes {
+        /// What was allowed.
+        limit: u64,
+        /// Where it was too much.
+        function: &'static str,
+        /// What it would have come to.
+        asked: u64,
     },
     /// What the guest gives away is too large.
     #[error(
-        "limit of {} of output reached by {what} (came to {}); raise `limits.output`",
+        "limit of {} of output reached by {what} (came to {})",
         bytes(*.limit), bytes(*.asked)
     )]
     Output {
@@ -64,87 +74,22 @@ pub(super) enum Stop {
     Interrupted,
 }
 
+impl Stop {
+    /// The limit that was reached.
+    pub(super) fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::Cpu(_) => Some(Limit::Cpu),
+            Self::Timeout { .. } => Some(Limit::Timeout),
+            Self::HostCalls { .. } => Some(Limit::HostCalls),
+            Self::HostBytes { .. } => Some(Limit::HostBytes),
+            Self::Output { .. } => Some(Limit::Output),
+            Self::Interrupted => None,
+        }
+    }
+}
+
 fn waiting(function: Option<&'static str>) -> String {
     function.map_or_else(String::new, |name| format!(" while waiting in `{name}`"))
-}
-
-/// Sums all memories and tables of a store, and remembers what it refused: to the guest a refusal is a return value,
-/// and the trap that follows does not say why.
-#[derive(Debug)]
-pub(super) struct Memory {
-    limit: u64,
-    used: u64,
-    peak: u64,
-    granted_last: u64,
-    refused: Option<u64>,
-}
-
-impl Memory {
-    pub(super) fn new(limit: u64) -> Self {
-        Self { limit, used: 0, peak: 0, granted_last: 0, refused: None }
-    }
-
-    /// The most that was in use, in bytes.
-    pub(super) fn peak(&self) -> u64 {
-        self.peak
-    }
-
-    /// Says what was refused, unless the guest has got along without it since.
-    pub(super) fn refusal(&self) -> Option<String> {
-        let (limit, asked) = (bytes(self.limit), bytes(self.refused?));
-        Some(format!("memory limit of {limit} reached (asked for {asked}); raise `limits.memory`"))
-    }
-
-    fn grow(&mut self, more: u64) -> bool {
-        let asked = self.used.saturating_add(more);
-        if asked > self.limit {
-            self.refused = Some(asked);
-            return false;
-        }
-        self.refused = None;
-        self.used = asked;
-        self.granted_last = more;
-        self.peak = self.peak.max(asked);
-        true
-    }
-
-    fn give_back(&mut self) {
-        self.used -= self.granted_last;
-        self.granted_last = 0;
-    }
-}
-
-impl ResourceLimiter for Memory {
-    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(self.grow(desired.saturating_sub(current) as u64))
-    }
-
-    fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
-        self.give_back();
-        Ok(())
-    }
-
-    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        let more = desired.saturating_sub(current) as u64;
-        Ok(self.grow(more.saturating_mul(ELEMENT_BYTES)))
-    }
-
-    fn table_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
-        self.give_back();
-        Ok(())
-    }
-
-    fn instances(&self) -> usize {
-        INSTANCES as usize
-    }
-
-    fn tables(&self) -> usize {
-        TABLES as usize
-    }
-
-    fn memories(&self) -> usize {
-        MEMORIES as usize
-    }
 }
 
 /// Measures the time of an attempt.
@@ -264,22 +209,5 @@ mod tests {
         check((1 << 20) + 1, "1.1 MiB");
         check(34_700_000, "33.1 MiB");
         check(3 << 29, "1.5 GiB");
-    }
-
-    #[test]
-    fn memories_and_tables_are_one_sum_and_a_failed_growth_is_given_back() {
-        let mut memory = Memory::new(1000);
-        assert!(memory.memory_growing(0, 400, None).unwrap());
-        assert!(memory.table_growing(0, 50, None).unwrap());
-        assert!(!memory.memory_growing(400, 601, None).unwrap());
-        assert_eq!(
-            memory.refusal().unwrap(),
-            "memory limit of 1000 bytes reached (asked for 1001 bytes); raise `limits.memory`"
-        );
-        assert!(memory.memory_growing(400, 600, None).unwrap());
-        assert_eq!(memory.refusal(), None);
-        memory.memory_grow_failed(wasmtime::format_err!("full")).unwrap();
-        assert!(memory.memory_growing(400, 600, None).unwrap());
-        assert_eq!(memory.peak(), 1000);
     }
 }

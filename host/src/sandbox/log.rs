@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use super::limits::bytes;
+use crate::plugin::{Limit, Plugin};
 
 /// How many lines a fault shows: enough for a panic's message and what led to it.
 const TAIL_LINES: usize = 20;
@@ -24,14 +25,22 @@ pub(super) enum Level {
 pub(super) struct Log {
     role: String,
     limit: u64,
+    /// What to do about the limit; none where it is the host's.
+    advice: Option<String>,
     left: u64,
     cut: bool,
     tail: VecDeque<String>,
 }
 
 impl Log {
-    pub(super) fn new(role: &str, limit: u64) -> Self {
-        Self { role: role.to_owned(), limit, left: limit, cut: false, tail: VecDeque::new() }
+    pub(super) fn new(role: &str, plugin: &Plugin) -> Self {
+        let advice = Some(plugin.advice.on(Limit::Log));
+        Self { role: role.to_owned(), advice, ..Self::describing(plugin.limits.log_bytes) }
+    }
+
+    /// For a component that describes itself.
+    pub(super) fn describing(limit: u64) -> Self {
+        Self { role: "describe".into(), limit, advice: None, left: limit, cut: false, tail: VecDeque::new() }
     }
 
     /// Takes a text of one or more lines.
@@ -68,7 +77,8 @@ impl Log {
 
     fn note(&self) -> String {
         let limit = bytes(self.limit);
-        format!("log limit of {limit} reached, the rest is cut; raise `limits.log`")
+        let advice = self.advice.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
+        format!("log limit of {limit} reached, the rest is cut{advice}")
     }
 
     fn pass_on(&self, level: Level, line: &str) {
@@ -93,11 +103,11 @@ mod tests {
 
     #[test]
     fn what_goes_beyond_the_limit_is_cut_and_noted_and_the_last_lines_stay() {
-        let mut log = Log::new("R", 10);
+        let mut log = Log::describing(10);
         log.write(Level::Info, "one\ntwo\n");
         assert_eq!(log.tail(), ["one", "two"]);
         log.write(Level::Info, "three");
-        let note = "log limit of 10 bytes reached, the rest is cut; raise `limits.log`";
+        let note = "log limit of 10 bytes reached, the rest is cut";
         assert_eq!(log.tail(), [note, "one", "two", "three"]);
         for n in 0..100 {
             log.write(Level::Info, &format!("line {n}"));
@@ -108,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_long_line_is_kept_in_part_and_never_split_inside_a_character() {
-        let mut log = Log::new("R", 1 << 20);
+        let mut log = Log::describing(1 << 20);
         log.write(Level::Info, &format!("x{}", "ä".repeat(LINE_BYTES)));
         assert_eq!(log.tail()[0].len(), LINE_BYTES - 1);
     }

@@ -103,7 +103,7 @@ mod tests {
     use strata_core::team::Profile;
 
     use super::*;
-    use crate::plugin::{Grants, Limits, Plugin};
+    use crate::plugin::{Advice, Grants, Limits, Plugin};
 
     fn call(role: &str, action: &str, attempt: u32) -> Call {
         let plugin = Plugin {
@@ -112,6 +112,7 @@ mod tests {
             config: Json::null(),
             output_schema: None,
             limits: Limits::default(),
+            advice: Advice::default(),
             grants: Grants::default(),
         };
         Call {

@@ -14,6 +14,7 @@ fn the_command_line_has_the_last_word() {
     let mut whole = good("whole.toml");
     let overrides = Overrides {
         record: None,
+        operators: Vec::new(),
         max_steps: Some(0),
         max_parallel: Some(1),
         investment: Some(0.5),

@@ -9,7 +9,7 @@ use strata_core::json::Json;
 use strata_core::request::Answer as Answered;
 use strata_core::team::Profile;
 use strata_host::gateway::{self, Answer, Ask, Gateway, HostError, HostErrorKind, QUEUE};
-use strata_host::plugin::{Grants, Limits, Plugin};
+use strata_host::plugin::{Advice, Grants, Limits, Plugin};
 use strata_host::sandbox::{Call, Ended, Entry, Metering, Sandbox, WasmSandbox};
 use strata_host::services::human::Question;
 use strata_host::services::{http, llm};
@@ -26,6 +26,7 @@ pub fn plugin(limits: Limits) -> Plugin {
         config: Json::null(),
         output_schema: None,
         limits,
+        advice: Advice::default(),
         grants: Grants::default(),
     }
 }

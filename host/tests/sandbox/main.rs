@@ -2,6 +2,7 @@
 //!
 //! - `calls`: what goes in and comes out
 //! - `limits`: every limit bites, and only the guest that deserves it
+//! - `keys`: no key of `[limits]` or `[allow]` is without a guest that tries it
 //! - `grants`: what is not granted is refused
 //! - `people`: guests that ask
 //! - `http`: requests, secrets and variables
@@ -12,6 +13,7 @@ mod driver;
 mod grants;
 mod guest;
 mod http;
+mod keys;
 mod limits;
 mod loading;
 mod people;

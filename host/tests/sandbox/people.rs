@@ -10,7 +10,7 @@ use crate::driver::{SANDBOX, block_on, call, limits, plugin, run_within};
 use crate::guest::Guest;
 
 /// A guest that asks `how?` with this schema, this time and this default, and says what it is told.
-fn asking(schema: &str, expires_s: Option<u32>) -> Vec<u8> {
+pub fn asking(schema: &str, expires_s: Option<u32>) -> Vec<u8> {
     let (some, time) = (u8::from(expires_s.is_some()), expires_s.unwrap_or(0));
     let (has_schema, length) = (u8::from(!schema.is_empty()), schema.len());
     let text = schema.replace('"', "\\22");
@@ -31,7 +31,7 @@ fn asking(schema: &str, expires_s: Option<u32>) -> Vec<u8> {
     guest.build()
 }
 
-fn said(ended: Ended) -> Result<String, (FaultKind, String)> {
+pub fn said(ended: Ended) -> Result<String, (FaultKind, String)> {
     match ended.result {
         Ok(returned) => match returned.value {
             Value::Output(draft) => Ok(draft.content),

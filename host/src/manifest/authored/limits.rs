@@ -1,14 +1,19 @@
-//! `[limits]`, of the team and of one component. What they mean is in `plugin::Limits`; they are enforced in `sandbox`.
+//! `[limits]`, of the team, of one component, of an operator's policy. What they mean is in `plugin::Limits`; they are
+//! enforced in `sandbox`.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use strata_core::team::Retry;
 
-use crate::manifest::table::{Item, Table};
-use crate::plugin::Limits;
+use crate::manifest::table::{At, Item, Table};
+use crate::plugin::{Limit, Limits, Unit};
 
 /// More tries than any upstream deserves.
 pub(in crate::manifest) const MAX_RETRIES: u64 = 100;
+/// As many as the tables of one component can have.
+const MAX_TABLE_ELEMENTS: u64 = 16 << 20;
 
 /// The wait before the first further try.
 pub(in crate::manifest) const DEFAULT_BACKOFF: Duration = Duration::from_millis(500);
@@ -16,13 +21,10 @@ pub(in crate::manifest) const DEFAULT_BACKOFF: Duration = Duration::from_millis(
 /// What is written of limits; what is not written is taken from elsewhere.
 #[derive(Clone, Default)]
 pub(in crate::manifest) struct Patch {
-    memory: Option<u64>,
-    cpu: Option<Duration>,
-    timeout: Option<Duration>,
-    fuel: Option<u64>,
-    output: Option<u64>,
-    log: Option<u64>,
-    host_calls: Option<u64>,
+    /// The table they are written in, if there is one.
+    pub(in crate::manifest) span: Option<Range<usize>>,
+    /// Numbers of the limit's units, each with the place of its key.
+    pub(in crate::manifest) written: BTreeMap<Limit, At<u64>>,
     retries: Option<u64>,
     backoff: Option<Duration>,
 }
@@ -38,16 +40,7 @@ pub(in crate::manifest) enum Subject {
 
 /// Reads a table of limits.
 pub(in crate::manifest) fn read(table: &Table<'_>, subject: Subject) -> Patch {
-    let mut patch = Patch {
-        memory: table.item("memory").and_then(size_above_zero),
-        cpu: table.item("cpu").and_then(time_above_zero),
-        timeout: table.item("timeout").and_then(time_above_zero),
-        fuel: table.item("fuel").and_then(|i| i.whole(0..=i64::MAX as u64)),
-        output: table.item("output").and_then(size_above_zero),
-        log: table.item("log").and_then(|item| item.size()),
-        host_calls: table.item("host_calls").and_then(|item| item.whole(0..=u64::from(u32::MAX))),
-        ..Patch::default()
-    };
+    let mut patch = Patch { span: Some(table.span.clone()), written: read_limits(table), ..Patch::default() };
     if subject == Subject::Action {
         patch.retries = table.item("retries").and_then(|i| i.whole(0..=MAX_RETRIES));
         patch.backoff = table.item("backoff").and_then(|item| item.duration());
@@ -55,38 +48,54 @@ pub(in crate::manifest) fn read(table: &Table<'_>, subject: Subject) -> Patch {
     patch
 }
 
-fn size_above_zero(item: Item<'_>) -> Option<u64> {
-    let size = item.size();
-    if size == Some(0) {
-        refuse_zero(&item);
-    }
-    size
+/// Reads the limits alone.
+pub(in crate::manifest) fn read_limits(table: &Table<'_>) -> BTreeMap<Limit, At<u64>> {
+    let limits = Limit::ALL.into_iter().filter_map(|limit| {
+        let item = table.item(limit.key())?;
+        let value = read_limit(&item, limit)?;
+        Some((limit, At { value, span: item.key_span.clone() }))
+    });
+    limits.collect()
 }
 
-fn time_above_zero(item: Item<'_>) -> Option<Duration> {
-    let time = item.duration();
-    if time == Some(Duration::ZERO) {
-        refuse_zero(&item);
+fn read_limit(item: &Item<'_>, limit: Limit) -> Option<u64> {
+    let value = match limit.unit() {
+        Unit::Bytes => item.size()?,
+        // Durations are bounded to fit; see `units`.
+        Unit::Milliseconds => item.duration()?.as_millis() as u64,
+        Unit::Count => item.whole(0..=most(limit))?,
+    };
+    if value == 0 && !may_be_zero(limit) {
+        let message = format!("`{}` cannot be zero", item.key);
+        item.refuse(message, "nothing could run; leave the key out for the default");
     }
-    time
+    Some(value)
 }
 
-fn refuse_zero(item: &Item<'_>) {
-    let message = format!("`{}` cannot be zero", item.key);
-    item.refuse(message, "nothing could run; leave the key out for the default");
+fn most(limit: Limit) -> u64 {
+    match limit {
+        Limit::TableElements => MAX_TABLE_ELEMENTS,
+        Limit::HostCalls => u64::from(u32::MAX),
+        _ => i64::MAX as u64,
+    }
+}
+
+/// Whether an action can do without, or (fuel) zero stands for no limit.
+fn may_be_zero(limit: Limit) -> bool {
+    match limit {
+        Limit::TableElements | Limit::Fuel | Limit::Log | Limit::HostCalls | Limit::HostBytes => true,
+        Limit::Memory | Limit::Cpu | Limit::Timeout | Limit::Output | Limit::Component | Limit::Compile => false,
+    }
 }
 
 impl Patch {
     /// These limits, with what is not written taken from others.
     pub(in crate::manifest) fn or(&self, others: &Self) -> Self {
+        let mut written = others.written.clone();
+        written.extend(self.written.clone());
         Self {
-            memory: self.memory.or(others.memory),
-            cpu: self.cpu.or(others.cpu),
-            timeout: self.timeout.or(others.timeout),
-            fuel: self.fuel.or(others.fuel),
-            output: self.output.or(others.output),
-            log: self.log.or(others.log),
-            host_calls: self.host_calls.or(others.host_calls),
+            span: self.span.clone(),
+            written,
             retries: self.retries.or(others.retries),
             backoff: self.backoff.or(others.backoff),
         }
@@ -94,16 +103,9 @@ impl Patch {
 
     /// The limits, with defaults for what is not written.
     pub(in crate::manifest) fn limits(&self) -> Limits {
-        let default = Limits::default();
-        Limits {
-            memory_bytes: self.memory.unwrap_or(default.memory_bytes),
-            cpu: self.cpu.unwrap_or(default.cpu),
-            timeout: self.timeout.unwrap_or(default.timeout),
-            fuel: self.fuel.filter(|fuel| *fuel > 0),
-            output_bytes: self.output.unwrap_or(default.output_bytes),
-            log_bytes: self.log.unwrap_or(default.log_bytes),
-            host_calls: self.host_calls.map_or(default.host_calls, |n| n as u32),
-        }
+        let mut limits = Limits::default();
+        self.written.iter().for_each(|(limit, at)| limits.set(*limit, at.value));
+        limits
     }
 
     /// When a failed call is tried again.

@@ -142,7 +142,7 @@ fn read_allow(table: &Table<'_>) -> Allow {
 }
 
 /// Names of environment variables.
-fn read_names(table: &Table<'_>, key: &'static str) -> Vec<String> {
+pub(in crate::manifest) fn read_names(table: &Table<'_>, key: &'static str) -> Vec<String> {
     read_named(table, key).into_iter().map(|name| name.value).collect()
 }
 
@@ -158,7 +158,7 @@ pub(in crate::manifest) fn read_named(table: &Table<'_>, key: &'static str) -> V
     names
 }
 
-fn read_llm(table: &Table<'_>) -> Option<LlmGrant> {
+pub(in crate::manifest) fn read_llm(table: &Table<'_>) -> Option<LlmGrant> {
     let calls = table.item("calls");
     let calls = calls.and_then(|item| item.whole(1..=u64::from(u32::MAX)));
     let item = table.required("models")?;
@@ -198,7 +198,7 @@ fn read_dirs(tables: &[Table<'_>]) -> Vec<DirGrant> {
 }
 
 /// How large a directory may become. Only writing makes it larger.
-fn read_max_size(table: &Table<'_>, access: Access) -> Option<u64> {
+pub(in crate::manifest) fn read_max_size(table: &Table<'_>, access: Access) -> Option<u64> {
     let item = table.item("max_size")?;
     if access == Access::Read {
         item.refuse("`max_size` is for directories that may be written", "add `write = true`, or remove it");

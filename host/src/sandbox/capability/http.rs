@@ -13,9 +13,6 @@ use crate::gateway::{Answer, Ask};
 use crate::plugin::http::permit;
 use crate::services::http::{BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, Request, Response, URL_BYTES};
 
-/// Bodies and headers that one attempt may exchange, in bytes together. There is no key for it: it only keeps a loop
-/// from filling the journal, which is held in memory.
-const EXCHANGED_BYTES: u64 = 64 << 20;
 /// The longest idempotency key; services take 64 to 255 characters.
 const KEY_BYTES: usize = 255;
 /// Headers that belong to the connection, which is the host's.
@@ -98,11 +95,6 @@ fn read_headers(given: Vec<wit::Header>) -> Result<(Vec<Header>, Option<String>)
     Ok((headers, key))
 }
 
-fn request_bytes(request: &Request) -> u64 {
-    let headers: usize = request.headers.iter().map(|header| header.name.len() + header.value.len()).sum();
-    (request.url.as_str().len() + headers + request.body.as_ref().map_or(0, Vec::len)) as u64
-}
-
 fn response(response: Response) -> wit::Response {
     let header = |header: Header| wit::Header { name: header.name, value: header.value };
     let headers = response.headers.into_iter().map(header).collect();
@@ -115,19 +107,7 @@ impl Ctx {
         let request = read(request)?;
         let granted = permit(&self.capabilities.http, &request.method, &request.url, &request.secrets);
         granted.map_err(|refusal| denied(refusal.to_string()))?;
-        self.exchange(request_bytes(&request))?;
         Ok(request)
-    }
-
-    /// Counts what is exchanged.
-    fn exchange(&mut self, more: u64) -> Asked<()> {
-        let total = self.capabilities.exchanged_bytes.saturating_add(more);
-        if total > EXCHANGED_BYTES {
-            let limit = bytes(EXCHANGED_BYTES);
-            return Err(invalid(format!("an attempt exchanges at most {limit} over http")));
-        }
-        self.capabilities.exchanged_bytes = total;
-        Ok(())
     }
 
     /// Makes the requests that may be made, all at once, and puts the responses in the order of the requests.
@@ -154,10 +134,10 @@ impl Ctx {
         for refusal in refusals {
             answers.push(match refusal {
                 Some(refusal) => Err(refusal),
-                None => match responses.next().expect("the driver answers each request") {
-                    Ok(answer) => self.exchange(answer.body.len() as u64).map(|()| response(answer)),
-                    Err(error) => Err(convert::host_error(error)),
-                },
+                None => {
+                    let answer = responses.next().expect("the driver answers each request");
+                    answer.map(response).map_err(convert::host_error)
+                }
             });
         }
         Ok(answers)

@@ -15,7 +15,10 @@ impl env::Host for Ctx {
             return Ok(Err(denied(format!("the variable `{name}` is not granted; add it to `allow.env`"))));
         }
         match std::env::var(&name) {
-            Ok(value) => Ok(Ok(Some(value))),
+            Ok(value) => {
+                self.count_bytes("env.get", value.len() as u64)?;
+                Ok(Ok(Some(value)))
+            }
             Err(std::env::VarError::NotPresent) => Ok(Ok(None)),
             Err(std::env::VarError::NotUnicode(_)) => {
                 Ok(Err(invalid(format!("cannot read the variable `{name}`: it is not UTF-8"))))

@@ -55,6 +55,7 @@ async fn describe(ready: &Ready) -> Result<Manifest, LoadError> {
         output_bytes: MANIFEST_BYTES,
         log_bytes: MANIFEST_BYTES,
         host_calls: HOST_CALLS,
+        ..Limits::default()
     };
     let mut ctx = Ctx::describing(limits);
     if ready.uses_wasi() {
@@ -83,7 +84,7 @@ async fn describe(ready: &Ready) -> Result<Manifest, LoadError> {
         Ok(Ok(manifest)) => fits(manifest),
         Ok(Err(Asked::Types(error))) => Err(LoadError::Types { why: chain(&error) }),
         Ok(Err(Asked::Failed(error))) => Err(failed(fault::of_error(&error, ctx))),
-        Err(_) => Err(failed(fault::of_stop(&meter.timed_out(None)))),
+        Err(_) => Err(failed(fault::of_error(&meter.timed_out(None).into(), ctx))),
     }
 }
 
@@ -107,10 +108,9 @@ fn fits(manifest: Manifest) -> Result<Manifest, LoadError> {
     })
 }
 
-/// One text with what the fault has to show. The limits here are the host's, so no key of the team file is named.
+/// One text with what the fault has to show.
 fn failed(fault: Fault) -> LoadError {
     let summary = fault.message.lines().next().unwrap_or_default();
-    let summary = summary.split("; raise `limits.").next().unwrap_or_default();
     let frames = fault.backtrace.iter().map(|frame| format!("\n  at {frame}"));
     let log = fault.log.iter().map(|line| format!("\n  log: {line}"));
     LoadError::Describe {

@@ -1,9 +1,13 @@
 //! What can be wrong with a component, and what to do about it.
 
+use std::time::Duration;
+
 use wasmtime::component::Component;
 
 use super::ready::HANDLER;
+use crate::plugin::Limit;
 use crate::sandbox::SandboxError;
+use crate::sandbox::limits::bytes;
 
 /// What a WebAssembly binary begins with.
 const MAGIC: &[u8] = b"\0asm";
@@ -80,6 +84,37 @@ pub enum LoadError {
         /// How many are possible.
         bound: u32,
     },
+    /// It has more bytes than it may.
+    #[error("the component has {}, its limit is {}", bytes(*.length), bytes(*.limit))]
+    TooLarge {
+        /// How many it has.
+        length: u64,
+        /// How many it may have.
+        limit: u64,
+    },
+    /// One of its functions is too large to be compiled in reasonable time.
+    #[error(
+        "a function of the component has {}, the compiler takes {}; split it",
+        bytes(*.length as u64), bytes(*.bound as u64)
+    )]
+    FunctionTooLarge {
+        /// How many bytes it has.
+        length: usize,
+        /// How many are taken.
+        bound: usize,
+    },
+    /// It has more functions than are compiled.
+    #[error("the component has more than {bound} functions, which is all that the compiler takes")]
+    TooManyFunctions {
+        /// How many are taken.
+        bound: usize,
+    },
+    /// Compiling it takes longer than it may.
+    #[error("the component is not compiled within its limit of {limit:?}")]
+    SlowToCompile {
+        /// How long it may take.
+        limit: Duration,
+    },
     /// It fails when it is asked to describe itself.
     #[error("the component fails to describe itself ({kind}): {message}")]
     Describe {
@@ -91,6 +126,17 @@ pub enum LoadError {
     /// The machine is the problem.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
+}
+
+impl LoadError {
+    /// The limit that was reached, if that is the reason.
+    pub fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::TooLarge { .. } => Some(Limit::Component),
+            Self::SlowToCompile { .. } => Some(Limit::Compile),
+            _ => None,
+        }
+    }
 }
 
 /// Tells by the first bytes whether these can be a component.

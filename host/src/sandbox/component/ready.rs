@@ -9,7 +9,7 @@ use crate::sandbox::bindings::{
 };
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::engine::Metering;
-use crate::sandbox::limits::{MEMORIES, TABLES};
+use crate::sandbox::limits::memory::{MEMORIES, TABLES};
 
 /// The interface that all components export.
 pub(super) const HANDLER: &str = "strata:action/handler@0.1.0";

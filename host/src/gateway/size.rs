@@ -1,0 +1,115 @@
+//! How much a guest hands to the host and takes from it, in bytes: what `limits.host_bytes` counts.
+
+use strata_core::json::Json;
+use strata_core::message::Message;
+use strata_core::request;
+
+use super::{Answer, Ask, HostError};
+use crate::services::{http, human, llm};
+
+/// What an item of a list takes beside its text, so that many empty ones are not free.
+const ITEM_BYTES: usize = 16;
+/// The same for a message, which has many fields.
+const MESSAGE_BYTES: usize = 128;
+/// A number.
+const NUMBER_BYTES: usize = 8;
+
+impl Ask {
+    /// The bytes that come from the guest.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Get { scope, key, .. } => scope.len() + key.len(),
+            Self::Keys { scope, .. } => scope.len(),
+            Self::Recent { label, .. } => NUMBER_BYTES + label.as_ref().map_or(0, String::len),
+            Self::Now => 0,
+            Self::Random { .. } => NUMBER_BYTES,
+            Self::Complete(requests) => requests.iter().map(llm::Request::bytes).sum(),
+            Self::Person(question) => of_question(question),
+            Self::Fetch(requests) => requests.iter().map(http::Request::bytes).sum(),
+        };
+        bytes as u64
+    }
+}
+
+impl Answer {
+    /// The bytes that go to the guest.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Value(value) => either(value, |value| value.as_ref().map_or(0, of_json)),
+            Self::Keys(keys) => either(keys, |keys| keys.iter().map(|key| key.len() + ITEM_BYTES).sum()),
+            Self::Messages(messages) => messages.iter().map(|message| of_message(message)).sum(),
+            Self::Time(_) => NUMBER_BYTES,
+            Self::Bytes(bytes) => either(bytes, Vec::len),
+            Self::Replies(replies) => replies.iter().map(|reply| either(reply, of_reply)).sum(),
+            Self::Person(answer) => match answer {
+                request::Answer::Given(value) | request::Answer::Default(value) => of_json(value),
+                request::Answer::Expired => 0,
+            },
+            Self::Responses(responses) => responses.iter().map(|response| either(response, of_response)).sum(),
+        };
+        bytes as u64
+    }
+}
+
+fn either<T>(answer: &Result<T, HostError>, bytes: impl Fn(&T) -> usize) -> usize {
+    match answer {
+        Ok(value) => bytes(value),
+        Err(error) => error.message.len(),
+    }
+}
+
+fn of_json(json: &Json) -> usize {
+    json.as_str().len()
+}
+
+fn of_message(message: &Message) -> usize {
+    let data = message.instruct.as_ref().map_or(0, |instruct| of_json(&instruct.value));
+    let to: usize = message.send_to.iter().map(|to| to.len() + ITEM_BYTES).sum();
+    let names = message.id.0.len() + message.cause_by.len() + message.sent_from.len();
+    MESSAGE_BYTES + message.content.len() + data + to + names
+}
+
+fn of_question(question: &human::Question) -> usize {
+    let texts = question.schema.iter().chain(&question.default).map(String::len).sum::<usize>();
+    let choices: usize = question.choices.iter().map(|choice| choice.len() + ITEM_BYTES).sum();
+    question.text.len() + texts + choices
+}
+
+fn of_reply(reply: &llm::Reply) -> usize {
+    let call = |call: &llm::ToolCall| call.id.len() + call.name.len() + call.arguments.len() + ITEM_BYTES;
+    let data = reply.data.as_ref().map_or(0, String::len);
+    reply.text.len() + data + reply.model.len() + reply.tool_calls.iter().map(call).sum::<usize>()
+}
+
+fn of_response(response: &http::Response) -> usize {
+    response.body.len() + of_headers(&response.headers)
+}
+
+fn of_headers(headers: &[http::Header]) -> usize {
+    headers.iter().map(|header| header.name.len() + header.value.len() + ITEM_BYTES).sum()
+}
+
+impl http::Request {
+    /// The bytes of everything in it that can be long.
+    fn bytes(&self) -> usize {
+        let secrets: usize = self.secrets.iter().map(|name| name.len() + ITEM_BYTES).sum();
+        self.url.as_str().len() + of_headers(&self.headers) + self.body.as_ref().map_or(0, Vec::len) + secrets
+    }
+}
+
+impl llm::Request {
+    /// The bytes of all texts in it.
+    pub(crate) fn bytes(&self) -> usize {
+        let call = |call: &llm::ToolCall| call.id.len() + call.name.len() + call.arguments.len();
+        let turn = |turn: &llm::Turn| {
+            let id = turn.tool_call_id.as_ref().map_or(0, String::len);
+            ITEM_BYTES + turn.content.len() + id + turn.tool_calls.iter().map(call).sum::<usize>()
+        };
+        let tool = |tool: &llm::Tool| tool.name.len() + tool.description.len() + tool.parameters.len() + ITEM_BYTES;
+        let rest = [&self.model, &self.output_schema];
+        self.messages.iter().map(turn).sum::<usize>()
+            + self.tools.iter().map(tool).sum::<usize>()
+            + self.stop.iter().map(|text| text.len() + ITEM_BYTES).sum::<usize>()
+            + rest.into_iter().flatten().map(String::len).sum::<usize>()
+    }
+}

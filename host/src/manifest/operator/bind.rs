@@ -1,0 +1,158 @@
+//! What is left of a team under its operators' policies, and what of it they took away.
+
+use std::ops::Range;
+
+use strata_core::id::Slot;
+use strata_core::money::Usd;
+
+use super::{Operator, Outside, refuse};
+use crate::manifest::advice::show;
+use crate::manifest::overrides::slot_name;
+use crate::manifest::{Definition, Diagnostics};
+use crate::plugin::{Grants, Plugin};
+use crate::services::llm::config::{Config, Provider};
+
+/// What a policy took away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::manifest) struct Cut {
+    /// Whose it was; none for the team's.
+    pub(in crate::manifest) slot: Option<Slot>,
+    /// What it was, what is left, and the policy.
+    pub(in crate::manifest) text: String,
+    /// Whether the team file asked for it, or only had it by default.
+    pub(in crate::manifest) asked: Asked,
+}
+
+/// Where something that was taken away came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::manifest) enum Asked {
+    /// It is written in the team file.
+    Written,
+    /// It is what an action has where nothing is written.
+    Default,
+}
+
+impl Definition {
+    /// Binds the team by its operators' policies. All of them hold.
+    pub fn bind(&mut self, operators: &[Operator]) -> Result<(), Diagnostics> {
+        for operator in operators {
+            if operator.external == Outside::Forbidden && self.external.is_some() {
+                return Err(refuse(
+                    operator,
+                    "the team has an `[env.external]`, which its operator does not allow".into(),
+                ));
+            }
+            self.bind_plugins(operator);
+            self.bind_model(operator);
+            self.bind_money(operator);
+        }
+        Ok(())
+    }
+
+    /// What the policies took away, a line each; of what the team file asked for only.
+    pub fn cut(&self) -> Vec<String> {
+        let line = |cut: &Cut| match cut.slot {
+            Some(slot) => format!("policy: `{}`: {}", slot_name(&self.team, slot), cut.text),
+            None => format!("policy: {}", cut.text),
+        };
+        self.cuts.iter().filter(|cut| cut.asked == Asked::Written).map(line).collect()
+    }
+
+    /// What may be spent where this much was to be.
+    pub fn within_budget(&self, budget: Option<Usd>) -> Option<Usd> {
+        budget.into_iter().chain(self.most).min()
+    }
+
+    fn bind_plugins(&mut self, operator: &Operator) {
+        for (slot, plugin) in &mut self.plugins {
+            let place = self.places.get(slot);
+            let mut note = |text: String, asked| self.cuts.push(Cut { slot: Some(*slot), text, asked });
+            for (limit, most) in &operator.limits {
+                let had = plugin.limits.get(*limit);
+                // No fuel in a policy is no bound; no fuel in a team is more than any.
+                let bound = most.value > 0 || had.is_some();
+                if !bound || had.is_some_and(|had| had <= most.value) {
+                    continue;
+                }
+                let at = operator.place(&most.span);
+                let had = had.map_or("off".to_owned(), |had| show(*limit, had));
+                let text = format!("`limits.{}` is {}, not {had} ({at})", limit.key(), show(*limit, most.value));
+                let written = place.is_some_and(|place| place.limits.contains(limit));
+                note(text, if written { Asked::Written } else { Asked::Default });
+                plugin.limits.set(*limit, most.value);
+                plugin.advice.set(*limit, format!("its operator allows no more, {at}"));
+            }
+            let Some(bounds) = &operator.bounds else { continue };
+            let left = plugin.grants.within(bounds);
+            for kind in differences(&plugin.grants, &left) {
+                note(format!("`allow.{kind}` is not all allowed ({})", operator.source.name), Asked::Written);
+            }
+            plugin.grants = left;
+        }
+    }
+
+    /// A model that no grant may name is not asked for a role either, nor with a secret that none may use.
+    fn bind_model(&mut self, operator: &Operator) {
+        let (Some(bounds), Some(llm)) = (&operator.bounds, &self.llm) else { return };
+        let name = &operator.source.name;
+        let why = match refused(llm, bounds) {
+            Some(why) => format!("`[llm]` is not there: {why} is not allowed ({name})"),
+            None => return,
+        };
+        self.llm = None;
+        let withdraw = |plugin: &mut Plugin| plugin.grants.llm = None;
+        self.plugins.values_mut().for_each(withdraw);
+        self.cuts.push(Cut { slot: None, text: why, asked: Asked::Written });
+    }
+
+    fn bind_money(&mut self, operator: &Operator) {
+        let policy = &mut self.team.policy;
+        if let Some(most) = operator.caps.usd {
+            if policy.budget.is_some_and(|budget| budget > most) {
+                let (had, name) = (policy.budget.unwrap_or(most).dollars(), &operator.source.name);
+                let text = format!("`investment` is {} USD, not {had} ({name})", most.dollars());
+                self.cuts.push(Cut { slot: None, text, asked: Asked::Written });
+            }
+            self.most = self.most.into_iter().chain([most]).min();
+            policy.budget = policy.budget.into_iter().chain([most]).min();
+        }
+        let tokens = policy.purses.tokens.into_iter().chain(operator.caps.tokens).min();
+        policy.purses.tokens = tokens;
+    }
+}
+
+impl Operator {
+    fn place(&self, span: &Range<usize>) -> String {
+        self.source.place(span)
+    }
+}
+
+/// What of a language model is not allowed.
+fn refused(llm: &Config, bounds: &crate::plugin::Bounds) -> Option<String> {
+    if bounds.llm.is_none() {
+        return Some("a language model".into());
+    }
+    if let Some(model) = llm.model.as_ref().filter(|model| !bounds.has_model(model)) {
+        return Some(format!("the model `{model}`"));
+    }
+    let Provider::OpenAi(endpoint) = &llm.provider else { return None };
+    let key = endpoint.api_key_env.as_ref()?;
+    (!bounds.has_secret(key)).then(|| format!("the secret `{key}`"))
+}
+
+/// The kinds of grants of which something is missing.
+fn differences(had: &Grants, left: &Grants) -> Vec<&'static str> {
+    let kinds = [
+        ("llm", had.llm != left.llm),
+        // A directory that is granted as before may be told by another path.
+        (
+            "dirs",
+            had.dirs.len() != left.dirs.len()
+                || had.dirs.iter().zip(&left.dirs).any(|(a, b)| a.access != b.access || a.max_bytes != b.max_bytes),
+        ),
+        ("env", had.env != left.env),
+        ("http", had.http != left.http),
+        ("secrets", had.secrets != left.secrets),
+    ];
+    kinds.into_iter().filter(|(_, differs)| *differs).map(|(kind, _)| kind).collect()
+}

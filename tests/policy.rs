@@ -1,0 +1,102 @@
+//! The operator's own file bounds every team, whatever that team's file says.
+
+use crate::place::Place;
+
+const TEAM: &str = r#"schema = "strata.team/1"
+[team]
+name = "t"
+idea = "go"
+investment = 10.0
+[[role]]
+name = "R"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Writes"
+component = "probe.wasm"
+config = { steps = [{ write = "/out/a", text = "x" }] }
+[role.action.limits]
+memory = "128MiB"
+[role.action.allow]
+dirs = [{ host = "out", guest = "/out", write = true }, { host = "/etc", guest = "/etc" }]
+env = ["LANG", "HOME"]
+http = [{ host = "*", methods = ["GET", "POST"] }]
+[[role.action]]
+name = "Spins"
+component = "probe.wasm"
+config = { steps = [{ fail = "spin", attempts = [1] }] }
+"#;
+
+const POLICY: &str = r#"schema = "strata.policy/1"
+[limits]
+memory = "32MiB"
+cpu = "200ms"
+[budget]
+investment = 2.5
+[allow]
+dirs = [{ host = ".", write = true, max_size = "1MiB" }]
+env = ["LANG"]
+http = [{ host = "*.example.com" }]
+"#;
+
+#[test]
+fn what_a_policy_takes_away_is_said_once_and_shown_by_check() {
+    let place = Place::with(TEAM);
+    place.write("policy.toml", POLICY);
+    let checked = place.host(&["check", "team.toml", "--policy", "policy.toml"]).expect(0);
+    for line in [
+        "policy: `R.Writes`: `limits.memory` is 32 MiB, not 128 MiB (policy.toml:3)",
+        "policy: `R.Writes`: `allow.dirs` is not all allowed (policy.toml)",
+        "policy: `R.Writes`: `allow.env` is not all allowed (policy.toml)",
+        "policy: `R.Writes`: `allow.http` is not all allowed (policy.toml)",
+        "policy: `investment` is 2.5 USD, not 10 (policy.toml)",
+    ] {
+        assert_eq!(checked.stderr.matches(line).count(), 1, "`{line}`\n{}", checked.stderr);
+    }
+    // What the team did not ask for is no news, and shown all the same.
+    assert!(!checked.stderr.contains("cpu"), "{}", checked.stderr);
+    for line in [
+        "`limits.cpu` is 200 ms, not 10 s (policy.toml:4)",
+        "may see    env LANG\n",
+        "GET *.example.com/*",
+        "up to 1 MiB",
+    ] {
+        assert!(checked.stdout.contains(line), "`{line}`\n{}", checked.stdout);
+    }
+    assert!(!checked.stdout.contains("/etc"), "{}", checked.stdout);
+
+    let ended = place.host(&["run", "team.toml", "--storage", "store", "--policy", "policy.toml"]).expect(3);
+    let told = "limit of 200ms processor time reached; raise `limits.cpu` (its operator allows no more, policy.toml:4)";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    assert!(place.path("out/a").exists());
+}
+
+#[test]
+fn a_resume_obeys_the_policy_of_now() {
+    let steps = r#"{ random = 1 }, { random = 1 }, { write = "/etc/a", text = "x" }"#;
+    let place = Place::with(&TEAM.replace(r#"{ fail = "spin", attempts = [1] }"#, steps));
+    place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    let narrow = "schema = \"strata.policy/1\"\n[limits]\nhost_calls = 1\n";
+    place.write("config/strata-host/policy.toml", narrow);
+    let ended = place.resume().expect(3);
+    assert!(ended.stderr.contains("limit of 1 host calls reached"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("its operator allows no more, "), "{}", ended.stderr);
+}
+
+#[test]
+fn a_policy_that_cannot_be_read_stops_everything() {
+    let place = Place::with(TEAM);
+    let check = |args: &[&str], text: &str| {
+        let refused = place.host(&[&["check", "team.toml"], args].concat()).expect(2);
+        assert!(refused.stderr.contains(text), "{}", refused.stderr);
+    };
+    check(&["--policy", "none.toml"], "cannot read the policy file `none.toml`");
+    place.write("wrong.toml", "schema = \"strata.policy/1\"\n[limits]\nmemory = \"much\"\nmemry = 1\n[alow]\n");
+    check(&["--policy", "wrong.toml"], "wrong.toml:3:10");
+    check(&["--policy", "wrong.toml"], "did you mean `allow`?");
+    place.write("closed.toml", "schema = \"strata.policy/1\"\n[allow]\n");
+    place.write(
+        "team.toml",
+        TEAM.replace("[[role]]", "[env.external]\nkind = \"stdio\"\ncommand = [\"true\"]\n[[role]]"),
+    );
+    check(&["--policy", "closed.toml"], "the team has an `[env.external]`, which its operator does not allow");
+}
