@@ -51,6 +51,7 @@ const RULES: &[Rule] = &[
             "host/src/sandbox/engine/cache",
             "host/src/build",
             "host/src/cli/run",
+            "host/src/trust/lock",
             // Where the operator says.
             "host/src/services/llm/record",
         ],

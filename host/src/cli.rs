@@ -13,6 +13,7 @@ mod fork;
 mod graph;
 mod inspect;
 mod joins;
+mod lock;
 mod prompt;
 mod prune;
 mod reporter;
@@ -24,8 +25,8 @@ mod signals;
 use std::process::ExitCode;
 
 use args::{
-    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, PruneArgs, RunArgs,
-    SavedArgs, SendArgs,
+    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, LockArgs, PruneArgs,
+    RunArgs, SavedArgs, SendArgs,
 };
 use clap::Parser;
 use strata_core::event::Status;
@@ -101,6 +102,7 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(args),
         Command::Check(args) => check::check(&args),
+        Command::Lock(args) => lock::lock(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Checkpoints(args) => checkpoints::checkpoints(&args),
         Command::Events { path, lineage } => events::events(&path, lineage.as_deref()),

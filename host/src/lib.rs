@@ -14,6 +14,7 @@ pub mod plugin;
 pub mod sandbox;
 pub mod services;
 pub mod store;
+pub mod trust;
 
 pub use driver::WhenIdle;
 pub use launch::{Resume, Start};

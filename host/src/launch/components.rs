@@ -9,17 +9,15 @@ use strata_core::id::{ActionId, Digest, Part, Slot};
 use strata_core::team::React;
 
 use super::LaunchError;
-use crate::build;
+use super::source::Source;
 use crate::driver::Equipment;
-use crate::manifest::{Definition, Diagnostics};
+use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::Plugin;
 use crate::sandbox::{Loaded, Metering, WasmSandbox};
 use crate::services::http::Http;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
-
-/// The largest component that is loaded; the largest real ones (interpreters) have about 30 MB.
-const MAX_COMPONENT_BYTES: u64 = 256 << 20;
+use crate::trust::lock::Lock;
 
 /// A team's components, loaded and checked.
 pub struct Components {
@@ -34,18 +32,13 @@ impl Components {
         report: &mut dyn FnMut(&str),
     ) -> Result<Self, Diagnostics> {
         definition.check_ready()?;
-        // Several places often share one component.
-        let mut files: BTreeMap<(PathBuf, bool), Result<Loaded, String>> = BTreeMap::new();
+        let lock = Lock::beside(&definition.source.base);
+        let lock = lock.map_err(|error| Diagnostics::from(Diagnostic::new(error.to_string())))?;
+        let mut loading = Loading { definition, sandbox, lock, sources: BTreeMap::new(), made: BTreeMap::new() };
         let mut loaded = BTreeMap::new();
         let mut problems: Vec<Diagnostics> = Vec::new();
         for (slot, plugin) in &definition.plugins {
-            let file = files.entry((plugin.component.clone(), plugin.limits.fuel.is_some()));
-            let file = file.or_insert_with(|| load(plugin, sandbox, report));
-            let checked = match file {
-                Ok(component) => fits(definition, *slot, plugin, component).map(|()| component.clone()),
-                Err(why) => Err(definition.at_component(*slot, why.as_str())),
-            };
-            match checked {
+            match loading.load(*slot, plugin, report) {
                 Ok(component) => drop(loaded.insert(*slot, component)),
                 Err(problem) => problems.push(problem),
             }
@@ -87,30 +80,59 @@ fn secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
     })
 }
 
-fn load(plugin: &Plugin, sandbox: &WasmSandbox, report: &mut dyn FnMut(&str)) -> Result<Loaded, String> {
-    let path = &plugin.component;
-    let file = if path.is_dir() {
-        build::build(path, report).map_err(|error| error.to_string())?.component
-    } else {
-        path.to_owned()
-    };
-    let unreadable = |error: std::io::Error| format!("cannot read the component `{}`: {error}", file.display());
-    let bytes = std::fs::metadata(&file).map_err(unreadable)?.len();
-    if bytes > MAX_COMPONENT_BYTES {
-        let file = file.display();
-        return Err(format!("the component `{file}` has {bytes} bytes; at most {MAX_COMPONENT_BYTES} are loaded"));
+/// A team's components while they are loaded. Several places often share one.
+struct Loading<'a> {
+    definition: &'a Definition,
+    sandbox: &'a WasmSandbox,
+    lock: Option<Lock>,
+    sources: BTreeMap<PathBuf, Result<Source, String>>,
+    made: BTreeMap<(PathBuf, bool), Result<Loaded, String>>,
+}
+
+impl Loading<'_> {
+    /// Nothing is compiled of what may not be loaded.
+    fn load(&mut self, slot: Slot, plugin: &Plugin, report: &mut dyn FnMut(&str)) -> Result<Loaded, Diagnostics> {
+        let (definition, sandbox, path) = (self.definition, self.sandbox, &plugin.component);
+        let read = || Source::read(path, &definition.trust, report);
+        let source = self.sources.entry(path.clone()).or_insert_with(read);
+        let source = source.as_ref().map_err(|why| definition.at_component(slot, why.as_str()))?;
+        admit(definition, (slot, plugin), source, self.lock.as_ref())?;
+        let fuel = plugin.limits.fuel.is_some();
+        let made = self.made.entry((path.clone(), fuel)).or_insert_with(|| {
+            let metering = if fuel { Metering::Fuel } else { Metering::Plain };
+            let loaded = sandbox.load_as(source.digest.clone(), &source.bytes, metering);
+            loaded.map_err(|error| format!("cannot load the component `{}`: {error}", source.file.display()))
+        });
+        let made = made.as_ref().map_err(|why| definition.at_component(slot, why.as_str()))?;
+        fits(definition, slot, plugin, made)?;
+        Ok(made.clone())
     }
-    let bytes = std::fs::read(&file).map_err(unreadable)?;
-    let metering = if plugin.limits.fuel.is_some() { Metering::Fuel } else { Metering::Plain };
-    sandbox.load(&bytes, metering).map_err(|error| format!("cannot load the component `{}`: {error}", file.display()))
+}
+
+/// Whether a component may be loaded: it is the pinned one, the locked one, and signed by whom it has to be. A component
+/// that the command line names is not bound by what is written of another.
+fn admit(
+    definition: &Definition,
+    (slot, plugin): (Slot, &Plugin),
+    source: &Source,
+    lock: Option<&Lock>,
+) -> Result<(), Diagnostics> {
+    if let Some(pin) = plugin.pin.as_ref().filter(|pin| **pin != source.digest.0) {
+        let message = format!("the component's sha256 is `{}`, pinned is `{pin}`", source.digest);
+        return Err(definition.at_pin(slot, message));
+    }
+    let lock = lock.filter(|_| !definition.is_given(slot));
+    if let Some(mismatch) = lock.and_then(|lock| lock.check(&plugin.component, source.locked()).err()) {
+        let team = &definition.source.name;
+        let hint = format!("put the locked one back, or, if it is meant, lock it: `strata-host lock {team}`");
+        return Err(definition.refused(slot, mismatch.to_string(), hint));
+    }
+    let signed = source.signed.as_ref();
+    signed.map_or_else(|why| Err(definition.refused(slot, why.to_string(), why.hint())), |()| Ok(()))
 }
 
 /// Whether a component may stand in its place.
 fn fits(definition: &Definition, slot: Slot, plugin: &Plugin, component: &Loaded) -> Result<(), Diagnostics> {
-    if let Some(pin) = plugin.pin.as_ref().filter(|pin| **pin != component.digest.0) {
-        let message = format!("the component's sha256 is `{}`, pinned is `{pin}`", component.digest);
-        return Err(definition.at_pin(slot, message));
-    }
     let role = definition.team.role(slot.role);
     let missing = match slot.part {
         Part::Think if !component.exports.thinker => Some("thinks, so its component must export `thinker`"),

@@ -113,8 +113,12 @@ impl WasmSandbox {
     /// Calls with a fuel limit need it loaded for `Metering::Fuel`, others for `Metering::Plain`. Compiling takes as
     /// long as it takes: a few milliseconds for a small component, seconds for a language runtime.
     pub fn load(&self, bytes: &[u8], metering: Metering) -> Result<Loaded, LoadError> {
+        self.load_as(digest_of(bytes), bytes, metering)
+    }
+
+    /// The same, where the digest of the bytes is known already.
+    pub fn load_as(&self, digest: Digest, bytes: &[u8], metering: Metering) -> Result<Loaded, LoadError> {
         problem::check_form(bytes)?;
-        let digest = Digest(hex(&Sha256::digest(bytes)));
         if let Some(shelved) = self.shelved(&digest, metering) {
             return Ok(shelved.loaded.clone());
         }
@@ -181,6 +185,11 @@ impl Sandbox for WasmSandbox {
             attempt::run(&component.ready, call, gateway).await
         })
     }
+}
+
+/// By what a component is known.
+pub fn digest_of(bytes: &[u8]) -> Digest {
+    Digest(hex(&Sha256::digest(bytes)))
 }
 
 fn shelve(ready: Ready, digest: &Digest, manifest: Manifest) -> Shelved {
