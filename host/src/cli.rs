@@ -19,6 +19,7 @@ mod prune;
 mod reporter;
 mod requests;
 mod run;
+mod screen;
 mod send;
 mod signals;
 
@@ -100,7 +101,7 @@ pub fn main() -> ExitCode {
     };
     init_log(cli.verbose);
     let done = match cli.command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(args, cli.verbose),
         Command::Check(args) => check::check(&args),
         Command::Lock(args) => lock::lock(&args),
         Command::Inspect(args) => inspect::inspect(&args),

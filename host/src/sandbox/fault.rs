@@ -38,6 +38,9 @@ pub(super) fn of_failure(failure: types::Failure, ctx: &Ctx) -> Fault {
     };
     let mut message = failure.message;
     message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
+    if message.trim().is_empty() {
+        message = "the action gave no reason".into();
+    }
     let mut fault = Fault::new(kind, message);
     if matches!(failure.kind, types::FailureKind::Retryable) {
         fault.hope = Hope::Retryable;
