@@ -25,6 +25,7 @@
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `compile_cache` | compiled components: made once, verified, private |
+//! | `trust` | components that are locked, and signed |
 //! | `skills` | components on the shelf, and teams that name them |
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
@@ -39,7 +40,7 @@
 //!
 //! What they are made of: `place` (a folder with a team in which the host is run), `process` (a running host),
 //! `terminal` (a host that a person sits in front of), `stream` (event lines), `saved` (`team.json`), `probe` (the
-//! component that does as it is told), `web` (a server). Teams that are
+//! component that does as it is told), `web` (a server), `signer` (somebody with a key). Teams that are
 //! longer than a few lines are fixtures.
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
@@ -75,11 +76,13 @@ mod saved;
 mod scaffold;
 mod secrets;
 mod signals;
+mod signer;
 mod skills;
 mod snake;
 mod storage;
 mod stream;
 mod terminal;
+mod trust;
 mod web;
 mod werewolf;
 mod writes;

@@ -53,6 +53,7 @@ const RULES: &[Rule] = &[
             "host/src/scaffold",
             "host/src/cli/run",
             "host/src/skills/files",
+            "host/src/trust/lock",
             // Where the operator says.
             "host/src/cli/manual",
             "host/src/services/llm/record",

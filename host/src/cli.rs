@@ -15,6 +15,7 @@ mod fork;
 mod graph;
 mod inspect;
 mod joins;
+mod lock;
 mod manual;
 mod new;
 mod policy;
@@ -31,8 +32,8 @@ mod skill;
 use std::process::ExitCode;
 
 use args::{
-    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, PruneArgs, RunArgs,
-    SavedArgs, SendArgs,
+    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, LockArgs, PruneArgs,
+    RunArgs, SavedArgs, SendArgs,
 };
 use clap::Parser;
 use strata_core::event::Status;
@@ -118,6 +119,7 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(args, cli.verbose),
         Command::Check(args) => check::check(&args),
+        Command::Lock(args) => lock::lock(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Checkpoints(args) => checkpoints::checkpoints(&args),
         Command::Events { path, lineage } => events::events(&path, lineage.as_deref()),

@@ -8,10 +8,12 @@ mod control;
 mod doubt;
 mod edit;
 mod fork;
+mod lock;
 mod prune;
 mod resume;
 mod saved;
 mod send;
+mod source;
 mod start;
 mod telling;
 
@@ -30,17 +32,20 @@ use crate::services::llm::Audience;
 use crate::services::llm::config::ConfigError;
 use crate::store::team_json::ImportError;
 use crate::store::{Durability, SavedDefinition, StoreError};
+use crate::trust::lock::LockError;
 
 pub use answer::answer;
 pub use compare::{Comparison, Side, compare};
-pub use components::{Components, read as read_component};
+pub use components::Components;
 use control::Control;
 pub use doubt::{Doubt, doubts};
 pub use fork::{Fork, Forked, fork};
+pub use lock::{Written, lock};
 pub use prune::{KEPT, Kept, prune};
 pub use resume::{Notes, Resume, Resumed, resume};
 pub use saved::{SavedTeam, checkpoints, reader, saved};
 pub use send::send;
+pub use source::read as read_component;
 pub use start::{Start, Started, start};
 pub use telling::Telling;
 
@@ -80,6 +85,9 @@ pub enum LaunchError {
     /// The client for http cannot be set up.
     #[error(transparent)]
     Http(#[from] HttpError),
+    /// The lock of the components cannot be read or written.
+    #[error(transparent)]
+    Lock(#[from] LockError),
     /// The storage cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),

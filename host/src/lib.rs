@@ -18,6 +18,7 @@ pub mod scaffold;
 pub mod services;
 pub mod skills;
 pub mod store;
+pub mod trust;
 
 pub use driver::WhenIdle;
 pub use launch::{Resume, Start};

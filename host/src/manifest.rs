@@ -20,6 +20,7 @@ pub mod policy;
 pub mod schema;
 mod skill;
 mod table;
+mod trust;
 pub(crate) mod units;
 
 use std::collections::BTreeMap;
@@ -42,6 +43,7 @@ use self::table::Table;
 use crate::plugin::Plugin;
 use crate::services::external::External;
 use crate::services::llm::config::Config;
+use crate::trust::signature::Keys;
 
 /// Team files are written by hand; a larger file is another file.
 const MAX_FILE_BYTES: usize = 4 << 20;
@@ -61,6 +63,8 @@ pub struct Definition {
     pub llm: Option<Config>,
     /// Where messages for names outside of the team go.
     pub external: Option<External>,
+    /// Whose components are loaded.
+    pub trust: Keys,
     /// How what happens is kept.
     pub run: RunConfig,
     places: BTreeMap<Slot, Place>,
@@ -116,6 +120,7 @@ impl Definition {
             plugins: checked.plugins,
             llm: authored.llm,
             external: authored.env.external,
+            trust: authored.trust,
             run: authored.run.config,
             places: checked.places,
             modes: checked.modes,
@@ -160,6 +165,16 @@ impl Definition {
     /// A problem with a component, shown where the component is written.
     pub fn at_component(&self, slot: Slot, message: impl Into<String>) -> Diagnostics {
         self.at(slot, message.into(), |place| place.component.clone()).into()
+    }
+
+    /// A component that must not be used, shown where it is written, with what to do.
+    pub fn refused(&self, slot: Slot, message: String, hint: String) -> Diagnostics {
+        self.at(slot, message, |place| place.component.clone()).hint(hint).into()
+    }
+
+    /// Whether a component was put in place of the written one.
+    pub fn is_given(&self, slot: Slot) -> bool {
+        self.given.contains_key(&slot)
     }
 
     /// A problem with a component's pinned digest, shown where it is written.

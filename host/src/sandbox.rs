@@ -15,7 +15,7 @@ use strata_core::team::{Candidate, Profile, Task};
 use crate::gateway::Gateway;
 use crate::plugin::Plugin;
 
-pub use component::{Exports, LoadError, Loaded, Manifest, WasmSandbox};
+pub use component::{Exports, LoadError, Loaded, Manifest, WasmSandbox, digest_of};
 pub use engine::{Allocation, CacheHealth, Metering};
 pub use scripted::{Script, ScriptedSandbox, THINK, ended, returned};
 

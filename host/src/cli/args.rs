@@ -29,6 +29,8 @@ pub(super) enum Command {
     Run(RunArgs),
     /// Validate a team and print what each of its actions may do. Nothing is run.
     Check(CheckArgs),
+    /// Write down which components a team has, in `strata.lock` beside its file. From then on others are refused.
+    Lock(LockArgs),
     /// Show what is saved: status, step, faults, mailboxes, joins, budget.
     Inspect(InspectArgs),
     /// List the checkpoints of a saved team, of all its lineages, oldest first.
@@ -209,6 +211,13 @@ pub(super) struct CheckArgs {
     /// Print the policy as JSON.
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[derive(Args)]
+pub(super) struct LockArgs {
+    /// The team file.
+    #[arg(value_name = "TEAM.toml", default_value = "team.toml")]
+    pub(super) team: PathBuf,
 }
 
 #[derive(Args)]

@@ -2,7 +2,7 @@
 //! of the team is run.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use strata_core::id::{ActionId, Digest, Part, Slot};
 use strata_core::team::React;
 
 use super::LaunchError;
-use crate::build;
+use super::source::{Source, Unloadable};
 use crate::driver::Equipment;
-use crate::manifest::{Definition, Diagnostics};
-use crate::plugin::{Limit, Limits, Plugin};
-use crate::sandbox::{LoadError, Loaded, Metering, WasmSandbox};
+use crate::manifest::{Definition, Diagnostic, Diagnostics};
+use crate::plugin::{Limits, Plugin};
+use crate::sandbox::{Loaded, Metering, WasmSandbox};
 use crate::services::http::Http;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
+use crate::trust::lock::Lock;
 
 /// A team's components, loaded and checked.
 pub struct Components {
@@ -32,18 +33,13 @@ impl Components {
         report: &mut dyn FnMut(&str),
     ) -> Result<Self, Diagnostics> {
         definition.check_ready()?;
-        // Several places often share one component.
-        let mut files: BTreeMap<File, Result<Loaded, Unloadable>> = BTreeMap::new();
+        let lock = Lock::beside(&definition.source.base);
+        let lock = lock.map_err(|error| Diagnostics::from(Diagnostic::new(error.to_string())))?;
+        let mut loading = Loading { definition, sandbox, lock, sources: BTreeMap::new(), made: BTreeMap::new() };
         let mut loaded = BTreeMap::new();
         let mut problems: Vec<Diagnostics> = Vec::new();
         for (slot, plugin) in &definition.plugins {
-            let file = files.entry(File::of(plugin));
-            let file = file.or_insert_with(|| load(plugin, sandbox, report));
-            let checked = match file {
-                Ok(component) => fits(definition, *slot, plugin, component).map(|()| component.clone()),
-                Err(why) => Err(definition.at_component(*slot, why.told(plugin))),
-            };
-            match checked {
+            match loading.load(*slot, plugin, report) {
                 Ok(component) => drop(loaded.insert(*slot, component)),
                 Err(problem) => problems.push(problem),
             }
@@ -85,85 +81,76 @@ fn secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
     })
 }
 
+/// A team's components while they are loaded. Several places often share one.
+struct Loading<'a> {
+    definition: &'a Definition,
+    sandbox: &'a WasmSandbox,
+    lock: Option<Lock>,
+    sources: BTreeMap<(PathBuf, u64), Result<Source, Unloadable>>,
+    made: BTreeMap<Making, Result<Loaded, Unloadable>>,
+}
+
 /// What decides whether a file can be loaded, and how.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct File {
+struct Making {
     path: PathBuf,
     counts_fuel: bool,
     bytes: u64,
     compile: Duration,
 }
 
-impl File {
+impl Making {
     fn of(plugin: &Plugin) -> Self {
         let Limits { fuel, component_bytes, compile, .. } = plugin.limits;
         Self { path: plugin.component.clone(), counts_fuel: fuel.is_some(), bytes: component_bytes, compile }
     }
 }
 
-/// Why a file cannot be loaded.
-struct Unloadable {
-    message: String,
-    limit: Option<Limit>,
-}
-
-impl Unloadable {
-    fn of(file: &Path, error: &LoadError) -> Self {
-        let message = format!("cannot load the component `{}`: {error}", file.display());
-        Self { message, limit: error.limit() }
-    }
-
-    fn told(&self, plugin: &Plugin) -> String {
-        match self.limit {
-            Some(limit) => format!("{}; {}", self.message, plugin.advice.on(limit)),
-            None => self.message.clone(),
-        }
-    }
-}
-
-impl From<String> for Unloadable {
-    fn from(message: String) -> Self {
-        Self { message, limit: None }
+impl Loading<'_> {
+    /// Nothing is compiled of what may not be loaded.
+    fn load(&mut self, slot: Slot, plugin: &Plugin, report: &mut dyn FnMut(&str)) -> Result<Loaded, Diagnostics> {
+        let (definition, sandbox, path) = (self.definition, self.sandbox, &plugin.component);
+        let refuse = |why: &Unloadable| definition.at_component(slot, why.told(plugin));
+        let limit = plugin.limits.component_bytes;
+        let read = || Source::read(path, limit, &definition.trust, report);
+        let source = self.sources.entry((path.clone(), limit)).or_insert_with(read);
+        let source = source.as_ref().map_err(refuse)?;
+        admit(definition, (slot, plugin), source, self.lock.as_ref())?;
+        let made = self.made.entry(Making::of(plugin)).or_insert_with(|| {
+            let metering = if plugin.limits.fuel.is_some() { Metering::Fuel } else { Metering::Plain };
+            let loaded = sandbox.load_as(source.digest.clone(), &source.bytes, (metering, &plugin.limits));
+            loaded.map_err(|error| Unloadable::of(&source.file, &error))
+        });
+        let made = made.as_ref().map_err(refuse)?;
+        fits(definition, slot, plugin, made)?;
+        Ok(made.clone())
     }
 }
 
-fn load(plugin: &Plugin, sandbox: &WasmSandbox, report: &mut dyn FnMut(&str)) -> Result<Loaded, Unloadable> {
-    let file = file(&plugin.component, report)?;
-    let bytes = bytes(&file, plugin.limits.component_bytes)?;
-    let unloadable = |error: LoadError| Unloadable::of(&file, &error);
-    let metering = if plugin.limits.fuel.is_some() { Metering::Fuel } else { Metering::Plain };
-    sandbox.load_within(&bytes, metering, &plugin.limits).map_err(unloadable)
-}
-
-/// A component's file and its bytes, within the limits of an action that sets none. A directory of source is built first.
-pub fn read(path: &Path, report: &mut dyn FnMut(&str)) -> Result<(PathBuf, Vec<u8>), String> {
-    let file = file(path, report)?;
-    let bytes = bytes(&file, Limits::default().component_bytes).map_err(|error| error.message)?;
-    Ok((file, bytes))
-}
-
-fn file(path: &Path, report: &mut dyn FnMut(&str)) -> Result<PathBuf, String> {
-    match path.is_dir() {
-        true => build::build(path, report).map(|built| built.component).map_err(|error| error.to_string()),
-        false => Ok(path.to_owned()),
+/// Whether a component may be loaded: it is the pinned one, the locked one, and signed by whom it has to be. A component
+/// that the command line names is not bound by what is written of another.
+fn admit(
+    definition: &Definition,
+    (slot, plugin): (Slot, &Plugin),
+    source: &Source,
+    lock: Option<&Lock>,
+) -> Result<(), Diagnostics> {
+    if let Some(pin) = plugin.pin.as_ref().filter(|pin| **pin != source.digest.0) {
+        let message = format!("the component's sha256 is `{}`, pinned is `{pin}`", source.digest);
+        return Err(definition.at_pin(slot, message));
     }
-}
-
-fn bytes(file: &Path, limit: u64) -> Result<Vec<u8>, Unloadable> {
-    let unreadable = |error: std::io::Error| format!("cannot read the component `{}`: {error}", file.display());
-    let length = std::fs::metadata(file).map_err(unreadable)?.len();
-    if length > limit {
-        return Err(Unloadable::of(file, &LoadError::TooLarge { length, limit }));
+    let lock = lock.filter(|_| !definition.is_given(slot));
+    if let Some(mismatch) = lock.and_then(|lock| lock.check(&plugin.component, source.locked()).err()) {
+        let team = &definition.source.name;
+        let hint = format!("put the locked one back, or, if it is meant, lock it: `strata-host lock {team}`");
+        return Err(definition.refused(slot, mismatch.to_string(), hint));
     }
-    Ok(std::fs::read(file).map_err(unreadable)?)
+    let signed = source.signed.as_ref();
+    signed.map_or_else(|why| Err(definition.refused(slot, why.to_string(), why.hint())), |()| Ok(()))
 }
 
 /// Whether a component may stand in its place.
 fn fits(definition: &Definition, slot: Slot, plugin: &Plugin, component: &Loaded) -> Result<(), Diagnostics> {
-    if let Some(pin) = plugin.pin.as_ref().filter(|pin| **pin != component.digest.0) {
-        let message = format!("the component's sha256 is `{}`, pinned is `{pin}`", component.digest);
-        return Err(definition.at_pin(slot, message));
-    }
     let role = definition.team.role(slot.role);
     let missing = match slot.part {
         Part::Think if !component.exports.thinker => Some("thinks, so its component must export `thinker`"),

@@ -18,9 +18,10 @@ use self::limits::Patch;
 use self::role::Role;
 use super::llm;
 use super::table::{At, Table};
-use super::{Durability, RunConfig};
+use super::{Durability, RunConfig, trust};
 use crate::services::external::External;
 use crate::services::llm::config::Config;
+use crate::trust::signature::Keys;
 
 /// The version of the format that this program reads.
 pub(super) const SCHEMA: &str = "strata.team/1";
@@ -41,6 +42,7 @@ pub(super) struct Authored {
     pub(super) limits: Patch,
     pub(super) run: Run,
     pub(super) llm: Option<Config>,
+    pub(super) trust: Keys,
     pub(super) roles: Vec<Role>,
     pub(super) routes: Vec<Route>,
     pub(super) joins: Vec<Join>,
@@ -75,6 +77,7 @@ pub(super) fn read(root: Table<'_>) -> Authored {
         limits: Patch::default(),
         run: read_run(&root),
         llm: section(&root, "llm", "`[llm]`").and_then(|table| llm::read(&table)),
+        trust: section(&root, "trust", "`[trust]`").map(|table| trust::read(&table)).unwrap_or_default(),
         roles: role::read_all(&root),
         routes: edge::read_routes(&root),
         joins: edge::read_joins(&root),

@@ -130,9 +130,18 @@ impl WasmSandbox {
 
     /// As `load`, with a component's own limits on its size and on the time to compile it in.
     pub fn load_within(&self, bytes: &[u8], metering: Metering, limits: &Limits) -> Result<Loaded, LoadError> {
+        self.load_as(digest_of(bytes), bytes, (metering, limits))
+    }
+
+    /// The same, where the digest of the bytes is known already.
+    pub fn load_as(
+        &self,
+        digest: Digest,
+        bytes: &[u8],
+        (metering, limits): (Metering, &Limits),
+    ) -> Result<Loaded, LoadError> {
         problem::check_form(bytes)?;
         compile::check_size(bytes, limits)?;
-        let digest = Digest(hex(&Sha256::digest(bytes)));
         if let Some(shelved) = self.shelved(&digest, metering) {
             return Ok(shelved.loaded.clone());
         }
@@ -204,6 +213,11 @@ impl Sandbox for WasmSandbox {
             attempt::run(&component.ready, call, gateway).await
         })
     }
+}
+
+/// By what a component is known.
+pub fn digest_of(bytes: &[u8]) -> Digest {
+    Digest(hex(&Sha256::digest(bytes)))
 }
 
 fn shelve(ready: Ready, digest: &Digest, manifest: Manifest) -> Shelved {

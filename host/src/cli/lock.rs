@@ -1,0 +1,14 @@
+//! `lock`: writes down which components a team has, so that others are refused.
+
+use super::{Failure, LockArgs, note, print};
+use crate::launch;
+
+pub(super) fn lock(args: &LockArgs) -> Result<u8, Failure> {
+    let written = launch::lock(&args.team, &mut |line| note(line))?;
+    for (name, before, now) in &written.changed {
+        note(format_args!("`{name}` was `{}` and is `{}`", before.sha256, now.sha256));
+    }
+    note(format_args!("{} components are locked", written.components));
+    print(&written.path.display().to_string());
+    Ok(0)
+}

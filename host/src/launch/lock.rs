@@ -1,0 +1,53 @@
+//! Locking: a team's components, as they are now, are written into the lock of its folder.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::LaunchError;
+use super::source::Source;
+use crate::manifest::{Definition, Diagnostics};
+use crate::trust::lock::{Lock, Locked};
+
+/// What came of locking.
+pub struct Written {
+    /// The lock.
+    pub path: PathBuf,
+    /// How many components the team has.
+    pub components: usize,
+    /// Those that were locked before as something else: their names, what they were, what they are.
+    pub changed: Vec<(String, Locked, Locked)>,
+}
+
+/// Locks a team's components. Those of other teams in the folder stay locked. `report` is told what takes long.
+pub fn lock(team: &Path, report: &mut dyn FnMut(&str)) -> Result<Written, LaunchError> {
+    let definition = Definition::read(team)?;
+    definition.check_ready()?;
+    let base = &definition.source.base;
+    let mut lock = Lock::beside(base)?.unwrap_or_else(|| Lock::new(base));
+    lock.forget_missing();
+    let mut changed = Vec::new();
+    let mut problems: Vec<Diagnostics> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (slot, plugin) in definition.plugins.iter().filter(|(_, plugin)| seen.insert(&plugin.component)) {
+        let source = match Source::read(&plugin.component, plugin.limits.component_bytes, &definition.trust, report) {
+            Ok(source) => source,
+            Err(why) => {
+                problems.push(definition.at_component(*slot, why.told(plugin)));
+                continue;
+            }
+        };
+        if let Err(untrusted) = &source.signed {
+            problems.push(definition.refused(*slot, untrusted.to_string(), untrusted.hint()));
+        }
+        let now = source.locked();
+        match lock.set(&plugin.component, now.clone()) {
+            Some(before) if before != now => changed.push((lock.name(&plugin.component), before, now)),
+            _ => {}
+        }
+    }
+    if let Some(problems) = problems.into_iter().reduce(Diagnostics::and) {
+        return Err(problems.into());
+    }
+    lock.write()?;
+    Ok(Written { path: lock.path().to_owned(), components: seen.len(), changed })
+}

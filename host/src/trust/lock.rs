@@ -1,0 +1,271 @@
+//! `strata.lock`: the digests of the components that lie beside a team file or are named there. Written by `lock`, kept
+//! under version control, held against what is loaded.
+//!
+//! A folder has one: the teams in it share it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{File, Permissions};
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use strata_core::id::Digest;
+
+/// The name of the file.
+const NAME: &str = "strata.lock";
+/// The version of the format.
+const VERSION: u32 = 1;
+/// Enough for ten thousand components; a larger file is another file.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// A lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lock {
+    path: PathBuf,
+    components: BTreeMap<String, Locked>,
+}
+
+/// What is known of a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locked {
+    /// The SHA-256 of its bytes.
+    pub sha256: Digest,
+    /// How many bytes it has.
+    pub size: u64,
+}
+
+/// A component is not the locked one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    /// It has other bytes.
+    #[error(
+        "the component `{component}` has the sha256 `{}` ({} bytes), locked is `{}` ({} bytes)",
+        found.sha256, found.size, locked.sha256, locked.size
+    )]
+    Changed {
+        /// Its name in the lock.
+        component: String,
+        /// What it is.
+        found: Locked,
+        /// What it should be.
+        locked: Locked,
+    },
+    /// Nothing is known of it.
+    #[error("the component `{component}` (sha256 `{}`) is not in `{}`", found.sha256, lock.display())]
+    Unlocked {
+        /// The name it would have in the lock.
+        component: String,
+        /// What it is.
+        found: Locked,
+        /// The lock.
+        lock: PathBuf,
+    },
+}
+
+/// A lock cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// It is no lock.
+    #[error("cannot read the lock `{}`: {why}; put it right, or write it anew with `strata-host lock`", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The disk does not allow it.
+    #[error("cannot {what} the lock `{}`: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    version: u32,
+    #[serde(default, rename = "component")]
+    components: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    source: String,
+    #[serde(deserialize_with = "digest")]
+    sha256: Digest,
+    size: u64,
+}
+
+impl Lock {
+    /// The lock in a folder, if there is one.
+    pub fn beside(base: &Path) -> Result<Option<Self>, LockError> {
+        let path = base.join(NAME);
+        let mut text = String::new();
+        let read = File::open(&path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
+        match read {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(LockError::Io { path, what: "read", source }),
+        }
+        match parse(&text) {
+            Ok(components) => Ok(Some(Self { path, components })),
+            Err(why) => Err(LockError::Invalid { path, why }),
+        }
+    }
+
+    /// An empty one for a folder. Nothing is written.
+    pub fn new(base: &Path) -> Self {
+        Self { path: base.join(NAME), components: BTreeMap::new() }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Fails unless a component is the locked one.
+    pub fn check(&self, component: &Path, found: Locked) -> Result<(), Mismatch> {
+        let component = self.name(component);
+        match self.components.get(&component) {
+            Some(locked) if *locked == found => Ok(()),
+            Some(locked) => Err(Mismatch::Changed { component, found, locked: locked.clone() }),
+            None => Err(Mismatch::Unlocked { component, found, lock: self.path.clone() }),
+        }
+    }
+
+    /// Locks a component as it is. What was locked before, if that is something else.
+    pub fn set(&mut self, component: &Path, found: Locked) -> Option<Locked> {
+        self.components.insert(self.name(component), found)
+    }
+
+    /// Drops components of which nothing is there any more.
+    pub fn forget_missing(&mut self) {
+        let base = self.base().to_owned();
+        self.components.retain(|name, _| base.join(name).exists());
+    }
+
+    /// What a component is called: its place as seen from the folder.
+    pub fn name(&self, component: &Path) -> String {
+        component.strip_prefix(self.base()).unwrap_or(component).to_string_lossy().into_owned()
+    }
+
+    /// Replaces the file, at once.
+    pub fn write(&self) -> Result<(), LockError> {
+        // Others may read it, unlike what is temporary otherwise; the user's mask still holds.
+        let readable = Permissions::from_mode(0o666);
+        let file = tempfile::Builder::new().permissions(readable).tempfile_in(self.base());
+        let written = file.and_then(|mut file| {
+            file.write_all(self.text().as_bytes())?;
+            file.as_file().sync_all()?;
+            file.persist(&self.path).map_err(|error| error.error)?;
+            Ok(())
+        });
+        written.map_err(|source| LockError::Io { path: self.path.clone(), what: "write", source })
+    }
+
+    fn base(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "# The components of the teams in this folder. Others are refused.\n\
+             # Written by `strata-host lock`.\nversion = {VERSION}\n"
+        );
+        for (source, Locked { sha256, size }) in &self.components {
+            let source = toml::Value::from(source.as_str());
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\n[[component]]\nsource = {source}\nsha256 = \"{sha256}\"\nsize = {size}\n");
+        }
+        text
+    }
+}
+
+fn parse(text: &str) -> Result<BTreeMap<String, Locked>, String> {
+    let written: Written = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+    if written.version != VERSION {
+        return Err(format!("its version is `{}`, this program reads `{VERSION}`", written.version));
+    }
+    let mut components = BTreeMap::new();
+    for Entry { source, sha256, size } in written.components {
+        if components.insert(source.clone(), Locked { sha256, size }).is_some() {
+            return Err(format!("`{source}` is there twice"));
+        }
+    }
+    Ok(components)
+}
+
+fn digest<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Digest, D::Error> {
+    let text = String::deserialize(from)?;
+    match text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+        true => Ok(Digest(text)),
+        false => Err(serde::de::Error::custom(format!("`{text}` is not a SHA-256"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn locked(digit: &str, size: u64) -> Locked {
+        Locked { sha256: Digest(digit.repeat(64)), size }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_and_looks_as_it_should() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(Lock::beside(home.path()).unwrap(), None);
+        let mut lock = Lock::new(home.path());
+        lock.set(&home.path().join("z.wasm"), locked("1", 3));
+        lock.set(&home.path().join("../a \"b\".wasm"), locked("2", 4));
+        assert_eq!(lock.set(Path::new("/else/c.wasm"), locked("3", 5)), None);
+        assert_eq!(lock.set(Path::new("/else/c.wasm"), locked("4", 5)), Some(locked("3", 5)));
+        lock.write().unwrap();
+        assert_eq!(Lock::beside(home.path()).unwrap(), Some(lock));
+        let text = fs::read_to_string(home.path().join(NAME)).unwrap();
+        let sources: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("source = ")).collect();
+        assert_eq!(sources, [r#"'../a "b".wasm'"#, r#""/else/c.wasm""#, r#""z.wasm""#]);
+    }
+
+    #[test]
+    fn another_component_is_refused_with_both_digests() {
+        let mut lock = Lock::new(Path::new("/teams"));
+        let (a, b) = (Path::new("/teams/a.wasm"), Path::new("/teams/b.wasm"));
+        lock.set(a, locked("1", 3));
+        assert_eq!(lock.check(a, locked("1", 3)), Ok(()));
+        let changed = lock.check(a, locked("2", 3)).unwrap_err().to_string();
+        let named = ["`a.wasm`", &"1".repeat(64), &"2".repeat(64)];
+        assert!(named.iter().all(|part| changed.contains(part)), "{changed}");
+        let missing = lock.check(b, locked("1", 3)).unwrap_err().to_string();
+        assert!(missing.contains("`b.wasm`") && missing.contains("not in `/teams/strata.lock`"), "{missing}");
+    }
+
+    #[test]
+    fn what_is_no_lock_is_refused() {
+        let entry = |rest: &str| format!("version = 1\n[[component]]\nsource = \"a\"\n{rest}");
+        let whole = format!("sha256 = \"{}\"\nsize = 1\n", "a".repeat(64));
+        let check = |text: &str, expected: &str| {
+            let why = parse(text).unwrap_err();
+            assert!(why.contains(expected), "{text}: {why}");
+        };
+        assert!(parse(&entry(&whole)).is_ok());
+        check("", "version");
+        check("version = 2", "its version is `2`");
+        check("version = 1\nmore = 1", "more");
+        check(&entry("size = 1"), "sha256");
+        check(&entry("sha256 = \"x\"\nsize = 1"), "`x` is not a SHA-256");
+        check(&entry(&format!("{whole}more = 1")), "more");
+        check(&entry(&format!("{whole}\n[[component]]\nsource = \"a\"\n{whole}")), "`a` is there twice");
+    }
+}

@@ -1,0 +1,146 @@
+//! Signatures over components: detached files in the format of minisign, `COMPONENT.minisig` beside each.
+//!
+//! Nothing is signed here: `minisign -S` does that, on a machine where the secret key may be.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use minisign_verify::{Error, PublicKey, Signature};
+use strata_core::id::Digest;
+
+/// Two comments and two lines of base64 have less.
+const MAX_SIGNATURE_BYTES: u64 = 16 << 10;
+/// Bytes that say how something was signed; the key's id follows on them.
+const ALGORITHM_BYTES: usize = 2;
+/// Bytes of a key's id.
+const ID_BYTES: usize = 8;
+
+/// By what a key is known, as minisign shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyId(u64);
+
+/// A public key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    id: KeyId,
+    public: PublicKey,
+}
+
+/// Keys, any of which may have signed a component. Where there are none, nothing has to be signed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keys(pub Vec<Key>);
+
+/// A component is not signed by a trusted key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the component `{}` (sha256 `{digest}`) is not trusted: {why}; trusted {trusted}", file.display())]
+pub struct Untrusted {
+    file: PathBuf,
+    digest: Digest,
+    why: Why,
+    trusted: Keys,
+}
+
+/// What is wrong with a component's signature.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Why {
+    #[error("there is no signature `{}`", .0.display())]
+    Absent(PathBuf),
+    #[error("its signature `{}` cannot be read: {}", .0.display(), .1)]
+    Unreadable(PathBuf, String),
+    #[error("it is signed with the key `{0}`")]
+    Stranger(KeyId),
+    #[error("its signature with the key `{0}` was made for other bytes, or not with that key")]
+    Forged(KeyId),
+}
+
+impl Key {
+    /// Reads a public key: the second line of a `.pub` file of minisign's.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let public = PublicKey::from_base64(text).map_err(|error| error.to_string())?;
+        Ok(Self { id: key_id(text).ok_or("it is too short")?, public })
+    }
+}
+
+impl Keys {
+    /// Fails unless one of the keys has signed these bytes of a file, or there are no keys.
+    pub fn check(&self, file: &Path, bytes: &[u8], digest: &Digest) -> Result<(), Box<Untrusted>> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        self.verify(file, bytes).map_err(|why| {
+            Box::new(Untrusted { file: file.to_owned(), digest: digest.clone(), why, trusted: self.clone() })
+        })
+    }
+
+    fn verify(&self, file: &Path, bytes: &[u8]) -> Result<(), Why> {
+        let path = signature_of(file);
+        let unreadable = |why: String| Why::Unreadable(path.clone(), why);
+        let text = match read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Why::Absent(path)),
+            Err(error) => return Err(unreadable(error.to_string())),
+        };
+        let signature = Signature::decode(&text).map_err(|error| unreadable(error.to_string()))?;
+        let id = text.lines().nth(1).and_then(key_id).ok_or_else(|| unreadable("it is too short".into()))?;
+        let mut wrong = Why::Stranger(id);
+        for key in self.0.iter().filter(|key| key.id == id) {
+            match key.public.verify(bytes, &signature, false) {
+                Ok(()) => return Ok(()),
+                Err(Error::UnexpectedAlgorithm) => {
+                    wrong = unreadable("it is of minisign's old format; sign with version 0.10 or newer".into());
+                }
+                Err(_) => wrong = Why::Forged(id),
+            }
+        }
+        Err(wrong)
+    }
+}
+
+impl Untrusted {
+    /// What to do.
+    pub fn hint(&self) -> String {
+        let file = self.file.display();
+        format!("whoever answers for it signs it: `minisign -S -m {file}`; whom you trust is written in `[trust] keys`")
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016X}", self.0)
+    }
+}
+
+impl fmt::Display for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids: Vec<String> = self.0.iter().map(|key| format!("`{}`", key.id)).collect();
+        let word = if ids.len() == 1 { "is" } else { "are" };
+        write!(f, "{word} {}", ids.join(", "))
+    }
+}
+
+/// Where the signature of a component lies.
+pub fn signature_of(file: &Path) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(".minisig");
+    path.into()
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_SIGNATURE_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The id in the base64 of a key or a signature.
+fn key_id(line: &str) -> Option<KeyId> {
+    let bytes = STANDARD.decode(line).ok()?;
+    let id = bytes.get(ALGORITHM_BYTES..ALGORITHM_BYTES + ID_BYTES)?;
+    Some(KeyId(u64::from_le_bytes(id.try_into().ok()?)))
+}
+
+#[cfg(test)]
+mod tests;
