@@ -24,6 +24,7 @@
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `compile_cache` | compiled components: made once, verified, private |
+//! | `replay` | recorded attempts made again and compared |
 //! | `trust` | components that are locked, and signed |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `graph` | teams drawn on stdout |
@@ -61,6 +62,7 @@ mod probe;
 mod process;
 mod random_teams;
 mod recovery;
+mod replay;
 mod retention;
 mod saved;
 mod secrets;

@@ -11,6 +11,7 @@ pub mod live;
 pub mod manifest;
 pub mod narrator;
 pub mod plugin;
+pub mod replay;
 pub mod sandbox;
 pub mod services;
 pub mod store;

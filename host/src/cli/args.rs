@@ -44,6 +44,8 @@ pub(super) enum Command {
     Diff(DiffArgs),
     /// Forget old checkpoints and free the room that only they need.
     Prune(PruneArgs),
+    /// Run recorded attempts again, with the network off, and compare what they do with the record. Nothing is saved.
+    Replay(ReplayArgs),
     /// Put a message into a saved team's environment.
     Send(SendArgs),
     /// Record answers for what a saved team asks people. `run --recover_path` then goes on.
@@ -248,6 +250,33 @@ pub(super) struct PruneArgs {
     /// Print what was freed as JSON.
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host replay store --verify\n  \
+    strata-host replay store --step 3 --action Engineer.WriteCode\n\n\
+    The exit code is 0, and with --verify 3 where an attempt does something else than is recorded.")]
+pub(super) struct ReplayArgs {
+    /// The storage directory or its team.json.
+    pub(super) path: PathBuf,
+    /// The team file, in place of the saved one.
+    #[arg(value_name = "TEAM.toml")]
+    pub(super) team: Option<PathBuf>,
+    /// End at the first difference, with exit code 3.
+    #[arg(long)]
+    pub(super) verify: bool,
+    /// Only attempts of this step.
+    #[arg(long, value_name = "N")]
+    pub(super) step: Option<u64>,
+    /// Only attempts of this action (or of `ROLE.think`).
+    #[arg(long, value_name = "ROLE.ACTION")]
+    pub(super) action: Option<String>,
+    /// The component that made the attempts of an action, where it was replaced since.
+    #[arg(long, value_name = "ROLE.ACTION=FILE")]
+    pub(super) component: Vec<String>,
+    /// Those that lead to the newest state of this lineage instead of the current one.
+    #[arg(long, value_name = "NAME")]
+    pub(super) lineage: Option<String>,
 }
 
 #[derive(Args)]
