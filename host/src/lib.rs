@@ -13,6 +13,7 @@ pub mod narrator;
 pub mod plugin;
 pub mod replay;
 pub mod sandbox;
+pub mod scaffold;
 pub mod services;
 pub mod store;
 pub mod trust;
