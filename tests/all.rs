@@ -25,6 +25,7 @@
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `compile_cache` | compiled components: made once, verified, private |
+//! | `replay` | recorded attempts made again and compared |
 //! | `trust` | components that are locked, and signed |
 //! | `skills` | components on the shelf, and teams that name them |
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
@@ -71,6 +72,7 @@ mod process;
 mod python;
 mod random_teams;
 mod recovery;
+mod replay;
 mod retention;
 mod saved;
 mod scaffold;

@@ -21,6 +21,7 @@ mod new;
 mod policy;
 mod prompt;
 mod prune;
+mod replay;
 mod reporter;
 mod requests;
 mod run;
@@ -33,7 +34,7 @@ use std::process::ExitCode;
 
 use args::{
     AnswerArgs, CheckArgs, Cli, Command, DiffArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, LockArgs, PruneArgs,
-    RunArgs, SavedArgs, SendArgs,
+    ReplayArgs, RunArgs, SavedArgs, SendArgs,
 };
 use clap::Parser;
 use strata_core::event::Status;
@@ -126,6 +127,7 @@ pub fn main() -> ExitCode {
         Command::Fork(args) => fork::fork(&args),
         Command::Diff(args) => diff::diff(&args),
         Command::Prune(args) => prune::prune(&args),
+        Command::Replay(args) => replay::replay(args),
         Command::Send(args) => send::send(args),
         Command::Answer(args) => answer::answer(&args),
         Command::Graph(args) => graph::graph(&args),

@@ -16,6 +16,7 @@ mod journal;
 mod order;
 mod outside;
 mod reply;
+mod rerun;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub use order::{Ended, Orders, Sent};
 use outside::{Handed, Outside};
 pub use reply::{AnswerError, Answered, Given, ReplyError};
 pub(crate) use reply::{Verdict, judge, lapsed};
+pub(crate) use rerun::{Again, ModelsThen, Rerun};
 
 /// Why a run cannot go on. What a guest does wrong is never among these.
 #[derive(Debug, thiserror::Error)]

@@ -13,6 +13,7 @@ pub mod live;
 pub mod manifest;
 pub mod narrator;
 pub mod plugin;
+pub mod replay;
 pub mod sandbox;
 pub mod scaffold;
 pub mod services;

@@ -39,7 +39,7 @@ pub use directory::{Content, Created, Directory, Opened, Replace};
 pub use error::StoreError;
 pub use lock::Lock;
 pub use memory::MemoryStore;
-pub use reader::Reader;
+pub use reader::{Beginning, Reader};
 pub use socket::Socket;
 pub use sqlite::SqliteStore;
 

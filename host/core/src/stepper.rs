@@ -196,6 +196,13 @@ impl Stepper {
         ready.filter_map(|(id, activation)| self.purse(id, activation))
     }
 
+    /// The attempt that a role makes next, if it can make one.
+    pub fn invocation_of(&self, id: RoleId) -> Option<Invocation> {
+        let ready = |activation: &&Activation| activation.phase == Phase::Ready;
+        let activation = self.env.role(id).activation.as_ref().filter(ready)?;
+        Some(self.invocation(id, activation))
+    }
+
     fn invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
         let role = self.team.role(id);
         // A ready activation always has work: `Activation::proceed` made it ready because of it.

@@ -1,5 +1,6 @@
 //! The command line's arguments: commands, flags and their help. What they do is in a file each.
 
+mod replay;
 mod skill;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use strata_core::event::CallPolicy;
 use super::new::NewArgs;
 use crate::driver::WhenIdle;
 
+pub(super) use replay::ReplayArgs;
 pub(super) use skill::{ShelfArgs, SkillCommand};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
@@ -55,6 +57,8 @@ pub(super) enum Command {
     Diff(DiffArgs),
     /// Forget old checkpoints and free the room that only they need.
     Prune(PruneArgs),
+    /// Run recorded attempts again, with the network off, and compare what they do with the record. Nothing is saved.
+    Replay(ReplayArgs),
     /// Put a message into a saved team's environment.
     Send(SendArgs),
     /// Record answers for what a saved team asks people. `run --recover_path` then goes on.
@@ -214,6 +218,8 @@ pub(super) struct CheckArgs {
 }
 
 #[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host lock team.toml\n\n\
+    A team file and those beside it share one strata.lock. After a change that is meant, lock again.")]
 pub(super) struct LockArgs {
     /// The team file.
     #[arg(value_name = "TEAM.toml", default_value = "team.toml")]

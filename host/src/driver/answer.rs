@@ -106,7 +106,7 @@ fn stretch(seed: &str, length: usize) -> Vec<u8> {
     (0..length.div_ceil(32)).flat_map(block).take(length).collect()
 }
 
-fn unhex(text: &str) -> Vec<u8> {
+pub(super) fn unhex(text: &str) -> Vec<u8> {
     let pair = |i: usize| text.get(i..i + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
     (0..text.len()).step_by(2).map_while(pair).collect()
 }

@@ -68,7 +68,7 @@ impl Outward {
     }
 
     /// By what it is known again.
-    fn digest(&self) -> String {
+    pub(super) fn digest(&self) -> String {
         match self {
             Self::Complete(request) => {
                 let text = serde_json::to_string(request).unwrap_or_default();
@@ -224,17 +224,23 @@ enum Reserve {
 fn reserve(journal: &Journal, equipment: &Equipment, at: (RoleId, Work), call: &Outward, also: Usd) -> Reserve {
     let Outward::Complete(request) = call else { return Reserve::HeldBack(Usd::ZERO) };
     let Some(models) = &equipment.models else {
-        let why = "the team has no model; add `[llm] provider = …` to its file";
-        return Reserve::Refused(HostError::new(HostErrorKind::Upstream, why));
+        return Reserve::Refused(no_model());
     };
     match journal.env().exhausted(journal.stepper().team(), at, also) {
         None => Reserve::HeldBack(models.estimate(request)),
-        Some(Purse::Action(_)) => {
-            let why = "the action's own budget is used up; raise its `investment` or `tokens`";
-            Reserve::Refused(HostError::new(HostErrorKind::OutOfBudget, why))
-        }
-        Some(Purse::Team | Purse::Role(_)) => Reserve::Broke,
+        Some(purse) => own_budget_used_up(purse).map_or(Reserve::Broke, Reserve::Refused),
     }
+}
+
+/// What a guest is told in a team without a model.
+pub(super) fn no_model() -> HostError {
+    HostError::new(HostErrorKind::Upstream, "the team has no model; add `[llm] provider = …` to its file")
+}
+
+/// What a guest is told whose own budget is used up; nothing where it is another's.
+pub(super) fn own_budget_used_up(purse: Purse) -> Option<HostError> {
+    let why = "the action's own budget is used up; raise its `investment` or `tokens`";
+    matches!(purse, Purse::Action(_)).then(|| HostError::new(HostErrorKind::OutOfBudget, why))
 }
 
 /// Makes a call. `key` goes with a write that has none of its own; a model's reply is heard by `hearing`.

@@ -5,7 +5,7 @@
 
 use strata_core::environment::Environment;
 use strata_core::event::{Event, HostCallKind, Source};
-use strata_core::stepper::Stepper;
+use strata_core::stepper::{Illegal, Stepper};
 
 use super::clock::now_ms;
 use super::{DriverError, OnLine};
@@ -93,6 +93,11 @@ impl Journal {
         self.next_line += u64::from(count);
         self.told.extend(lines);
         Ok(())
+    }
+
+    /// Lets an event happen that was recorded before. It is not recorded here.
+    pub(super) fn repeat(&mut self, event: &Event) -> Result<(), Illegal> {
+        self.stepper.apply(event)
     }
 
     /// Makes what is staged durable, in one transaction, then tells it.

@@ -57,16 +57,30 @@ impl Components {
 
     /// What a driver needs to run the team.
     pub fn equip(&self, definition: &Definition, sandbox: WasmSandbox) -> Result<Equipment, LaunchError> {
+        let models = definition.llm.as_ref().map(Models::new).transpose()?;
+        Ok(Equipment {
+            models: models.map(Arc::new),
+            http: Arc::new(Http::new(secrets(definition)?)?),
+            external: definition.external.clone(),
+            ..self.equip_offline(definition, sandbox)?
+        })
+    }
+
+    /// What a driver needs that reaches nobody: no models, no secrets, no outside.
+    pub(super) fn equip_offline(
+        &self,
+        definition: &Definition,
+        sandbox: WasmSandbox,
+    ) -> Result<Equipment, LaunchError> {
         let plugins = definition.plugins.iter().map(|(slot, plugin)| (*slot, Arc::new(plugin.clone()))).collect();
         let description = |(slot, component): (&Slot, &Loaded)| (*slot, component.manifest.description.clone());
-        let models = definition.llm.as_ref().map(Models::new).transpose()?;
         Ok(Equipment {
             sandbox: Arc::new(sandbox),
             plugins,
             descriptions: self.loaded.iter().map(description).collect(),
-            models: models.map(Arc::new),
-            http: Arc::new(Http::new(secrets(definition)?)?),
-            external: definition.external.clone(),
+            models: None,
+            http: Arc::new(Http::new(Secrets::new(BTreeMap::new()))?),
+            external: None,
         })
     }
 }

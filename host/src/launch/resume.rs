@@ -244,7 +244,7 @@ fn define(
     Ok(definition)
 }
 
-fn fits(env: &Environment, team: &Team) -> Result<(), LaunchError> {
+pub(super) fn fits(env: &Environment, team: &Team) -> Result<(), LaunchError> {
     let differences = env.shape.differences(&Shape::of(team));
     if differences.is_empty() { Ok(()) } else { Err(LaunchError::Unfit(differences)) }
 }

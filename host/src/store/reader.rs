@@ -9,6 +9,7 @@ use std::path::{Path as FilePath, PathBuf};
 
 use rusqlite::{CachedStatement, Connection, OpenFlags};
 
+use strata_core::environment::Environment;
 use strata_core::event::Event;
 use strata_core::money::Usd;
 
@@ -31,6 +32,17 @@ pub struct Reader {
     /// The lineage that is read instead of the current one.
     pub(super) turned: Option<i64>,
     sight: Sight,
+}
+
+/// The earliest state that later ones can be followed from without a gap.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beginning {
+    /// The state.
+    pub env: Environment,
+    /// How many of the events that are there lie before it.
+    pub from: u64,
+    /// How many were dropped.
+    pub dropped: u64,
 }
 
 /// What a reader sees of a writer.
@@ -159,6 +171,25 @@ impl Reader {
             let (line, end) = reader.head()?;
             let gaps = reader.gaps_on(&reader.path(&line, end)?)?;
             Ok((gaps.iter().map(|gap| (gap.last - gap.first + 1) as u64).sum(), end as u64))
+        })
+    }
+
+    /// Where the lineage that is read can be followed from, to its newest state.
+    pub fn beginning(&self) -> Result<Beginning, StoreError> {
+        self.steadily(|reader| {
+            let _same = reader.stand_still()?;
+            let (line, end) = reader.head()?;
+            let mut path = reader.path(&line, end)?;
+            let gaps = reader.gaps_on(&path)?;
+            let Some(last) = gaps.last().map(|gap| gap.last) else {
+                return Ok(Beginning { env: reader.base()?, from: 0, dropped: 0 });
+            };
+            path.retain(|piece| piece.after < last);
+            path.iter_mut().for_each(|piece| piece.until = piece.until.min(last));
+            let dropped: i64 = gaps.iter().map(|gap| gap.last - gap.first + 1).sum();
+            // Where events were dropped, the state after them was saved.
+            let env = reader.state_at(&path, last)?.base;
+            Ok(Beginning { env, from: (last - dropped) as u64, dropped: dropped as u64 })
         })
     }
 

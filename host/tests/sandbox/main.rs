@@ -6,9 +6,11 @@
 //! - `grants`: what is not granted is refused
 //! - `people`: guests that ask
 //! - `http`: requests, secrets and variables
+//! - `determinism`: what WebAssembly leaves open is settled
 //! - `loading`: what cannot be loaded says why
 
 mod calls;
+mod determinism;
 mod driver;
 mod grants;
 mod guest;

@@ -13,7 +13,7 @@ use crate::plugin::{Limit, Limits, Unit};
 /// More tries than any upstream deserves.
 pub(in crate::manifest) const MAX_RETRIES: u64 = 100;
 /// As many as the tables of one component can have.
-const MAX_TABLE_ELEMENTS: u64 = 16 << 20;
+pub(in crate::manifest) const MAX_TABLE_ELEMENTS: u64 = 16 << 20;
 
 /// The wait before the first further try.
 pub(in crate::manifest) const DEFAULT_BACKOFF: Duration = Duration::from_millis(500);

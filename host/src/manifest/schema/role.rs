@@ -9,7 +9,7 @@ use super::kind::{
 };
 use super::team::tokens;
 use super::{Key, key, needed, reference, table, tables, when};
-use crate::manifest::authored::limits::{DEFAULT_BACKOFF, MAX_RETRIES, Subject};
+use crate::manifest::authored::limits::{DEFAULT_BACKOFF, MAX_RETRIES, MAX_TABLE_ELEMENTS, Subject};
 use crate::plugin::Limits;
 use crate::plugin::http::{ANY_PATH, READS};
 
@@ -93,6 +93,10 @@ pub(super) fn limits(subject: Subject) -> Value {
         key("output", "Output and emissions together.", size(Some(default.output_bytes), 1)),
         key("log", "Log lines and standard streams; the rest is cut.", size(Some(default.log_bytes), 0)),
         key("host_calls", "Calls of host functions.", whole(u32::MAX.into(), default.host_calls.into())),
+        key("host_bytes", "What goes to host functions and comes from them.", size(Some(default.host_bytes), 0)),
+        key("table_elements", "Elements of all tables.", whole(MAX_TABLE_ELEMENTS, default.table_elements)),
+        key("component", "The component itself.", size(Some(default.component_bytes), 1)),
+        key("compile", "The time to compile it in.", duration(Some(default.compile), above_zero)),
     ];
     if subject == Subject::Action {
         let retries = "How often it is tried again after a failure in passing, a timeout, or one of the host's.";

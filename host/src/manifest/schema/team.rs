@@ -20,11 +20,20 @@ pub(super) fn file() -> Value {
         key("env", "What all roles share.", env()),
         key("limits", "What each action may use up, where it says nothing itself.", limits(Subject::Action)),
         key("run", "How the team is run.", run()),
+        key("trust", "Whose components may be loaded.", trust()),
         key("llm", "The team's language model.", reference("llm")),
         needed("role", "The roles, in the order in which their results take effect.", roles),
         key("route", "Along which ways messages go. A role without a route is heard by who watches.", tables("route")),
         key("join", "Where messages of several roles wait for each other.", tables("join")),
     ])
+}
+
+fn trust() -> Value {
+    let keys = "Public keys of minisign, `RW…`: each component has to be signed with one of them, in a file of its name \
+                and `.minisig` beside it.";
+    let mut listed = some_texts();
+    listed["minItems"] = 1.into();
+    table(vec![needed("keys", keys, listed)])
 }
 
 fn team() -> Value {

@@ -1,0 +1,54 @@
+//! `replay`: recorded attempts are made again and held against the record.
+
+use strata_core::id::Digest;
+
+use super::{Failure, ReplayArgs, note, print};
+use crate::launch::{self, Replay};
+use crate::replay::{Difference, OnDifference, Report, Selection, Skipped};
+
+pub(super) fn replay(args: ReplayArgs) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(1).build();
+    let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start the runtime: {error}")))?;
+    let on_difference = if args.verify { OnDifference::Stop } else { OnDifference::GoOn };
+    let replay = Replay {
+        path: &args.path,
+        team: args.team.as_deref(),
+        components: &args.component,
+        lineage: args.lineage.as_deref(),
+        selection: Selection { step: args.step, action: args.action },
+        on_difference,
+    };
+    let report = runtime.block_on(launch::replay(replay, &mut |line| note(line)))?;
+    tell(&report);
+    if report.equal == 0 && report.differences.is_empty() {
+        return Err(Failure::usage("no recorded attempt could be made again: nothing is verified"));
+    }
+    Ok(if args.verify && !report.differences.is_empty() { 3 } else { 0 })
+}
+
+fn tell(report: &Report) {
+    for (place, why) in &report.skipped {
+        note(format_args!("{place} is not made again: {}", reason(why)));
+    }
+    for (action, what) in &report.unrecorded {
+        note(format_args!("`{action}` may look at {what}, which is not recorded"));
+    }
+    for Difference { place, what, recorded, found } in &report.differences {
+        print(&format!("{place}: {what} differs\n  recorded: {recorded}\n  found:    {found}"));
+    }
+    let (equal, different, skipped) = (report.equal, report.differences.len(), report.skipped.len());
+    print(&format!("equal: {equal}, different: {different}, not made again: {skipped}"));
+}
+
+fn reason(why: &Skipped) -> String {
+    match why {
+        Skipped::OtherComponent { recorded, found } => {
+            let name = |digest: &Option<Digest>| digest.as_ref().map_or("none".into(), |digest| digest.0.clone());
+            let (recorded, found) = (name(recorded), name(found));
+            format!("its component was `{recorded}` and is `{found}`; `--component` names the one of then")
+        }
+        Skipped::CutOff => "it was cut off".into(),
+        Skipped::OutOfTime(kind) => format!("it ended by its time limit (`{}`)", kind.name()),
+        Skipped::WritesFiles => "it may write files".into(),
+    }
+}

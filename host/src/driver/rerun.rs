@@ -1,0 +1,188 @@
+//! Attempts that were recorded, run again with the world left out: whatever leaves the host or differs from time to time
+//! is answered from the record, the rest from the state as it was. Nothing is recorded.
+
+use strata_core::effect::Invocation;
+use strata_core::event::{Event, HostCall, HostCallKind, Outcome};
+use strata_core::id::RoleId;
+use strata_core::money::Usd;
+use strata_core::request::Answer as Answered;
+use strata_core::stepper::{Illegal, Stepper};
+use tokio::sync::oneshot;
+
+use super::call::{Outward, no_model, own_budget_used_up};
+use super::flights::Batch;
+use super::{Driver, DriverError, Equipment, Journal};
+use crate::gateway::{Answer, Ask, HostError, HostErrorKind, Question};
+use crate::services::llm;
+use crate::store::{Durability, FIRST_LINE, MemoryStore, SavedDefinition};
+
+/// A team whose recorded past is gone through once more.
+pub(crate) struct Rerun {
+    driver: Driver,
+    models: ModelsThen,
+}
+
+/// The language models that the team had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ModelsThen {
+    /// None.
+    None,
+    /// Some, and perhaps one for requests that name none.
+    Some(Option<String>),
+}
+
+/// How an attempt ended that was run again.
+pub(crate) enum Again {
+    /// By itself: what would have been recorded.
+    Ended(Box<Event>),
+    /// It asked a person, and no answer is recorded: a digest of what it asked, and the question.
+    Asked { call: String, question: String },
+    /// It made a call that is not recorded.
+    Strayed { kind: HostCallKind, request: String },
+    /// The state it belongs to is not that of a running attempt.
+    Lost,
+}
+
+impl Rerun {
+    /// Begins in the state of the stepper. The equipment's models, http and outside are not used.
+    pub(crate) fn new(stepper: Stepper, equipment: Equipment, models: ModelsThen) -> Self {
+        // What is stored is never looked at.
+        let nothing =
+            SavedDefinition { name: String::new(), base: "/".into(), text: String::new(), components: vec![] };
+        let store = Box::new(MemoryStore::new(stepper.env().clone(), nothing));
+        let journal = Journal::new(stepper, store, FIRST_LINE, Durability::Process);
+        Self { driver: Driver::new(journal, equipment), models }
+    }
+
+    pub(crate) fn stepper(&self) -> &Stepper {
+        self.driver.journal.stepper()
+    }
+
+    /// Lets a recorded event happen.
+    pub(crate) fn apply(&mut self, event: &Event) -> Result<(), Illegal> {
+        self.driver.journal.repeat(event)
+    }
+
+    /// Runs an attempt again, in the state in which it ended but for that end. Left in `recorded` are the calls that it
+    /// did not make.
+    pub(crate) async fn run(&mut self, call: Invocation, recorded: &mut Vec<HostCall>) -> Result<Again, DriverError> {
+        let role = call.role;
+        let (_, mut ending) = self.driver.attempt(call);
+        loop {
+            tokio::select! {
+                biased;
+                Some(question) = self.driver.questions.recv() => {
+                    if let Some(strayed) = self.answer(question, recorded)? {
+                        return Ok(strayed);
+                    }
+                }
+                ended = &mut ending => {
+                    let event = self.stepper().call_ended(role, ended.result);
+                    return Ok(event.map_or(Again::Lost, |event| Again::Ended(Box::new(event))));
+                }
+            }
+        }
+    }
+
+    /// Answers a question, unless the record does not know the answer.
+    fn answer(&mut self, question: Question, recorded: &mut Vec<HostCall>) -> Result<Option<Again>, DriverError> {
+        let Question { role, ask, reply } = question;
+        match ask {
+            Ask::Now => Ok(told(reply, HostCallKind::Clock, "", recorded, |call| {
+                Answer::Time(call.response.value().as_f64().unwrap_or_default())
+            })),
+            Ask::Random { length } => Ok(told(reply, HostCallKind::Random, &length.to_string(), recorded, |call| {
+                let bytes = call.response.value().as_str().map(super::answer::unhex);
+                Answer::Bytes(Ok(bytes.unwrap_or_default()))
+            })),
+            Ask::Person(question) => {
+                let call = question.digest();
+                let strayed = told(reply, HostCallKind::Human, &call, recorded, |call| {
+                    Answer::Person(Answered::recorded(&call.response).unwrap_or(Answered::Expired))
+                });
+                Ok(strayed.map(|_| Again::Asked { call, question: question.text }))
+            }
+            Ask::Complete(requests) => {
+                let requests = requests.into_iter().map(|request| Outward::Complete(self.of_model(request)));
+                Ok(self.batch((role, HostCallKind::Llm), requests.collect(), reply, recorded))
+            }
+            Ask::Fetch(requests) => {
+                let requests = requests.into_iter().map(Outward::Fetch).collect();
+                Ok(self.batch((role, HostCallKind::Http), requests, reply, recorded))
+            }
+            ask => self.driver.answer(Question { role, ask, reply }).map(|()| None),
+        }
+    }
+
+    fn of_model(&self, request: llm::Request) -> llm::Request {
+        let ModelsThen::Some(default) = &self.models else { return request };
+        llm::Request { model: request.model.clone().or_else(|| default.clone()), ..request }
+    }
+
+    /// Answers calls that were asked for together.
+    fn batch(
+        &self,
+        (role, kind): (RoleId, HostCallKind),
+        calls: Vec<Outward>,
+        reply: oneshot::Sender<Answer>,
+        recorded: &mut Vec<HostCall>,
+    ) -> Option<Again> {
+        let mut answers = Vec::new();
+        for call in calls {
+            let request = call.digest();
+            answers.push(Some(match take(recorded, kind, &request) {
+                Some(call) if call.outcome == Outcome::Answered => Ok(call.response),
+                Some(call) => Err(refusal(&call)),
+                None => match self.refused(role, kind) {
+                    Some(refusal) => Err(refusal),
+                    None => return Some(Again::Strayed { kind, request }),
+                },
+            }));
+        }
+        Batch { kind, answers, reply }.answer();
+        None
+    }
+
+    /// Why a call was refused that is not recorded, if it was: then it never left the host.
+    fn refused(&self, role: RoleId, kind: HostCallKind) -> Option<HostError> {
+        let stepper = self.stepper();
+        let (team, env) = (stepper.team(), stepper.env());
+        let work = env.role(role).activation.as_ref()?.work(team.role(role))?;
+        match self.models {
+            _ if kind != HostCallKind::Llm => None,
+            ModelsThen::None => Some(no_model()),
+            // What was used up then is used up now.
+            ModelsThen::Some(_) => own_budget_used_up(env.exhausted(team, (role, work), Usd::ZERO)?),
+        }
+    }
+}
+
+/// Answers with what is recorded, or not at all.
+fn told(
+    reply: oneshot::Sender<Answer>,
+    kind: HostCallKind,
+    request: &str,
+    recorded: &mut Vec<HostCall>,
+    read: impl FnOnce(HostCall) -> Answer,
+) -> Option<Again> {
+    match take(recorded, kind, request) {
+        Some(call) => {
+            // A guest that is gone does not listen any more; that is no error.
+            let _ = reply.send(read(call));
+            None
+        }
+        None => Some(Again::Strayed { kind, request: request.into() }),
+    }
+}
+
+/// The first call with this request, once.
+fn take(recorded: &mut Vec<HostCall>, kind: HostCallKind, request: &str) -> Option<HostCall> {
+    let at = recorded.iter().position(|call| call.kind == kind && call.request == request)?;
+    Some(recorded.remove(at))
+}
+
+/// The error that a call ended with.
+fn refusal(call: &HostCall) -> HostError {
+    let unreadable = || HostError::new(HostErrorKind::Upstream, "the recorded error cannot be read");
+    serde_json::from_value(call.response.value()).unwrap_or_else(|_| unreadable())
+}

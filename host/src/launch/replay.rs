@@ -1,0 +1,78 @@
+//! Replaying: a saved team and its components are put together again; nothing saved is changed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use strata_core::stepper::Stepper;
+
+use super::resume::fits;
+use super::{Components, LaunchError};
+use crate::driver::{ModelsThen, Rerun};
+use crate::manifest::{Definition, Overrides};
+use crate::replay::{Next, OnDifference, Replay as Through, Report, Selection};
+use crate::sandbox::WasmSandbox;
+
+/// How many records are in memory at once.
+const CHUNK: usize = 1024;
+
+/// What a replay is made of.
+pub struct Replay<'a> {
+    /// The storage directory or its `team.json`.
+    pub path: &'a Path,
+    /// The team file, where it is not the saved one.
+    pub team: Option<&'a Path>,
+    /// Components in place of those: `ROLE.ACTION=FILE`.
+    pub components: &'a [String],
+    /// The lineage, where it is not the current one.
+    pub lineage: Option<&'a str>,
+    /// Which attempts.
+    pub selection: Selection,
+    /// What to do about a difference.
+    pub on_difference: OnDifference,
+}
+
+/// Makes recorded attempts again and compares them. `report` is told what takes long, and what is not there any more.
+pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(&str)) -> Result<Report, LaunchError> {
+    let mut reader = super::reader(replay.path)?;
+    if let Some(lineage) = replay.lineage {
+        reader.turn_to(lineage)?;
+    }
+    let mut definition = match replay.team {
+        Some(team) => Definition::read(team)?,
+        None => {
+            let saved = reader.definition()?;
+            let mut definition = Definition::parse(&saved.text, &saved.name, &saved.base)?;
+            definition.apply(&Overrides { components: saved.components, ..Overrides::default() })?;
+            definition
+        }
+    };
+    definition.apply(&Overrides { components: replay.components.to_vec(), ..Overrides::default() })?;
+    let beginning = reader.beginning()?;
+    fits(&beginning.env, &definition.team)?;
+    if beginning.dropped > 0 {
+        report(&format!("the first {} events were pruned; what they tell of is not made again", beginning.dropped));
+    }
+    let sandbox = WasmSandbox::new()?;
+    let components = Components::load(&definition, &sandbox, report)?;
+    let equipment = components.equip_offline(&definition, sandbox)?;
+    let plugins: BTreeMap<_, _> = equipment.plugins.clone();
+    let models = definition.llm.as_ref().map_or(ModelsThen::None, |llm| ModelsThen::Some(llm.model.clone()));
+    let stepper = Stepper::new(Arc::new(definition.team.clone()), beginning.env);
+    let rerun = Rerun::new(stepper, equipment, models);
+    let selected = (replay.selection, replay.on_difference);
+    let mut through = Through::new(rerun, plugins, components.digests(), selected);
+    let mut from = beginning.from;
+    loop {
+        let records = reader.records(from, CHUNK)?;
+        for record in &records {
+            if through.event(&record.event).await? == Next::Stop {
+                return Ok(through.report());
+            }
+        }
+        if records.len() < CHUNK {
+            return Ok(through.report());
+        }
+        from += CHUNK as u64;
+    }
+}

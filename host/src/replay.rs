@@ -1,0 +1,223 @@
+//! Replay: the recorded attempts of a run are made again, each in the state it was in, and compared with the record.
+//!
+//! The same component with the same input, the same state and the same answers does the same: this is how that is shown,
+//! and how one finds what it depends on beside. The network is not used and nothing is written. What is not recorded and
+//! could make a difference (files, variables) is named. Running an attempt again is `driver::rerun`'s.
+
+mod compare;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use strata_core::effect::Invocation;
+use strata_core::event::{Event, HostCall};
+use strata_core::fault::FaultKind;
+use strata_core::id::{Digest, RoleId, Slot};
+use strata_core::stepper::slot;
+
+use crate::driver::{DriverError, Rerun};
+use crate::manifest::overrides::slot_name;
+use crate::plugin::{Access, Plugin};
+
+pub use compare::Difference;
+
+/// Which attempts are made again.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Those of this step.
+    pub step: Option<u64>,
+    /// Those of this action: `ROLE.ACTION`, or `ROLE.think`.
+    pub action: Option<String>,
+}
+
+/// What to do about a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDifference {
+    /// Stop.
+    Stop,
+    /// Go on.
+    GoOn,
+}
+
+/// What came of a replay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// How many attempts were made again and did the same.
+    pub equal: u64,
+    /// Where they did something else, in order.
+    pub differences: Vec<Difference>,
+    /// What was not made again, and why.
+    pub skipped: Vec<(Place, Skipped)>,
+    /// What could make a difference and is not recorded, by action.
+    pub unrecorded: BTreeSet<(String, String)>,
+}
+
+/// An attempt, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The step it was made in.
+    pub step: u64,
+    /// `ROLE.ACTION`, `ROLE.think`.
+    pub action: String,
+    /// Counts from 1.
+    pub attempt: u32,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "step {}, `{}`, attempt {}", self.step, self.action, self.attempt)
+    }
+}
+
+/// Why an attempt is not made again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Skipped {
+    /// It was made by another component than the one that is here.
+    OtherComponent {
+        /// Then.
+        recorded: Option<Digest>,
+        /// Now.
+        found: Option<Digest>,
+    },
+    /// It did not come to its end: the host was killed or stopped.
+    CutOff,
+    /// It ran out of time, which no two runs measure alike.
+    OutOfTime(FaultKind),
+    /// It writes files.
+    WritesFiles,
+}
+
+/// Goes through a record.
+pub(crate) struct Replay {
+    rerun: Rerun,
+    plugins: BTreeMap<Slot, Arc<Plugin>>,
+    /// The components that are here.
+    components: BTreeMap<Slot, Digest>,
+    selection: Selection,
+    on_difference: OnDifference,
+    open: BTreeMap<RoleId, Open>,
+    report: Report,
+}
+
+/// An attempt whose end was not come to yet.
+struct Open {
+    call: Invocation,
+    place: Place,
+    calls: Vec<HostCall>,
+}
+
+/// Whether to go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    Go,
+    Stop,
+}
+
+impl Replay {
+    pub(crate) fn new(
+        rerun: Rerun,
+        plugins: BTreeMap<Slot, Arc<Plugin>>,
+        components: BTreeMap<Slot, Digest>,
+        (selection, on_difference): (Selection, OnDifference),
+    ) -> Self {
+        let (open, report) = (BTreeMap::new(), Report::default());
+        Self { rerun, plugins, components, selection, on_difference, open, report }
+    }
+
+    /// Takes in the next recorded event.
+    pub(crate) async fn event(&mut self, event: &Event) -> Result<Next, DriverError> {
+        match event {
+            Event::CallStarted { role, .. } => self.started(*role),
+            Event::HostCalled { role, call, .. } => {
+                if let Some(open) = self.open.get_mut(role) {
+                    open.calls.push(call.clone());
+                }
+            }
+            Event::CallFinished { role, .. }
+            | Event::CallFailed { role, .. }
+            | Event::RequestOpened { role, .. }
+            | Event::CallSuspended { role, .. } => {
+                if let Some(open) = self.open.remove(role) {
+                    self.ended(open, event).await?;
+                }
+            }
+            Event::RunResumed { .. } | Event::Forked { .. } | Event::RunEnded { .. } => self.cut_off(),
+            _ => {}
+        }
+        self.rerun.apply(event)?;
+        let stop = self.on_difference == OnDifference::Stop && !self.report.differences.is_empty();
+        Ok(if stop { Next::Stop } else { Next::Go })
+    }
+
+    /// What came of it, once there are no more events.
+    pub(crate) fn report(mut self) -> Report {
+        self.cut_off();
+        self.report
+    }
+
+    fn started(&mut self, role: RoleId) {
+        let stepper = self.rerun.stepper();
+        let Some(call) = stepper.invocation_of(role) else { return };
+        let team = stepper.team();
+        let action = match slot(team.role(role), role, call.work) {
+            Some(slot) => slot_name(team, slot),
+            None => format!("{}.think", team.role(role).name),
+        };
+        let place = Place { step: stepper.env().step, action, attempt: call.attempt };
+        let chosen = self.selection.step.is_none_or(|step| step == place.step)
+            && self.selection.action.as_ref().is_none_or(|action| *action == place.action);
+        if chosen {
+            self.open.insert(role, Open { call, place, calls: Vec::new() });
+        }
+    }
+
+    fn cut_off(&mut self) {
+        let open = std::mem::take(&mut self.open).into_values();
+        self.report.skipped.extend(open.map(|open| (open.place, Skipped::CutOff)));
+    }
+
+    async fn ended(&mut self, open: Open, event: &Event) -> Result<(), DriverError> {
+        let Open { call, place, mut calls } = open;
+        let stepper = self.rerun.stepper();
+        let at = slot(stepper.team().role(call.role), call.role, call.work);
+        if let Some(why) = self.skipped(at, &call, event) {
+            self.report.skipped.push((place, why));
+            return Ok(());
+        }
+        self.note_unrecorded(at, &place);
+        let again = self.rerun.run(call, &mut calls).await?;
+        match compare::compare(event, &again, &calls) {
+            Some((what, recorded, found)) => {
+                self.report.differences.push(Difference { place, what, recorded, found });
+            }
+            None => self.report.equal += 1,
+        }
+        Ok(())
+    }
+
+    fn skipped(&self, at: Option<Slot>, call: &Invocation, event: &Event) -> Option<Skipped> {
+        if let Event::CallFailed { fault, .. } = event {
+            match fault.kind {
+                kind @ (FaultKind::Cpu | FaultKind::Timeout) => return Some(Skipped::OutOfTime(kind)),
+                FaultKind::Interrupted => return Some(Skipped::CutOff),
+                _ => {}
+            }
+        }
+        let at = at?;
+        let found = self.components.get(&at);
+        if found != call.digest.as_ref() {
+            return Some(Skipped::OtherComponent { recorded: call.digest.clone(), found: found.cloned() });
+        }
+        let writes = |plugin: &Arc<Plugin>| plugin.grants.dirs.iter().any(|dir| dir.access == Access::Write);
+        self.plugins.get(&at).is_some_and(writes).then_some(Skipped::WritesFiles)
+    }
+
+    /// What the guest may have looked at that nobody wrote down.
+    fn note_unrecorded(&mut self, at: Option<Slot>, place: &Place) {
+        let Some(plugin) = at.and_then(|at| self.plugins.get(&at)) else { return };
+        let dirs = plugin.grants.dirs.iter().map(|dir| format!("the files in `{}`", dir.host.display()));
+        let variables = plugin.grants.env.iter().map(|name| format!("the variable `{name}`"));
+        let inputs = dirs.chain(variables).map(|what| (place.action.clone(), what));
+        self.report.unrecorded.extend(inputs);
+    }
+}

@@ -1,0 +1,127 @@
+//! `replay`: what is recorded is done again and compared; a change, wherever it is, is found and told.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use crate::place::Place;
+
+const TEAM: &str = r#"schema = "strata.team/1"
+[team]
+name = "two"
+idea = "go"
+[env.scope.tally]
+reducer = "append"
+[llm]
+provider = "scripted"
+replies = "replies.toml"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "One"
+component = "probe.wasm"
+config = { steps = [{ llm = "hi" }, { now = true }, { random = 8 }, { set = "k", value = 1, scope = "tally" }, { emit = "by the way", to = ["B"] }, { get = "k", scope = "tally" }, { say = "one {inputs} {reads}" }] }
+[role.action.allow]
+llm = { models = ["*"] }
+[[role.action]]
+name = "Two"
+component = "probe.wasm"
+config = { steps = [{ fail = "trap", attempts = [1] }, { say = "two {inputs}" }] }
+[[role]]
+name = "B"
+watch = ["Two"]
+[[role.action]]
+name = "Three"
+component = "probe.wasm"
+config = { steps = [{ get = "k", scope = "tally" }, { say = "three {inputs} {reads}" }] }
+"#;
+
+/// A run with a fault, a resume, and everything that is recorded.
+fn recorded() -> Place {
+    let place = Place::with(TEAM);
+    place.write("replies.toml", "[[reply]]\ntext = \"hello\"\n");
+    place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    place.host(&["run", "--recover_path", "store"]).expect(0);
+    place
+}
+
+/// What the storage directory holds.
+fn bytes(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files.iter().map(|file| (file.display().to_string(), std::fs::read(file).unwrap())).collect()
+}
+
+#[test]
+fn a_recorded_run_does_the_same_again_without_the_network_and_nothing_is_written() {
+    let place = recorded();
+    // Whoever asked a model now would not be answered.
+    std::fs::remove_file(place.path("replies.toml")).unwrap();
+    let before = bytes(&place.path("store"));
+    let ended = place.host(&["replay", "store", "--verify"]).expect(0);
+    assert_eq!(ended.stdout, "equal: 4, different: 0, not made again: 0\n", "{}", ended.stderr);
+    assert_eq!(bytes(&place.path("store")), before);
+    let check = |args: &[&str], count: &str| {
+        let ended = place.host(&[&["replay", "store", "--verify"], args].concat()).expect(0);
+        assert!(ended.stdout.starts_with(count), "{args:?}: {}", ended.stdout);
+    };
+    check(&["--step", "0"], "equal: 3, ");
+    check(&["--action", "A.Two"], "equal: 2, ");
+    check(&["--step", "1", "--action", "B.Three"], "equal: 1, ");
+    place.host(&["replay", "store", "--verify", "--action", "A.Nobody"]).expect(2);
+}
+
+#[test]
+fn what_an_action_does_otherwise_is_told_with_where_and_what() {
+    let place = recorded();
+    let check = |from: &str, to: &str, expected: &[&str]| {
+        assert!(TEAM.contains(from), "{from}");
+        place.write("other.toml", TEAM.replacen(from, to, 1));
+        let ended = place.host(&["replay", "store", "other.toml", "--verify"]).expect(3);
+        let missing = expected.iter().find(|part| !ended.stdout.contains(**part));
+        assert_eq!(missing, None, "{to}: {}", ended.stdout);
+        place.host(&["replay", "store", "other.toml"]).expect(0);
+    };
+    let one = "step 0, `A.One`, attempt 1: ";
+    check(
+        "\"one {inputs}",
+        "\"eins {inputs}",
+        &[one, "the output differs", "recorded: one go hello", "found:    eins"],
+    );
+    check("by the way", "by the", &[one, "emission 1 differs", "recorded: by the way"]);
+    check("value = 1", "value = 2", &[one, "state write 1 (`tally/k`) differs"]);
+    check("{ llm = \"hi\" }", "{ llm = \"ho\" }", &[one, "a host call differs", "a call of `llm`"]);
+    check("{ now = true }, ", "", &[one, "differs"]);
+    check(
+        "\"trap\", attempts = [1]",
+        "\"error\", attempts = [1]",
+        &["`A.Two`, attempt 1: the end differs", "trap: ", "error: "],
+    );
+    check("\"three {inputs}", "\"drei {inputs}", &["step 1, `B.Three`, attempt 1: the output differs"]);
+}
+
+#[test]
+fn an_answer_that_was_changed_in_the_record_does_not_go_unnoticed() {
+    let place = recorded();
+    let database = Connection::open(place.path("store/team.db")).unwrap();
+    // Flips a bit in some event; its checksum says so before anything is run.
+    database.execute("UPDATE event SET body = zeroblob(length(body)) WHERE n = 8", []).unwrap();
+    drop(database);
+    let ended = place.host(&["replay", "store", "--verify"]);
+    assert!(matches!(ended.code, Some(1)), "{ended:?}");
+}
+
+#[test]
+fn attempts_of_a_component_that_is_gone_are_named_and_made_again_with_the_one_of_then() {
+    let place = recorded();
+    let probe = place.read("probe.wasm");
+    place.write("then.wasm", &probe);
+    // The same with a custom section of its own: another digest.
+    place.write("probe.wasm", [probe.as_slice(), &[0, 5, 4, b'm', b'o', b'r', b'e']].concat());
+    let ended = place.host(&["replay", "store", "--verify"]).expect(2);
+    assert!(ended.stderr.contains("`A.One`, attempt 1 is not made again: its component was `"), "{}", ended.stderr);
+    let given = ["A.One=then.wasm", "A.Two=then.wasm"].map(|given| ["--component", given]).concat();
+    let ended = place.host(&[&["replay", "store", "--verify"], given.as_slice()].concat()).expect(0);
+    assert_eq!(ended.stdout, "equal: 3, different: 0, not made again: 1\n");
+}
