@@ -22,6 +22,7 @@
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
+//! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
 //! | `graph` | teams drawn on stdout |
 //! | `house` | the sources keep the rules of the house: who may touch what |
 //! | `snake` | the team that ships with the product, from source to a playable game |
@@ -41,6 +42,7 @@ mod crash;
 mod driver;
 mod external;
 mod faults;
+mod files;
 mod graph;
 mod house;
 mod joins;

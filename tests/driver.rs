@@ -16,7 +16,7 @@ use strata_core::stepper::Stepper;
 use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team};
 use strata_host::driver::{Driver, DriverError, Equipment, Journal};
 use strata_host::plugin::{Grants, Limits, Plugin};
-use strata_host::sandbox::{Call, ScriptedSandbox, Value, ended, returned};
+use strata_host::sandbox::{Call, Directories, ScriptedSandbox, Value, ended, returned};
 use strata_host::services::http::Http;
 use strata_host::services::http::secret::Secrets;
 use strata_host::store::{
@@ -162,6 +162,7 @@ fn equipment(team: &Team, sandbox: &ScriptedSandbox) -> Equipment {
         models: None,
         http: Arc::new(Http::new(Secrets::default()).unwrap()),
         external: None,
+        directories: Directories::default(),
     }
 }
 

@@ -9,6 +9,7 @@ mod check;
 mod checkpoints;
 mod diff;
 mod events;
+mod files;
 mod fork;
 mod graph;
 mod inspect;
@@ -24,7 +25,7 @@ mod signals;
 use std::process::ExitCode;
 
 use args::{
-    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, PruneArgs, RunArgs,
+    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, PruneArgs, RunArgs,
     SavedArgs, SendArgs,
 };
 use clap::Parser;
@@ -68,6 +69,7 @@ impl From<DriverError> for Failure {
         match error {
             DriverError::Store(error) => error.into(),
             DriverError::Illegal(error) => Self::internal(error.to_string()),
+            DriverError::Files(error) => Self::internal(error.to_string()),
         }
     }
 }
@@ -104,6 +106,7 @@ pub fn main() -> ExitCode {
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Checkpoints(args) => checkpoints::checkpoints(&args),
         Command::Events { path, lineage } => events::events(&path, lineage.as_deref()),
+        Command::Files(args) => files::files(&args),
         Command::Fork(args) => fork::fork(&args),
         Command::Diff(args) => diff::diff(&args),
         Command::Prune(args) => prune::prune(&args),

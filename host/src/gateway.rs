@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use strata_core::environment::scope::Write;
-use strata_core::id::RoleId;
+use strata_core::id::{Digest, RoleId};
 use strata_core::json::Json;
 use strata_core::message::Message;
 use strata_core::request;
@@ -92,6 +92,8 @@ pub enum Ask {
     Person(human::Question),
     /// HTTP exchanges, all at once. They were found to be granted.
     Fetch(Vec<http::Request>),
+    /// The bytes of a file that is not what lies on the disk.
+    File(Digest),
 }
 
 /// What the driver answers. Each question has its own kind of answer.
@@ -113,6 +115,8 @@ pub enum Answer {
     Person(request::Answer),
     /// To `Fetch`, in the order of the requests.
     Responses(Vec<Result<http::Response, HostError>>),
+    /// To `File`; none where they are not kept.
+    File(Option<Arc<[u8]>>),
 }
 
 /// A question on its way.

@@ -2,6 +2,8 @@
 //!
 //! It sees events and the team's shape only, so a run can be told again from its records, word for word.
 
+mod files;
+
 use serde_json::{Map, Value, json};
 use strata_core::event::{Event, Finished, Released, Routed, Source, Work, Writer};
 use strata_core::fault::{Fault, FaultKind};
@@ -128,6 +130,7 @@ impl Narrator {
             Event::HandOverFailed { id, why } => {
                 vec![("message-not-handed-over", json!({ "id": id.0, "reason": why }))]
             }
+            Event::FilesWritten { .. } | Event::FilesPlaced { .. } => self.files(event),
             Event::RetryDue { .. } | Event::MoneyReserved { .. } => Vec::new(),
             Event::RequestOpened { role, work, request } => {
                 vec![("request-opened", self.opened(*role, *work, request))]

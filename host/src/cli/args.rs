@@ -36,6 +36,8 @@ pub(super) enum Command {
         #[arg(long, value_name = "NAME")]
         lineage: Option<String>,
     },
+    /// Show which files actions wrote, as they are in a saved state, or lay them out in a directory.
+    Files(FilesArgs),
     /// Begin another lineage at a checkpoint. What there is stays as it is.
     Fork(ForkArgs),
     /// Show where two lineages part, and how their states differ.
@@ -223,6 +225,21 @@ pub(super) struct DiffArgs {
     /// The other.
     #[arg(value_name = "PATH[@ID]")]
     pub(super) other: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host files store@main-3\n  strata-host files store@main-3 --to before\n\n\
+    Files that no action ever wrote are not saved.")]
+pub(super) struct FilesArgs {
+    /// The storage directory or its team.json, perhaps with @CHECKPOINT or @LINEAGE.
+    #[arg(value_name = "PATH[@ID]")]
+    pub(super) path: String,
+    /// Lay the files out in this directory, which is made. What lies in it under another name is left alone.
+    #[arg(long, value_name = "DIR")]
+    pub(super) to: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub(super) json: bool,

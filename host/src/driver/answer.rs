@@ -44,6 +44,7 @@ impl Driver {
                 let calls = calls.collect();
                 return self.call(role, calls, reply);
             }
+            Ask::File(digest) => self.file(&digest)?,
             Ask::Fetch(requests) => {
                 return self.call(role, requests.into_iter().map(Outward::Fetch).collect(), reply);
             }

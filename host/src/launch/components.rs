@@ -13,7 +13,7 @@ use crate::build;
 use crate::driver::Equipment;
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::Plugin;
-use crate::sandbox::{Loaded, Metering, WasmSandbox};
+use crate::sandbox::{Directories, Loaded, Metering, WasmSandbox};
 use crate::services::http::Http;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
@@ -66,6 +66,7 @@ impl Components {
         let plugins = definition.plugins.iter().map(|(slot, plugin)| (*slot, Arc::new(plugin.clone()))).collect();
         let description = |(slot, component): (&Slot, &Loaded)| (*slot, component.manifest.description.clone());
         let models = definition.llm.as_ref().map(Models::new).transpose()?;
+        let dirs = definition.plugins.values().flat_map(|plugin| &plugin.grants.dirs);
         Ok(Equipment {
             sandbox: Arc::new(sandbox),
             plugins,
@@ -73,6 +74,7 @@ impl Components {
             models: models.map(Arc::new),
             http: Arc::new(Http::new(secrets(definition)?)?),
             external: definition.external.clone(),
+            directories: Directories::new(&definition.source.base, dirs),
         })
     }
 }

@@ -122,7 +122,8 @@ fn returned(given: Given, call: &Call, ctx: &mut Ctx) -> Result<Returned, Fault>
         }
     };
     let (emissions, writes) = ctx.take_effects();
-    Ok(Returned { value, emissions, writes })
+    let (files, blobs) = ctx.capabilities.files.take();
+    Ok(Returned { value, emissions, writes, files, blobs })
 }
 
 fn fits_schema(draft: &Draft, call: &Call) -> Result<(), String> {

@@ -3,18 +3,21 @@
 
 use strata_core::json::Json;
 
+use std::sync::Arc;
+
+use super::Call;
 use super::bindings::{files as wit_files, llm as wit_llm, types};
 use super::convert;
 use super::ctx::{Ctx, Reply, denied, invalid, undescribed, unexpected};
 use super::limits::bytes;
-use crate::gateway::{Answer, Ask};
+use crate::gateway::{Answer, Ask, Gateway};
 use crate::plugin::http::HttpGrant;
-use crate::plugin::{Grants, LlmGrant, Plugin, pattern};
+use crate::plugin::{Grants, LlmGrant, pattern};
 use crate::services::llm;
 use files::Files;
 use wasi::Wasi;
 
-mod files;
+pub(super) mod files;
 mod http;
 mod named;
 pub(super) mod wasi;
@@ -23,16 +26,12 @@ pub(super) mod wasi;
 const PROMPT_BYTES: usize = 8 << 20;
 /// Requests made at once by `complete-many`.
 const MANY: usize = 64;
-/// Files that one attempt may write, in bytes together. There is no key for it: it only keeps a loop from filling
-/// the disk.
-const WRITTEN_BYTES: u64 = 1 << 30;
 
 /// The grants of one attempt, and what of them is used up.
 pub(super) struct Capabilities {
     llm: Option<LlmGrant>,
     llm_calls: u32,
-    files: Files,
-    written_bytes: u64,
+    pub(super) files: Files,
     http: Vec<HttpGrant>,
     exchanged_bytes: u64,
     secrets: Vec<String>,
@@ -41,20 +40,21 @@ pub(super) struct Capabilities {
 }
 
 impl Capabilities {
-    pub(super) fn new(plugin: &Plugin) -> Self {
-        Self::of(&plugin.grants)
+    /// For an attempt of a call.
+    pub(super) fn new(call: &Call, gateway: &Gateway) -> Self {
+        let grants = &call.plugin.grants;
+        Self::of(grants, Files::new(&grants.dirs, &call.view, Some(gateway.clone())))
     }
 
     pub(super) fn none() -> Self {
-        Self::of(&Grants::default())
+        Self::of(&Grants::default(), Files::new(&[], &Arc::default(), None))
     }
 
-    fn of(grants: &Grants) -> Self {
+    fn of(grants: &Grants, files: Files) -> Self {
         Self {
             llm: grants.llm.clone(),
             llm_calls: 0,
-            files: Files::new(&grants.dirs),
-            written_bytes: 0,
+            files,
             http: grants.http.clone(),
             exchanged_bytes: 0,
             secrets: grants.secrets().cloned().collect(),
@@ -202,14 +202,20 @@ impl wit_files::Host for Ctx {
 
     async fn write(&mut self, path: String, content: Vec<u8>) -> Reply<()> {
         self.count("files.write", 1)?;
-        let written = self.capabilities.written_bytes.saturating_add(content.len() as u64);
-        if written > WRITTEN_BYTES {
-            let limit = bytes(WRITTEN_BYTES);
-            return Ok(Err(invalid(format!("an attempt writes at most {limit} to files"))));
+        if let Err(refusal) = self.refuse_effects() {
+            return Ok(Err(refusal));
         }
-        self.capabilities.written_bytes = written;
         let write = self.capabilities.files.write(path, content);
         Ok(self.meter.by_deadline("files.write", write).await?.map_err(convert::host_error))
+    }
+
+    async fn remove(&mut self, path: String) -> Reply<()> {
+        self.count("files.remove", 1)?;
+        if let Err(refusal) = self.refuse_effects() {
+            return Ok(Err(refusal));
+        }
+        let remove = self.capabilities.files.remove(path);
+        Ok(self.meter.by_deadline("files.remove", remove).await?.map_err(convert::host_error))
     }
 
     async fn list(&mut self, path: String) -> Reply<Vec<String>> {

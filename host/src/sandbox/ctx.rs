@@ -64,7 +64,7 @@ impl Ctx {
             Entry::Choose { .. } => Effects::Refused,
         };
         Self {
-            capabilities: Capabilities::new(&call.plugin),
+            capabilities: Capabilities::new(call, &gateway),
             gateway: Some(gateway),
             effects,
             ..Self::bare(limits.clone(), log)
@@ -147,7 +147,7 @@ impl Ctx {
         }
     }
 
-    fn refuse_effects(&self) -> Result<(), types::HostError> {
+    pub(super) fn refuse_effects(&self) -> Result<(), types::HostError> {
         match self.effects {
             Effects::Kept => Ok(()),
             Effects::Refused => Err(invalid("nothing can be emitted or written here: a choice changes nothing")),

@@ -59,6 +59,7 @@ pub fn call(guest: &[u8], plugin: Plugin) -> Call {
         role: Profile { name: "R".into(), ..Profile::default() },
         news: Vec::new(),
         outputs: Vec::new(),
+        view: Arc::default(),
     }
 }
 

@@ -96,6 +96,8 @@ impl Stepper {
                 Ok(())
             }
             Event::Forked { .. } => self.fork(event),
+            Event::FilesWritten { role, work, files } => self.files_written(*role, *work, files),
+            Event::FilesPlaced { count, .. } => self.files_placed(*count as usize),
         }
     }
 
