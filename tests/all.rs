@@ -21,6 +21,7 @@
 //! | `joins` | joins as event lines, as `inspect` shows them, in a stalled team; several faults before one |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
+//! | `compile_cache` | compiled components: made once, verified, private |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
 //! | `graph` | teams drawn on stdout |
@@ -37,6 +38,7 @@
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
 mod budget;
+mod compile_cache;
 mod components;
 mod crash;
 mod driver;

@@ -125,7 +125,15 @@ fn run(dir: &Path, team: &str, durability: Durability) -> Anything<Ran> {
     let plugins = definition.plugins.into_iter().map(|(slot, plugin)| (slot, Arc::<Plugin>::new(plugin))).collect();
     let sandbox = Arc::new(ScriptedSandbox::new());
     let http = Arc::new(Http::new(Secrets::default()).expect("a client"));
-    let equipment = Equipment { sandbox, plugins, descriptions: BTreeMap::new(), models: None, external: None, http, directories: Default::default() };
+    let equipment = Equipment {
+        sandbox,
+        plugins,
+        descriptions: BTreeMap::new(),
+        models: None,
+        external: None,
+        http,
+        directories: Default::default(),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(1).build()?;
     let (_keep, mut stop) = tokio::sync::watch::channel(false);
     *appends.lock().expect("no other holder panics") = 0;

@@ -19,14 +19,15 @@ mod prune;
 mod reporter;
 mod requests;
 mod run;
+mod screen;
 mod send;
 mod signals;
 
 use std::process::ExitCode;
 
 use args::{
-    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, PruneArgs, RunArgs,
-    SavedArgs, SendArgs,
+    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, PruneArgs,
+    RunArgs, SavedArgs, SendArgs,
 };
 use clap::Parser;
 use strata_core::event::Status;
@@ -101,7 +102,7 @@ pub fn main() -> ExitCode {
     };
     init_log(cli.verbose);
     let done = match cli.command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(args, cli.verbose),
         Command::Check(args) => check::check(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Checkpoints(args) => checkpoints::checkpoints(&args),

@@ -20,6 +20,10 @@ use crate::services::{http, human, llm};
 /// is the number of guests that can ask without being held up, not a bound on what is accepted.
 pub const QUEUE: usize = 64;
 
+/// How the moment at which WASI's clocks begin is told from other readings in the records. No guest asked for it as
+/// such, so it is not told as a call.
+pub const START: &str = "start";
+
 /// Why the host did not do what a guest asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostError {
@@ -81,6 +85,8 @@ pub enum Ask {
     },
     /// Milliseconds since the epoch.
     Now,
+    /// The same, for the moment at which the clocks of a guest that uses WASI begin.
+    Start,
     /// Random bytes.
     Random {
         /// How many.
@@ -105,7 +111,7 @@ pub enum Answer {
     Keys(Result<Vec<String>, HostError>),
     /// To `Recent`.
     Messages(Vec<Arc<Message>>),
-    /// To `Now`.
+    /// To `Now` and `Start`.
     Time(f64),
     /// To `Random`.
     Bytes(Result<Vec<u8>, HostError>),

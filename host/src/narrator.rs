@@ -5,13 +5,15 @@
 mod files;
 
 use serde_json::{Map, Value, json};
-use strata_core::event::{Event, Finished, Released, Routed, Source, Work, Writer};
+use strata_core::event::{Event, Finished, HostCallKind, Released, Routed, Source, Work, Writer};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::host_call::Verdict;
 use strata_core::id::{JoinId, Part, RoleId, Slot};
 use strata_core::message::Draft;
 use strata_core::request::Request;
 use strata_core::shape::Shape;
+
+use crate::gateway::START;
 
 /// One public event.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,6 +157,7 @@ impl Narrator {
 
     fn host_call(&self, event: &Event) -> Vec<Told> {
         match event {
+            Event::HostCalled { call, .. } if call.kind == HostCallKind::Clock && call.request == START => Vec::new(),
             Event::HostCalled { role, work, call, source } => {
                 let mut fields = self.call(*role, *work);
                 fields["call"] = call.kind.name().into();

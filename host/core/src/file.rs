@@ -115,7 +115,12 @@ impl Environment {
         let pending = self.files.pending.iter().flat_map(|placement| [&placement.expected, &placement.content]);
         let open = self.activations().flat_map(|(id, _)| self.open_changes(id));
         let open = open.flat_map(|(_, change)| [&change.before, &change.after]);
-        kept.chain(self.files.decided.values()).chain(pending).chain(open).filter_map(Content::digest).cloned().collect()
+        kept.chain(self.files.decided.values())
+            .chain(pending)
+            .chain(open)
+            .filter_map(Content::digest)
+            .cloned()
+            .collect()
     }
 
     /// Where a role sees something else than what may lie there: its own finished actions' files, and for what others

@@ -67,7 +67,8 @@ impl Driver {
         running.any(|attempt| {
             let own = env.open_changes(attempt.role()).any(|(_, change)| change.path == path);
             let plugin = attempt.plugin();
-            !own && plugin.is_some_and(|plugin| is_seen_from(self.equipment.directories.base(), &plugin.grants.dirs, path))
+            !own && plugin
+                .is_some_and(|plugin| is_seen_from(self.equipment.directories.base(), &plugin.grants.dirs, path))
         })
     }
 }

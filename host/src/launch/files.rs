@@ -36,7 +36,8 @@ pub fn files(at: &str, to: Option<&Path>) -> Result<SavedFiles, LaunchError> {
             let path = name.trim_start_matches('/').to_owned();
             let placement = Placement { path, expected: Content::Absent, content: content.clone() };
             let bytes = content.digest().and_then(|digest| blobs.get(digest));
-            let placed = directories.place(&placement, bytes.map(|bytes| &bytes[..]), |digest| blobs.contains_key(digest));
+            let placed =
+                directories.place(&placement, bytes.map(|bytes| &bytes[..]), |digest| blobs.contains_key(digest));
             placed.map_err(DriverError::from)?;
         }
     }

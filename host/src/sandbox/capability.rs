@@ -20,6 +20,7 @@ use wasi::Wasi;
 pub(super) mod files;
 mod http;
 mod named;
+mod quota;
 pub(super) mod wasi;
 
 /// Texts of one request to a model. More than any model reads.
@@ -66,6 +67,10 @@ impl Capabilities {
     /// For a component that imports WASI.
     pub(super) fn add_wasi(&mut self, wasi: Wasi) {
         self.wasi = Some(Box::new(wasi));
+    }
+
+    fn wasi(&mut self) -> &mut Wasi {
+        self.wasi.as_mut().expect("a component that imports WASI was given it")
     }
 
     /// Hands on what the guest wrote to its streams without ending the line.
@@ -227,7 +232,6 @@ impl wit_files::Host for Ctx {
 
 impl wasmtime_wasi::WasiView for Ctx {
     fn ctx(&mut self) -> wasmtime_wasi::WasiCtxView<'_> {
-        let wasi = self.capabilities.wasi.as_mut();
-        wasi.expect("a component that imports WASI was given it").view()
+        self.capabilities.wasi().view()
     }
 }

@@ -38,6 +38,9 @@ pub(super) fn of_failure(failure: types::Failure, ctx: &Ctx) -> Fault {
     };
     let mut message = failure.message;
     message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
+    if message.trim().is_empty() {
+        message = "the action gave no reason".into();
+    }
     let mut fault = Fault::new(kind, message);
     if matches!(failure.kind, types::FailureKind::Retryable) {
         fault.hope = Hope::Retryable;
@@ -49,6 +52,15 @@ pub(super) fn of_failure(failure: types::Failure, ctx: &Ctx) -> Fault {
 /// Of an attempt that returned what it must not.
 pub(super) fn of_output(message: String, ctx: &Ctx) -> Fault {
     let mut fault = Fault::new(FaultKind::OutputInvalid, message);
+    fault.log = ctx.log().tail();
+    fault
+}
+
+/// Of an attempt whose files cannot be staged or kept.
+pub(super) fn of_files(message: String, ctx: &Ctx) -> Fault {
+    let mut fault = Fault::new(FaultKind::Host, message);
+    // The next attempt would come to the same.
+    fault.hope = Hope::Final;
     fault.log = ctx.log().tail();
     fault
 }

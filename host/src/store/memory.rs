@@ -58,7 +58,16 @@ impl MemoryStore {
     pub fn new(base: Environment, definition: SavedDefinition) -> Self {
         let first = Line { name: base.lineage.name.clone(), ..Line::default() };
         let spent = base.spent;
-        Self { base, lineages: vec![first], current: 0, next_line: FIRST_LINE, spent, definition, team_json: None, blobs: Blobs::new() }
+        Self {
+            base,
+            lineages: vec![first],
+            current: 0,
+            next_line: FIRST_LINE,
+            spent,
+            definition,
+            team_json: None,
+            blobs: Blobs::new(),
+        }
     }
 
     /// The `team.json` that was written last.

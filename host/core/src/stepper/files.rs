@@ -16,7 +16,8 @@ pub const FILES_SCOPE: &str = "<files>";
 
 impl Stepper {
     pub(super) fn files_written(&mut self, id: RoleId, work: Work, files: &[FileChange]) -> Applied {
-        let once = files.is_sorted_by(|a, b| a.path < b.path) && files.iter().all(|change| change.before != change.after);
+        let once =
+            files.is_sorted_by(|a, b| a.path < b.path) && files.iter().all(|change| change.before != change.after);
         ensure(once && !files.is_empty(), "changes of files that are not in order")?;
         self.running(id, work)?.current.files = files.to_vec();
         for FileChange { path, before, after } in files {
@@ -66,7 +67,8 @@ impl Stepper {
         // The other way round: what lies in a directory goes before it.
         for (path, before) in first.into_iter().rev() {
             let ids: Vec<RoleId> = self.env.activations().map(|(id, _)| id).collect();
-            let left = ids.into_iter().flat_map(|id| self.env.open_changes(id)).filter(|(_, change)| change.path == path);
+            let left =
+                ids.into_iter().flat_map(|id| self.env.open_changes(id)).filter(|(_, change)| change.path == path);
             let content = left.last().map_or(before, |(_, change)| &change.after).clone();
             self.env.files.decide(path, &content, &content);
         }

@@ -3,8 +3,9 @@
 //! recorded. Nothing here shows where on the host a directory is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use strata_core::file::{Content, FileChange};
@@ -12,16 +13,21 @@ use strata_core::file::{Content, FileChange};
 use super::super::View;
 use super::super::ctx::NAME_BYTES;
 use super::super::limits::bytes;
+use super::quota;
 use crate::blob::{Blobs, digest_of};
 use crate::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind};
 use crate::plugin::{Access, DirGrant};
 use disk::{Found, Root};
+use path::{Place, names_only};
+use stage::{Stage, Wanted};
 
 pub(in crate::sandbox) mod disk;
+mod path;
 mod place;
+mod stage;
 
-pub use place::{Directories, PlaceError, Placed};
 pub(crate) use place::is_seen_from;
+pub use place::{Directories, PlaceError, Placed};
 
 /// Names that `list` gives; a directory with more is not for reading in one go.
 const LIST_NAMES: usize = 10_000;
@@ -39,6 +45,8 @@ pub(in crate::sandbox) struct Files {
     changes: BTreeMap<String, Change>,
     blobs: Blobs,
     bytes: u64,
+    /// What stands for the writable directories while a guest that uses WASI is at work in them.
+    stage: Option<Stage>,
 }
 
 /// A granted directory.
@@ -53,23 +61,6 @@ struct Granted {
 struct Change {
     before: Content,
     after: Content,
-}
-
-/// A path of a guest, in the directory it lies in.
-#[derive(Clone)]
-struct Place {
-    root: Arc<Root>,
-    access: Access,
-    /// The guest's name of the directory.
-    guest: String,
-    /// As the guest wrote it.
-    path: String,
-    /// Relative to the directory, names only.
-    inside: PathBuf,
-    /// Its name in the records.
-    name: String,
-    /// The directory's.
-    below: String,
 }
 
 /// What an attempt sees at a place.
@@ -94,7 +85,7 @@ impl Files {
         };
         let grants = grants.iter().map(granted).collect();
         let (changes, blobs) = (BTreeMap::new(), Blobs::new());
-        Self { grants, view: Arc::clone(view), gateway, changes, blobs, bytes: 0 }
+        Self { grants, view: Arc::clone(view), gateway, changes, blobs, bytes: 0, stage: None }
     }
 
     /// The bytes of a file.
@@ -134,6 +125,15 @@ impl Files {
                 Seen::Blob(_) | Seen::File(_) => return Err(place.invalid("does not lie in a directory")),
             }
         }
+        if self.stage.is_some() {
+            let at = place;
+            return aside(move || at.root.put(&at.inside, &content).map_err(|e| at.error("write", &e))).await;
+        }
+        let old = match &seen {
+            Seen::Blob(Content::File { bytes, .. }) | Seen::File(bytes) => *bytes,
+            _ => 0,
+        };
+        self.fits(&place, content.len() as u64, old).await?;
         let before = self.before(&place, seen).await?;
         let after = self.keep(content.into());
         self.change(&place, before, after)
@@ -151,6 +151,9 @@ impl Files {
             Seen::Other => return Err(place.linked()),
             Seen::Directory | Seen::Blob(_) | Seen::File(_) => {}
         }
+        if self.stage.is_some() {
+            return aside(move || place.root.remove(&place.inside).map_err(|e| place.error("remove", &e))).await;
+        }
         let before = self.before(&place, seen).await?;
         self.change(&place, before, Content::Absent)
     }
@@ -165,8 +168,71 @@ impl Files {
         }
     }
 
-    /// What the attempt did, by path, and the bytes that belong to it.
-    pub(in crate::sandbox) fn take(&mut self) -> (Vec<FileChange>, Blobs) {
+    /// Lets a guest that uses WASI work in copies of the directories that it may write, or sees otherwise than they are.
+    pub(in crate::sandbox) async fn stage(&mut self) -> Result<(), String> {
+        let mut wanted = Vec::new();
+        for Granted { grant, name, root } in &self.grants {
+            let below = self.view.files.iter().filter_map(|(path, content)| {
+                let inside = place::inside(name, path).filter(|inside| !inside.is_empty())?;
+                Some((PathBuf::from(inside), content))
+            });
+            let mut instead = Vec::new();
+            for (inside, content) in below {
+                match (self.blob(content).await, content) {
+                    // Its bytes were not brought along when the team was moved.
+                    (None, Content::File { .. }) => {}
+                    (bytes, content) => instead.push((inside, content.clone(), bytes)),
+                }
+            }
+            if grant.access == Access::Write || !instead.is_empty() {
+                let (name, guest, root) = (name.clone(), grant.guest.clone(), Arc::clone(root));
+                wanted.push(Wanted { name, guest, root, instead });
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let made = tokio::task::spawn_blocking(move || Stage::make(wanted)).await;
+        let stage = made.map_err(|error| format!("cannot stage files: {error}"))??;
+        for granted in &mut self.grants {
+            if let Some(copy) = stage.copy_of(&granted.name) {
+                granted.grant.host = copy.host().into();
+                granted.root = copy;
+            }
+        }
+        self.view = Arc::new(View { base: self.view.base.clone(), files: BTreeMap::new() });
+        self.stage = Some(stage);
+        Ok(())
+    }
+
+    /// The granted directories, where they are now.
+    pub(in crate::sandbox) fn dirs(&self) -> Vec<DirGrant> {
+        self.grants.iter().map(|granted| granted.grant.clone()).collect()
+    }
+
+    /// Waits until the guest has written more than it may, whatever it writes with; then says so.
+    pub(in crate::sandbox) fn overflow(&self) -> impl Future<Output = String> + Send + 'static {
+        let path = self.stage.as_ref().map(|stage| stage.path().to_owned());
+        async move {
+            match path {
+                Some(path) => Stage::overflow(path).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// What the attempt did, by path, and the bytes that belong to it; or why that cannot be kept.
+    pub(in crate::sandbox) async fn finish(&mut self) -> Result<(Vec<FileChange>, Blobs), String> {
+        match self.stage.take() {
+            None => Ok(self.take()),
+            Some(stage) => {
+                let changes = tokio::task::spawn_blocking(move || stage.changes()).await;
+                changes.map_err(|error| format!("cannot look at staged files: {error}"))?
+            }
+        }
+    }
+
+    fn take(&mut self) -> (Vec<FileChange>, Blobs) {
         let changes = std::mem::take(&mut self.changes).into_iter();
         let changes = changes.filter(|(_, change)| change.before != change.after);
         let changes: Vec<FileChange> =
@@ -176,6 +242,20 @@ impl Files {
         let mut blobs = std::mem::take(&mut self.blobs);
         blobs.retain(|digest, _| needed.contains(digest));
         (changes, blobs)
+    }
+
+    /// Whether a directory that is capped can take a file of this length in the place of the old one.
+    async fn fits(&self, place: &Place, length: u64, old: u64) -> Asked<()> {
+        let Some(limit) = place.max_bytes else { return Ok(()) };
+        let below = self.changes.iter().filter(|(path, _)| place::inside(&place.below, path).is_some());
+        let (gone, come) = below
+            .fold((old, length), |(gone, come), (_, change)| (gone + size(&change.before), come + size(&change.after)));
+        let at = place.clone();
+        aside(move || {
+            let held = at.root.held().map_err(|e| at.error("write", &e))?;
+            quota::check(held.saturating_add(come).saturating_sub(gone), limit).map_err(|e| at.error("write", &e))
+        })
+        .await
     }
 
     fn change(&mut self, place: &Place, before: Content, after: Content) -> Asked<()> {
@@ -268,7 +348,9 @@ impl Files {
     async fn names(&self, place: &Place) -> Asked<Vec<String>> {
         let at = place.clone();
         let on_disk = aside(move || match at.root.names(&at.inside, LIST_NAMES + 1) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(Vec::new())
+            }
             names => names.map_err(|e| at.error("list", &e)),
         });
         let mut names: BTreeMap<String, bool> =
@@ -328,28 +410,22 @@ impl Files {
         };
         let (root, guest, below) = (Arc::clone(root), grant.guest.clone(), name.clone());
         let name = place::joined(&below, &inside);
-        Ok(Place { root, access: grant.access, guest, path, inside, name, below })
+        Ok(Place { root, access: grant.access, max_bytes: grant.max_bytes, guest, path, inside, name, below })
     }
 }
 
-/// A path without `.` and `..`; none where it leads out. As no link is followed, `a/../b` is `b`.
-fn names_only(path: &Path) -> Option<PathBuf> {
-    let mut names = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => names.push(name),
-            Component::CurDir => {}
-            Component::ParentDir if names.pop() => {}
-            _ => return None,
-        }
+fn size(content: &Content) -> u64 {
+    match content {
+        Content::File { bytes, .. } => *bytes,
+        Content::Absent | Content::Directory => 0,
     }
-    Some(names)
 }
 
 async fn on_disk(place: Place, limit: u64) -> Asked<Vec<u8>> {
     aside(move || match place.root.read(&place.inside, limit) {
         Ok(Some(content)) => Ok(content),
         Ok(None) => Err(place.too_large(limit)),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(place.invalid("is not a regular file")),
         Err(error) => Err(place.error("read", &error)),
     })
     .await
@@ -365,41 +441,5 @@ pub(in crate::sandbox) async fn aside<T: Send + 'static>(
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => Err(HostError::new(HostErrorKind::Upstream, "the run is being stopped")),
         },
-    }
-}
-
-impl Place {
-    /// A directory above, in the same grant.
-    fn at(&self, inside: &Path) -> Self {
-        Self { inside: inside.into(), name: place::joined(&self.below, inside), ..self.clone() }
-    }
-
-    fn too_large(&self, limit: u64) -> HostError {
-        let limit = bytes(limit);
-        self.invalid(&format!("is larger than the {limit} of `limits.memory`"))
-    }
-
-    /// What is no regular file is not written through, wherever it leads.
-    fn linked(&self) -> HostError {
-        let what = "a symbolic link or another special file is in its way";
-        HostError::new(HostErrorKind::Denied, format!("cannot change `{}`: {what}", self.path))
-    }
-
-    fn invalid(&self, why: &str) -> HostError {
-        HostError::new(HostErrorKind::Invalid, format!("`{}` {why}", self.path))
-    }
-
-    /// The system's errors name no path of the host, only what went wrong.
-    fn error(&self, verb: &str, error: &io::Error) -> HostError {
-        use io::ErrorKind as E;
-        let (kind, why) = match error.kind() {
-            E::NotFound => (HostErrorKind::NotFound, "it does not exist".to_owned()),
-            E::PermissionDenied => (HostErrorKind::Denied, error.to_string()),
-            E::IsADirectory | E::NotADirectory | E::InvalidInput | E::InvalidFilename => {
-                (HostErrorKind::Invalid, error.to_string())
-            }
-            _ => (HostErrorKind::Upstream, error.to_string()),
-        };
-        HostError::new(kind, format!("cannot {verb} `{}`: {why}", self.path))
     }
 }

@@ -13,7 +13,7 @@ use crate::store::error::StoreError;
 use crate::store::lineage::{Row, key};
 use crate::store::list::Listed;
 use crate::store::sqlite::write::{put_gap, put_snapshot};
-use crate::store::{Durability, blob, Pruned, SumUp, checkpoint_of, codec};
+use crate::store::{Durability, Pruned, SumUp, blob, checkpoint_of, codec};
 
 /// Own events of a lineage that are to be dropped.
 struct Drop {
@@ -109,7 +109,12 @@ impl SqliteStore {
     }
 
     /// The files that some state needs: that of a kept checkpoint, or the newest of a lineage.
-    fn needed_blobs(&self, rows: &[Row], kept: &[Listed], sum_up: &mut SumUp<'_>) -> Result<BTreeSet<Digest>, StoreError> {
+    fn needed_blobs(
+        &self,
+        rows: &[Row],
+        kept: &[Listed],
+        sum_up: &mut SumUp<'_>,
+    ) -> Result<BTreeSet<Digest>, StoreError> {
         let mut needed = BTreeSet::new();
         if !blob::any(&self.reader.conn).map_err(|e| self.reader.error("read", e))? {
             return Ok(needed);

@@ -35,9 +35,7 @@ pub(super) fn write(team: &Team, env: &Environment) -> Value {
 
 /// What an action did.
 pub(super) fn write_changes(changes: &[FileChange]) -> Vec<Value> {
-    let change = |change: &FileChange| {
-        json!({ "path": change.path, "before": content(&change.before), "after": content(&change.after) })
-    };
+    let change = |change: &FileChange| json!({ "path": change.path, "before": content(&change.before), "after": content(&change.after) });
     changes.iter().map(change).collect()
 }
 

@@ -13,6 +13,8 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use rustix::fs::{Mode, OFlags, openat};
 
+use super::super::quota;
+
 /// Tells apart the temporary files of writes that run at the same time.
 static WRITES: AtomicU64 = AtomicU64::new(0);
 
@@ -42,12 +44,24 @@ impl Root {
         Self { host, dir: OnceLock::new() }
     }
 
+    pub(super) fn host(&self) -> &Path {
+        &self.host
+    }
+
     fn open(&self) -> io::Result<&Dir> {
         if let Some(dir) = self.dir.get() {
             return Ok(dir);
         }
         let dir = Dir::open_ambient_dir(&self.host, ambient_authority())?;
         Ok(self.dir.get_or_init(|| dir))
+    }
+
+    /// The bytes of all files below; none where there is no directory.
+    pub(super) fn held(&self) -> io::Result<u64> {
+        match self.open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            dir => quota::held(dir?),
+        }
     }
 
     /// Makes the directory itself, if it is missing.
