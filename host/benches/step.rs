@@ -14,6 +14,7 @@ use strata_core::environment::Environment;
 use strata_core::id::{Digest, RunId, Slot};
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
+use strata_host::blob::Blobs;
 use strata_host::driver::{Driver, Equipment, Journal};
 use strata_host::manifest::Definition;
 use strata_host::plugin::Plugin;
@@ -217,6 +218,14 @@ impl Store for Counting {
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.inner.records(from, limit)
     }
+    fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
+        self.inner.put_blobs(blobs)
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.inner.blob(digest)
+    }
+
     fn definition(&self) -> Result<SavedDefinition, StoreError> {
         self.inner.definition()
     }

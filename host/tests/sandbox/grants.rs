@@ -14,7 +14,7 @@ use crate::driver::{call, limits, plugin, run, run_within};
 use crate::guest::{self, Guest};
 
 /// Runs a guest with grants; gives its text, or the kind and message of its fault.
-fn told(guest: &[u8], grants: Grants) -> Result<String, (FaultKind, String)> {
+pub fn told(guest: &[u8], grants: Grants) -> Result<String, (FaultKind, String)> {
     let mut plugin = plugin(limits());
     let dirs = grants.dirs.clone();
     plugin.grants = grants;
@@ -38,7 +38,7 @@ fn placed(returned: Returned, grants: &[DirGrant]) -> Value {
     returned.value
 }
 
-fn dirs(grants: &[(&Path, &str, Access)]) -> Grants {
+pub fn dirs(grants: &[(&Path, &str, Access)]) -> Grants {
     let dir = |(host, guest, access): &(&Path, &str, Access)| DirGrant {
         host: host.to_path_buf(),
         guest: (*guest).to_owned(),

@@ -5,6 +5,7 @@
 //! - `grants`: what is not granted is refused
 //! - `people`: guests that ask
 //! - `http`: requests, secrets and variables
+//! - `wasi`: clocks and files of guests that use WASI
 //! - `loading`: what cannot be loaded says why
 
 mod calls;
@@ -15,3 +16,4 @@ mod http;
 mod limits;
 mod loading;
 mod people;
+mod wasi;
