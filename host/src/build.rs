@@ -9,7 +9,7 @@ mod cargo;
 mod component;
 mod python;
 mod rust;
-mod sdk;
+pub(crate) mod sdk;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -19,6 +19,8 @@ mod toolchain;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+
+pub use sdk::Kit;
 
 /// What came of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
