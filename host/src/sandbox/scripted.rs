@@ -125,6 +125,7 @@ mod tests {
             role: Profile { name: role.into(), ..Profile::default() },
             news: Vec::new(),
             outputs: Vec::new(),
+            view: Arc::default(),
         }
     }
 

@@ -246,7 +246,7 @@ pub mod files {
     }
 
     pub fn remove(path: &str) -> Result<(), HostError> {
-        super::with(|host| host.directories.remove(path))
+        with(|host| host.directories.remove(path))
     }
 
     pub fn list(path: &str) -> Result<Vec<String>, HostError> {

@@ -292,7 +292,7 @@ impl Files {
         });
         let mut names: BTreeMap<String, bool> =
             on_disk.await?.into_iter().map(|(name, found)| (name, found == Found::Directory)).collect();
-        let decided = self.view.files.iter().map(|(path, content)| (path, content));
+        let decided = self.view.files.iter();
         let decided = decided.chain(self.changes.iter().map(|(path, change)| (path, &change.after)));
         for (path, content) in decided {
             let Some(name) = place::inside(&place.name, path).filter(|rest| !rest.is_empty() && !rest.contains('/'))
