@@ -30,6 +30,7 @@
 //! | `skills` | components on the shelf, and teams that name them |
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
+//! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
 //! | `graph` | teams drawn on stdout |
 //! | `python` | actions in Python, from `new` to a mended run |
 //! | `scaffold` | what `new` makes builds and runs |
@@ -56,6 +57,7 @@ mod describing;
 mod driver;
 mod external;
 mod faults;
+mod files;
 mod five_calls;
 mod graph;
 mod house;

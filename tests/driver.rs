@@ -14,9 +14,10 @@ use strata_core::message::Draft;
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team};
+use strata_host::blob::Blobs;
 use strata_host::driver::{Driver, DriverError, Equipment, Journal};
 use strata_host::plugin::{Advice, Grants, Limits, Plugin};
-use strata_host::sandbox::{Call, ScriptedSandbox, Value, ended, returned};
+use strata_host::sandbox::{Call, Directories, ScriptedSandbox, Value, ended, returned};
 use strata_host::services::http::Http;
 use strata_host::services::http::secret::Secrets;
 use strata_host::store::{
@@ -88,6 +89,14 @@ impl Store for WatchedStore {
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
         self.store.keep_checkpoints(keep)
+    }
+
+    fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
+        self.store.put_blobs(blobs)
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.store.blob(digest)
     }
 
     fn definition(&self) -> Result<SavedDefinition, StoreError> {
@@ -163,6 +172,7 @@ fn equipment(team: &Team, sandbox: &ScriptedSandbox) -> Equipment {
         models: None,
         http: Arc::new(Http::new(Secrets::default()).unwrap()),
         external: None,
+        directories: Directories::default(),
     }
 }
 

@@ -102,6 +102,7 @@ impl Ours {
             role: Profile { name: "R".into(), ..Profile::default() },
             news: Vec::new(),
             outputs: Vec::new(),
+            view: Arc::default(),
         };
         let (questions, _) = mpsc::channel(1);
         Self { sandbox, call, gateway: Gateway::new(RoleId(0), questions) }

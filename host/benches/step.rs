@@ -14,6 +14,7 @@ use strata_core::environment::Environment;
 use strata_core::id::{Digest, RunId, Slot};
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
+use strata_host::blob::Blobs;
 use strata_host::driver::{Driver, Equipment, Journal};
 use strata_host::manifest::Definition;
 use strata_host::plugin::Plugin;
@@ -125,7 +126,15 @@ fn run(dir: &Path, team: &str, durability: Durability) -> Anything<Ran> {
     let plugins = definition.plugins.into_iter().map(|(slot, plugin)| (slot, Arc::<Plugin>::new(plugin))).collect();
     let sandbox = Arc::new(ScriptedSandbox::new());
     let http = Arc::new(Http::new(Secrets::default()).expect("a client"));
-    let equipment = Equipment { sandbox, plugins, descriptions: BTreeMap::new(), models: None, external: None, http };
+    let equipment = Equipment {
+        sandbox,
+        plugins,
+        descriptions: BTreeMap::new(),
+        models: None,
+        external: None,
+        http,
+        directories: Default::default(),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(1).build()?;
     let (_keep, mut stop) = tokio::sync::watch::channel(false);
     *appends.lock().expect("no other holder panics") = 0;
@@ -209,6 +218,14 @@ impl Store for Counting {
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.inner.records(from, limit)
     }
+    fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
+        self.inner.put_blobs(blobs)
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.inner.blob(digest)
+    }
+
     fn definition(&self) -> Result<SavedDefinition, StoreError> {
         self.inner.definition()
     }

@@ -11,6 +11,7 @@ mod describe;
 mod diff;
 mod doctor;
 mod events;
+mod files;
 mod fork;
 mod graph;
 mod inspect;
@@ -33,8 +34,8 @@ mod skill;
 use std::process::ExitCode;
 
 use args::{
-    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, LockArgs, PruneArgs,
-    ReplayArgs, RunArgs, SavedArgs, SendArgs,
+    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, LockArgs,
+    PruneArgs, ReplayArgs, RunArgs, SavedArgs, SendArgs,
 };
 use clap::Parser;
 use strata_core::event::Status;
@@ -87,6 +88,7 @@ impl From<DriverError> for Failure {
         match error {
             DriverError::Store(error) => error.into(),
             DriverError::Illegal(error) => Self::internal(error.to_string()),
+            DriverError::Files(error) => Self::internal(error.to_string()),
         }
     }
 }
@@ -124,6 +126,7 @@ pub fn main() -> ExitCode {
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Checkpoints(args) => checkpoints::checkpoints(&args),
         Command::Events { path, lineage } => events::events(&path, lineage.as_deref()),
+        Command::Files(args) => files::files(&args),
         Command::Fork(args) => fork::fork(&args),
         Command::Diff(args) => diff::diff(&args),
         Command::Prune(args) => prune::prune(&args),

@@ -2,7 +2,7 @@
 //!
 //! One loop on one thread owns the stepper and the store. It records and applies events (`driver::journal`), starts
 //! attempts in the sandbox (`driver::attempt`), answers what they ask (`driver::answer`), makes the calls that leave the
-//! host for them (`driver::call`) and ends them (`driver::end`). It decides nothing: what happens next is the stepper's,
+//! host for them (`driver::call`), ends them (`driver::end`) and puts their files in place (`driver::files`). It decides nothing: what happens next is the stepper's,
 //! what a guest may do is the sandbox's.
 
 mod answer;
@@ -10,6 +10,7 @@ mod attempt;
 mod call;
 pub(crate) mod clock;
 mod end;
+mod files;
 mod flights;
 mod human;
 mod journal;
@@ -32,7 +33,7 @@ use tokio::sync::{mpsc, watch};
 use crate::gateway::{QUEUE, Question};
 use crate::narrator::Line;
 use crate::plugin::Plugin;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Directories, PlaceError, Sandbox};
 use crate::services::external::External;
 use crate::services::http::Http;
 use crate::services::llm::{Audience, Models};
@@ -58,6 +59,9 @@ pub enum DriverError {
     /// An event does not fit: the journal is damaged, or there is a bug in the core.
     #[error(transparent)]
     Illegal(#[from] Illegal),
+    /// A file cannot be put in its place. It is saved; a resume tries again.
+    #[error(transparent)]
+    Files(#[from] PlaceError),
 }
 
 /// Told to a driver that shall stop.
@@ -107,6 +111,8 @@ pub struct Equipment {
     pub http: Arc<Http>,
     /// Where messages for names outside of the team go.
     pub external: Option<External>,
+    /// Where actions may write files.
+    pub directories: Directories,
 }
 
 /// Something that happened and concerns the driver.
@@ -231,6 +237,7 @@ impl Driver {
     fn decide(&mut self) -> Result<(Vec<Invocation>, Turn), DriverError> {
         let mut calls = Vec::new();
         let turn = loop {
+            self.place()?;
             match self.journal.stepper().next() {
                 Effect::Record(Event::RunEnded { status, .. }) if self.stays(status) => break Turn::Idle(status),
                 Effect::Record(Event::RunEnded { status, .. }) if self.outlasts(status) => break Turn::Busy,

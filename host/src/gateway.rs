@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use strata_core::environment::scope::Write;
-use strata_core::id::RoleId;
+use strata_core::id::{Digest, RoleId};
 use strata_core::json::Json;
 use strata_core::message::Message;
 use strata_core::request;
@@ -21,6 +21,10 @@ use crate::services::{http, human, llm};
 /// How many questions may wait for the driver at once. A guest waits for its answer before it asks again, so this
 /// is the number of guests that can ask without being held up, not a bound on what is accepted.
 pub const QUEUE: usize = 64;
+
+/// How the moment at which WASI's clocks begin is told from other readings in the records. No guest asked for it as
+/// such, so it is not told as a call.
+pub const START: &str = "start";
 
 /// Why the host did not do what a guest asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +87,8 @@ pub enum Ask {
     },
     /// Milliseconds since the epoch.
     Now,
+    /// The same, for the moment at which the clocks of a guest that uses WASI begin.
+    Start,
     /// Random bytes.
     Random {
         /// How many.
@@ -94,6 +100,8 @@ pub enum Ask {
     Person(human::Question),
     /// HTTP exchanges, all at once. They were found to be granted.
     Fetch(Vec<http::Request>),
+    /// The bytes of a file that is not what lies on the disk.
+    File(Digest),
 }
 
 /// What the driver answers. Each question has its own kind of answer.
@@ -105,7 +113,7 @@ pub enum Answer {
     Keys(Result<Vec<String>, HostError>),
     /// To `Recent`.
     Messages(Vec<Arc<Message>>),
-    /// To `Now`.
+    /// To `Now` and `Start`.
     Time(f64),
     /// To `Random`.
     Bytes(Result<Vec<u8>, HostError>),
@@ -115,6 +123,8 @@ pub enum Answer {
     Person(request::Answer),
     /// To `Fetch`, in the order of the requests.
     Responses(Vec<Result<http::Response, HostError>>),
+    /// To `File`; none where they are not kept.
+    File(Option<Arc<[u8]>>),
 }
 
 /// A question on its way.

@@ -1,5 +1,6 @@
 //! strata-host: runs teams of agents whose every action is a sandboxed WebAssembly component.
 
+pub mod blob;
 pub mod build;
 pub mod cli;
 pub mod difference;

@@ -2,14 +2,18 @@
 //!
 //! It sees events and the team's shape only, so a run can be told again from its records, word for word.
 
+mod files;
+
 use serde_json::{Map, Value, json};
-use strata_core::event::{Event, Finished, Released, Routed, Source, Work, Writer};
+use strata_core::event::{Event, Finished, HostCallKind, Released, Routed, Source, Work, Writer};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::host_call::Verdict;
 use strata_core::id::{JoinId, Part, RoleId, Slot};
 use strata_core::message::Draft;
 use strata_core::request::Request;
 use strata_core::shape::Shape;
+
+use crate::gateway::START;
 
 /// One public event.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,6 +132,7 @@ impl Narrator {
             Event::HandOverFailed { id, why } => {
                 vec![("message-not-handed-over", json!({ "id": id.0, "reason": why }))]
             }
+            Event::FilesWritten { .. } | Event::FilesPlaced { .. } => self.files(event),
             Event::RetryDue { .. } | Event::MoneyReserved { .. } => Vec::new(),
             Event::RequestOpened { role, work, request } => {
                 vec![("request-opened", self.opened(*role, *work, request))]
@@ -152,6 +157,7 @@ impl Narrator {
 
     fn host_call(&self, event: &Event) -> Vec<Told> {
         match event {
+            Event::HostCalled { call, .. } if call.kind == HostCallKind::Clock && call.request == START => Vec::new(),
             Event::HostCalled { role, work, call, source } => {
                 let mut fields = self.call(*role, *work);
                 fields["call"] = call.kind.name().into();

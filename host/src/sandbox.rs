@@ -2,19 +2,25 @@
 //!
 //! Nothing outside this module sees wasmtime. What an attempt asks of the world goes through its `Gateway`.
 
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use strata_core::environment::scope::Write;
 use strata_core::fault::Fault;
+use strata_core::file::{Content, FileChange};
 use strata_core::id::Digest;
 use strata_core::message::{Draft, Message};
 use strata_core::team::{Candidate, Profile, Task};
 
+use crate::blob::Blobs;
 use crate::gateway::Gateway;
 use crate::plugin::Plugin;
 
+pub(crate) use capability::files::is_seen_from;
+pub use capability::files::{Directories, PlaceError, Placed};
 pub use component::{Exports, LoadError, Loaded, Manifest, WasmSandbox, digest_of};
 pub use engine::{Allocation, CacheHealth, Metering};
 pub use scripted::{Script, ScriptedSandbox, THINK, ended, returned};
@@ -67,6 +73,17 @@ pub struct Call {
     pub news: Vec<Arc<Message>>,
     /// What earlier calls of the activation returned.
     pub outputs: Vec<Arc<Message>>,
+    /// How it sees files.
+    pub view: Arc<View>,
+}
+
+/// How an attempt sees files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// The directory of the team file; names in the records start from it.
+    pub base: PathBuf,
+    /// What is to be seen instead of what lies on the disk, by name in the records.
+    pub files: BTreeMap<String, Content>,
 }
 
 /// A function of a component.
@@ -115,6 +132,10 @@ pub struct Returned {
     pub emissions: Vec<Draft>,
     /// What it wrote, in order.
     pub writes: Vec<Write>,
+    /// What it did to files, by path.
+    pub files: Vec<FileChange>,
+    /// The bytes of those files, before and after.
+    pub blobs: Blobs,
 }
 
 /// The value of one of a component's functions.

@@ -4,6 +4,7 @@
 //! and for other programs; and `team.lock` while a process works on it. What an event does to a state is the core's
 //! business: the store keeps events and gives them back.
 
+mod blob;
 mod codec;
 mod directory;
 mod error;
@@ -29,11 +30,14 @@ mod damage;
 mod script;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use strata_core::environment::Environment;
 use strata_core::event::{Event, Source, Status};
-use strata_core::id::CheckpointId;
+use strata_core::id::{CheckpointId, Digest};
 use strata_core::money::Usd;
+
+use crate::blob::Blobs;
 
 pub use directory::{Content, Created, Directory, Opened, Replace};
 pub use error::StoreError;
@@ -223,6 +227,12 @@ pub trait Store: Send {
     /// At most `limit` events of those that lead to the newest state of the current lineage and were not dropped,
     /// oldest first, without the first `from`.
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError>;
+
+    /// Keeps the bytes of files. They survive whatever events survive that are appended after them.
+    fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError>;
+
+    /// The bytes of a file; none where they are not kept here.
+    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError>;
 
     /// The team file the run goes by.
     fn definition(&self) -> Result<SavedDefinition, StoreError>;

@@ -26,6 +26,14 @@ pub fn write(path: &str, content: impl AsRef<[u8]>) -> Result<(), HostError> {
     host::files::write(path, content.as_ref())
 }
 
+/// Removes a file or an empty directory.
+///
+/// # Errors
+/// Fails if writing there is not granted, nothing is there, or the directory is not empty.
+pub fn remove(path: &str) -> Result<(), HostError> {
+    host::files::remove(path)
+}
+
 /// The names in a directory, sorted; those of directories end in `/`.
 ///
 /// # Errors

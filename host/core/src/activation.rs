@@ -10,6 +10,7 @@ use crate::environment::MessageRef;
 use crate::environment::scope::Write;
 use crate::event::{HostCall, Work};
 use crate::fault::Fault;
+use crate::file::FileChange;
 use crate::host_call::Begun;
 use crate::id::ActionId;
 use crate::request::Request;
@@ -103,6 +104,8 @@ pub struct Current {
     pub reserved: Vec<Reserved>,
     /// The calls that may have changed the world, in the order in which they were begun.
     pub begun: Vec<Begun>,
+    /// What it did to files, once it succeeded.
+    pub files: Vec<FileChange>,
 }
 
 /// How the call an activation is at stands.
@@ -195,7 +198,11 @@ impl Activation {
     /// Goes back to before a finished call, which will be made again: as the next attempt, with what it recorded.
     pub fn rewind(&mut self, done: usize, fault: Fault) {
         let undone = self.done.drain(done..).zip(done as u32..);
-        let undone = undone.map(|(call, place)| Undone { work: call.work, place, tried: call.tried });
+        let undone = undone.map(|(call, place)| Undone {
+            work: call.work,
+            place,
+            tried: Current { files: Vec::new(), ..call.tried },
+        });
         // Later takings back come first.
         self.undone.splice(0..0, undone);
         self.choices.truncate(done + 1);

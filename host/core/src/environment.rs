@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::activation::{Activation, Phase};
 use crate::budget::Spending;
 use crate::event::{CallPolicy, Status};
+use crate::file::Files;
 use crate::host_call::Begun;
 use crate::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::json::Json;
@@ -88,6 +89,8 @@ pub struct Environment {
     pub rules: Rules,
     /// The line of checkpoints it belongs to.
     pub lineage: Lineage,
+    /// What actions wrote to granted directories.
+    pub files: Files,
 }
 
 /// Everything about a role that changes. Nobody else sees it.
@@ -176,6 +179,7 @@ impl Environment {
             foreign: BTreeMap::new(),
             rules: Rules::of(team),
             lineage: Lineage::default(),
+            files: Files::default(),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::budget::{Account, Reserved};
 use crate::edit::Edit;
 use crate::environment::scope::Write;
 use crate::fault::Fault;
+use crate::file::FileChange;
 use crate::host_call::{Intent, Verdict};
 use crate::id::{ActionId, CheckpointId, Digest, MessageId, RequestId, RoleId, RunId, Slot};
 use crate::message::{Draft, Message};
@@ -280,6 +281,22 @@ pub enum Event {
     JoinReleased {
         /// What they let go, in order.
         released: Vec<Released>,
+    },
+    /// What an attempt did to files. Its success follows at once.
+    FilesWritten {
+        /// Whose attempt.
+        role: RoleId,
+        /// At what.
+        work: Work,
+        /// What it did, by path.
+        files: Vec<FileChange>,
+    },
+    /// Files lie in their places.
+    FilesPlaced {
+        /// How many of what was to be placed, oldest first.
+        count: u32,
+        /// What somebody else had changed there, and the names under which that was kept beside.
+        aside: Vec<(String, String)>,
     },
 }
 

@@ -13,6 +13,7 @@ pub mod effect;
 pub mod environment;
 pub mod event;
 pub mod fault;
+pub mod file;
 pub mod host_call;
 pub mod id;
 pub mod json;

@@ -1,12 +1,13 @@
 //! The stepper: a team and its environment, and what happens next.
 //!
 //! `next` decides and changes nothing. `apply` changes and decides nothing. What an event does is in `apply`, what
-//! a commit merges in `commit`, what joins let go in `join`, what becomes of calls in doubt in `doubt`, how another
-//! lineage begins in `fork`, how the outcome of an attempt becomes an event in `report`.
+//! a commit merges in `commit`, what joins let go in `join`, what becomes of calls in doubt in `doubt`, of files
+//! in `files`, how another lineage begins in `fork`, how the outcome of an attempt becomes an event in `report`.
 
 mod apply;
 mod commit;
 mod doubt;
+mod files;
 mod fork;
 mod join;
 mod outside;
@@ -26,6 +27,7 @@ use crate::money::Usd;
 use crate::team::{OnFault, React, Role, Team, Thinker};
 
 pub use apply::Illegal;
+pub use files::FILES_SCOPE;
 
 /// A team in motion.
 #[derive(Clone, Debug)]

@@ -1,5 +1,6 @@
 //! The command line's arguments: commands, flags and their help. What they do is in a file each.
 
+mod files;
 mod replay;
 mod skill;
 
@@ -11,6 +12,7 @@ use strata_core::event::CallPolicy;
 use super::new::NewArgs;
 use crate::driver::WhenIdle;
 
+pub(super) use files::FilesArgs;
 pub(super) use replay::ReplayArgs;
 pub(super) use skill::{ShelfArgs, SkillCommand};
 
@@ -51,6 +53,8 @@ pub(super) enum Command {
         #[arg(long, value_name = "NAME")]
         lineage: Option<String>,
     },
+    /// Show which files actions wrote, as they are in a saved state, or lay them out in a directory.
+    Files(FilesArgs),
     /// Begin another lineage at a checkpoint. What there is stays as it is.
     Fork(ForkArgs),
     /// Show where two lineages part, and how their states differ.

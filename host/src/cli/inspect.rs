@@ -9,6 +9,7 @@ use strata_core::event::Work;
 use strata_core::id::{CheckpointId, Part, RoleId, Slot};
 use strata_core::stepper::Stepper;
 
+use super::files;
 use super::requests::{command, listing};
 use super::{Failure, InspectArgs, joins, preview, print};
 use crate::launch::{Doubt, doubts, saved};
@@ -56,6 +57,7 @@ fn show(stepper: &Stepper, path: &Path) {
     section("in doubt (go on with `--in-doubt redo|skip|VALUE`)", in_doubt(stepper));
     show_joins(stepper);
     show_requests(stepper, path);
+    section("files", files::listing(stepper));
     show_mail(stepper, env);
 }
 

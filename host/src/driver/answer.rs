@@ -7,10 +7,11 @@ use strata_core::id::{RoleId, hex};
 use strata_core::json::Json;
 use strata_core::money::Usd;
 
+use super::attempt::Attempt;
 use super::call::Outward;
 use super::clock::now_ms;
 use super::{Driver, DriverError};
-use crate::gateway::{Answer, Ask, HostError, HostErrorKind, Question};
+use crate::gateway::{Answer, Ask, HostError, HostErrorKind, Question, START};
 use crate::services::llm;
 
 impl Driver {
@@ -32,11 +33,8 @@ impl Driver {
                 Answer::Keys(env.keys(team, role, &scope, &pending).ok_or_else(|| self.no_scope(&scope)))
             }
             Ask::Recent { limit, label } => Answer::Messages(env.remembered(role, label.as_deref(), limit as usize)),
-            Ask::Now => {
-                let recorded =
-                    self.recorded(role, HostCallKind::Clock, "", |_| Json::from(serde_json::Value::from(now_ms())))?;
-                Answer::Time(recorded.value().as_f64().unwrap_or_default())
-            }
+            Ask::Now => self.time(role, "")?,
+            Ask::Start => self.time(role, START)?,
             Ask::Random { length } => Answer::Bytes(Ok(self.random(role, length)?)),
             Ask::Person(question) => return self.consult(role, &question, reply),
             Ask::Complete(requests) => {
@@ -44,6 +42,7 @@ impl Driver {
                 let calls = calls.collect();
                 return self.call(role, calls, reply);
             }
+            Ask::File(digest) => self.file(&digest)?,
             Ask::Fetch(requests) => {
                 return self.call(role, requests.into_iter().map(Outward::Fetch).collect(), reply);
             }
@@ -65,6 +64,12 @@ impl Driver {
         HostError::new(HostErrorKind::Invalid, message)
     }
 
+    fn time(&mut self, role: RoleId, request: &str) -> Result<Answer, DriverError> {
+        let now = |_: &mut Attempt| Json::from(serde_json::Value::from(now_ms()));
+        let recorded = self.recorded(role, HostCallKind::Clock, request, now)?;
+        Ok(Answer::Time(recorded.value().as_f64().unwrap_or_default()))
+    }
+
     fn random(&mut self, role: RoleId, length: u32) -> Result<Vec<u8>, DriverError> {
         let request = length.to_string();
         let answer = self.recorded(role, HostCallKind::Random, &request, |attempt| {
@@ -81,7 +86,7 @@ impl Driver {
         role: RoleId,
         kind: HostCallKind,
         request: &str,
-        make: impl FnOnce(&mut super::attempt::Attempt) -> Json,
+        make: impl FnOnce(&mut Attempt) -> Json,
     ) -> Result<Json, DriverError> {
         let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(Json::null()) };
         let (call, source) = match attempt.recall(kind, request) {

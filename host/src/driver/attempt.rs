@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use strata_core::effect::Invocation;
 use strata_core::event::{Finished, HostCall, HostCallKind, Journal, Outcome, Work};
 use strata_core::fault::{Fault, FaultKind};
+use strata_core::file::FileChange;
 use strata_core::host_call::{Begun, Known};
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::stepper::slot;
@@ -14,6 +15,7 @@ use strata_core::team::{Candidate, Profile, Role};
 
 use super::Driver;
 use super::flights::{Batch, Flights};
+use crate::blob::Blobs;
 use crate::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind};
 use crate::plugin::Plugin;
 use crate::sandbox::{Call, Entry, Returned, Value};
@@ -41,13 +43,20 @@ pub(super) struct Attempt {
     pub(super) flights: Flights,
     /// How it ended, while answers of weight are still under way.
     pub(super) ended: Option<Result<Finished, Fault>>,
+    /// What it did to files, and their bytes, if it succeeded.
+    pub(super) files: Vec<FileChange>,
+    pub(super) blobs: Blobs,
 }
+
+/// What came of an attempt that succeeded, and what it did to files.
+type Succeeded = (Finished, (Vec<FileChange>, Blobs));
 
 /// The end of an attempt.
 pub(super) struct Ending {
     pub(super) role: RoleId,
     pub(super) attempt: u32,
     pub(super) result: Result<Finished, Fault>,
+    pub(super) files: (Vec<FileChange>, Blobs),
 }
 
 impl Attempt {
@@ -64,6 +73,8 @@ impl Attempt {
             batch: None,
             flights: Flights::new(),
             ended: None,
+            files: Vec::new(),
+            blobs: Blobs::new(),
         }
     }
 
@@ -137,7 +148,7 @@ impl Driver {
         let role = team.role(id);
         let gateway = Gateway::new(id, self.ask.clone());
         let slot = slot(role, id, call.work);
-        let result: BoxFuture<'static, Result<Finished, Fault>> = match slot {
+        let result: BoxFuture<'static, Result<Succeeded, Fault>> = match slot {
             Some(place) => match (self.equipment.plugins.get(&place), call.digest.clone()) {
                 (Some(plugin), Some(digest)) => {
                     let call = Call {
@@ -150,9 +161,10 @@ impl Driver {
                         role: profile(role),
                         news: call.news.clone(),
                         outputs: call.outputs.clone(),
+                        view: self.view(id),
                     };
                     let running = self.equipment.sandbox.call(call, gateway);
-                    Box::pin(async move { running.await.result.map(finished) })
+                    Box::pin(async move { running.await.result.map(succeeded) })
                 }
                 _ => {
                     let fault = Fault::new(FaultKind::Host, "the host was given no component for this call");
@@ -162,11 +174,18 @@ impl Driver {
             None => {
                 let candidates = self.candidates(role, id);
                 let request = think::think_request(&profile(role), &candidates, &call.news, &call.outputs);
-                Box::pin(choose(gateway, request, candidates.len()))
+                let choice = choose(gateway, request, candidates.len());
+                Box::pin(async move { Ok((choice.await?, (Vec::new(), Blobs::new()))) })
             }
         };
         let attempt = call.attempt;
-        let ending = Box::pin(async move { Ending { role: id, attempt, result: result.await } });
+        let ending = Box::pin(async move {
+            let (result, files) = match result.await {
+                Ok((finished, files)) => (Ok(finished), files),
+                Err(fault) => (Err(fault), Default::default()),
+            };
+            Ending { role: id, attempt, result, files }
+        });
         let plugin = slot.and_then(|place| self.equipment.plugins.get(&place).cloned());
         let activation = self.journal.env().role(id).activation.as_ref();
         let begun = activation.map_or(&[][..], |activation| &activation.current.begun);
@@ -208,7 +227,7 @@ pub(super) fn elsewhere(attempt: &Attempt, ending: BoxFuture<'static, Ending>) -
     Box::pin(async move {
         (&mut task.0).await.unwrap_or_else(|error| {
             let fault = Fault::new(FaultKind::Host, format!("the host failed while it ran the action: {error}"));
-            Ending { role, attempt, result: Err(fault) }
+            Ending { role, attempt, result: Err(fault), files: Default::default() }
         })
     })
 }
@@ -228,13 +247,14 @@ async fn choose(gateway: Gateway, request: crate::services::llm::Request, action
     Ok(Finished::Chosen(choice))
 }
 
-fn finished(returned: Returned) -> Finished {
-    let Returned { value, emissions, writes } = returned;
-    match value {
+fn succeeded(returned: Returned) -> Succeeded {
+    let Returned { value, emissions, writes, files, blobs } = returned;
+    let finished = match value {
         Value::Output(output) => Finished::Returned { output, emissions, writes },
         Value::Tasks(tasks) => Finished::Planned { tasks, emissions, writes },
         Value::Choice(choice) => Finished::Chosen(choice),
-    }
+    };
+    (finished, (files, blobs))
 }
 
 fn profile(role: &Role) -> Profile {

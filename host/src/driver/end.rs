@@ -24,6 +24,7 @@ impl Driver {
         let ours = self.attempts.get_mut(&ending.role).filter(|attempt| attempt.number() == ending.attempt);
         let Some(attempt) = ours else { return Ok(()) };
         attempt.ended = Some(ending.result);
+        (attempt.files, attempt.blobs) = ending.files;
         attempt.flights.lighten();
         if !attempt.flights.is_heavy() {
             return self.conclude(ending.role);
@@ -59,6 +60,10 @@ impl Driver {
                 if let Some(writes) = writes.filter(|writes| !writes.is_empty()) {
                     self.journal.stage(Event::WritesUnclaimed { role, work: *work, writes })?;
                 }
+                if !attempt.files.is_empty() {
+                    self.journal.keep(attempt.blobs);
+                    self.journal.stage(Event::FilesWritten { role, work: *work, files: attempt.files })?;
+                }
             }
             _ => {}
         }
@@ -81,6 +86,7 @@ impl Driver {
         for role in self.attempts.keys().copied().collect::<Vec<_>>() {
             self.conclude(role)?;
         }
+        self.place()?;
         self.journal.stage(self.journal.stepper().ended(Status::Interrupted))?;
         self.journal.flush()?;
         Ok(Status::Interrupted)

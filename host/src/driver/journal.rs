@@ -9,6 +9,7 @@ use strata_core::stepper::{Illegal, Stepper};
 
 use super::clock::now_ms;
 use super::{DriverError, OnLine};
+use crate::blob::Blobs;
 use crate::narrator::{Line, Narrator};
 use crate::store::{Durability, Record, Store, team_json};
 
@@ -24,6 +25,8 @@ pub struct Journal {
     keep: Option<u32>,
     next_line: u64,
     staged: Vec<Record>,
+    /// The bytes of files that staged events name.
+    blobs: Blobs,
     told: Vec<Line>,
 }
 
@@ -41,6 +44,7 @@ impl Journal {
             keep: None,
             next_line,
             staged: Vec::new(),
+            blobs: Blobs::new(),
             told: Vec::new(),
         }
     }
@@ -100,6 +104,11 @@ impl Journal {
         self.stepper.apply(event)
     }
 
+    /// Keeps the bytes of files, with the events that name them.
+    pub(super) fn keep(&mut self, blobs: Blobs) {
+        self.blobs.extend(blobs);
+    }
+
     /// Makes what is staged durable, in one transaction, then tells it.
     pub fn flush(&mut self) -> Result<(), DriverError> {
         if self.staged.is_empty() {
@@ -107,6 +116,9 @@ impl Journal {
         }
         let hard = self.staged.iter().any(|record| must_last(&record.event));
         let durability = if hard { self.durability } else { Durability::Process };
+        if !self.blobs.is_empty() {
+            self.store.put_blobs(&std::mem::take(&mut self.blobs))?;
+        }
         self.store.append(&self.staged, durability)?;
         let committed = |record: &Record| matches!(record.event, Event::StepCommitted { .. } | Event::RunEnded { .. });
         let committed = self.staged.drain(..).any(|record| committed(&record));
@@ -132,6 +144,7 @@ fn must_last(event: &Event) -> bool {
         | Event::HandedOver { .. }
         | Event::HandOverFailed { .. }
         | Event::CallFinished { .. }
+        | Event::FilesWritten { .. }
         | Event::CallFailed { .. }
         | Event::RequestOpened { .. }
         | Event::RequestAnswered { .. }
@@ -150,6 +163,7 @@ fn must_last(event: &Event) -> bool {
         | Event::RetryDue { .. }
         | Event::StepConflicted { .. }
         | Event::JoinReleased { .. }
+        | Event::FilesPlaced { .. }
         | Event::StepCommitted { .. } => false,
     }
 }

@@ -21,7 +21,8 @@ impl Ask {
             Self::Get { scope, key, .. } => scope.len() + key.len(),
             Self::Keys { scope, .. } => scope.len(),
             Self::Recent { label, .. } => NUMBER_BYTES + label.as_ref().map_or(0, String::len),
-            Self::Now => 0,
+            // Of a file, by whoever reads it for the guest.
+            Self::Now | Self::Start | Self::File(_) => 0,
             Self::Random { .. } => NUMBER_BYTES,
             Self::Complete(requests) => requests.iter().map(llm::Request::bytes).sum(),
             Self::Person(question) => of_question(question),
@@ -46,6 +47,7 @@ impl Answer {
                 request::Answer::Expired => 0,
             },
             Self::Responses(responses) => responses.iter().map(|response| either(response, of_response)).sum(),
+            Self::File(_) => 0,
         };
         bytes as u64
     }

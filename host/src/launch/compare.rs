@@ -71,6 +71,14 @@ impl Read {
 }
 
 fn read(text: &str) -> Result<Read, LaunchError> {
+    let (path, team) = state_at(text)?;
+    let (rows, _) = checkpoints(&path)?;
+    let chain = chain(&rows, team.stepper.env().checkpoint.clone());
+    Ok(Read { path, team, chain })
+}
+
+/// The state that `PATH` or `PATH@ID` means.
+pub(super) fn state_at(text: &str) -> Result<(PathBuf, SavedTeam), LaunchError> {
     let whole = Path::new(text);
     let (path, at) = match text.rsplit_once('@') {
         Some((path, id)) if !whole.exists() => (Path::new(path), Some(id)),
@@ -82,9 +90,7 @@ fn read(text: &str) -> Result<Read, LaunchError> {
         Some(id) if rows.iter().any(|row| row.lineage == id) => At::Lineage(id.into()),
         Some(id) => At::Checkpoint(id.into()),
     };
-    let team = saved(path, &at)?;
-    let chain = chain(&rows, team.stepper.env().checkpoint.clone());
-    Ok(Read { path: path.into(), team, chain })
+    Ok((path.into(), saved(path, &at)?))
 }
 
 /// The checkpoints that lead to one, oldest first.

@@ -14,7 +14,7 @@ use super::source::{Source, Unloadable};
 use crate::driver::Equipment;
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::{Limits, Plugin};
-use crate::sandbox::{Loaded, Metering, WasmSandbox};
+use crate::sandbox::{Directories, Loaded, Metering, WasmSandbox};
 use crate::services::http::Http;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
@@ -74,6 +74,7 @@ impl Components {
     ) -> Result<Equipment, LaunchError> {
         let plugins = definition.plugins.iter().map(|(slot, plugin)| (*slot, Arc::new(plugin.clone()))).collect();
         let description = |(slot, component): (&Slot, &Loaded)| (*slot, component.manifest.description.clone());
+        let dirs = definition.plugins.values().flat_map(|plugin| &plugin.grants.dirs);
         Ok(Equipment {
             sandbox: Arc::new(sandbox),
             plugins,
@@ -81,6 +82,7 @@ impl Components {
             models: None,
             http: Arc::new(Http::new(Secrets::new(BTreeMap::new()))?),
             external: None,
+            directories: Directories::new(&definition.source.base, dirs),
         })
     }
 }

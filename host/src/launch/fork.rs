@@ -14,7 +14,7 @@ use strata_core::team::Team;
 use super::back::{absolute, account, is_held, next_name, sum_up};
 use super::resume::{Opened, Origin};
 use super::saved::{reader, saved};
-use super::{LaunchError, edit, saved_definition};
+use super::{LaunchError, edit, files, saved_definition};
 use crate::driver::{DriverError, clock};
 use crate::manifest::Overrides;
 use crate::narrator::Narrator;
@@ -74,7 +74,11 @@ fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
     let event = begin(&stepper, fork, (name, edits), account(spent, head.stepper.env()))?;
     stepper.apply(&event).map_err(DriverError::from)?;
     let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
-    directory.give(&text)?;
+    match files::blobs(fork.path, &stepper)? {
+        blobs if blobs.is_empty() => directory.give(&text)?,
+        // What `team.json` cannot hold goes along in a database.
+        blobs => directory.give_with(&text, stepper.env(), &origin.definition, &blobs)?,
+    }
     forked(event, to)
 }
 

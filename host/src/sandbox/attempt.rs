@@ -11,7 +11,9 @@ use super::bindings::{thinker, types};
 use super::component::Ready;
 use super::ctx::Ctx;
 use super::{Call, Ended, Entry, Returned, Usage, Value, convert, fault};
+use crate::blob::Blobs;
 use crate::gateway::Gateway;
+use crate::plugin::Grants;
 
 // Parameters and results as the WIT has them.
 pub(super) type Acting<'a> = (&'a types::Attempt, &'a types::Input);
@@ -24,20 +26,55 @@ pub(super) type Choose = (Result<i32, types::Failure>,);
 pub(super) async fn run(ready: &Ready, call: Call, gateway: Gateway) -> Ended {
     let mut ctx = Ctx::new(&call, gateway);
     if ready.uses_wasi() {
-        ctx.add_wasi(&call.plugin.grants, &call.seed);
+        if let Err(why) = ctx.capabilities.files.stage().await {
+            return ended(Err(fault::of_files(why, &ctx)), &ctx);
+        }
+        let dirs = ctx.capabilities.files.dirs();
+        ctx.add_wasi(&Grants { dirs, ..call.plugin.grants.clone() }, &call.seed);
     }
+    let overflow = ctx.capabilities.files.overflow();
     let mut store = store(ready, ctx);
     let meter = Arc::clone(&store.data().meter);
     let attempt = tokio::time::timeout_at(meter.deadline(), execute(&mut store, ready, &call));
+    let attempt = async {
+        tokio::select! {
+            biased;
+            ended = attempt => Ok(ended),
+            why = overflow => Err(why),
+        }
+    };
     let result = meter.measure(attempt).await;
     let ctx = store.data_mut();
     ctx.capabilities.flush();
     let result = match result {
-        Ok(Ok(given)) => given.and_then(|given| returned(given, &call, ctx)),
-        Ok(Err(error)) => Err(fault::of_error(&error, ctx)),
-        Err(_) => Err(fault::of_error(&meter.timed_out(None).into(), ctx)),
+        Err(why) => Err(fault::of_files(why, ctx)),
+        Ok(result) => finished(result, &call, ctx).await,
     };
-    let cpu_us = u64::try_from(meter.spent().as_micros()).unwrap_or(u64::MAX);
+    ended(result, ctx)
+}
+
+/// Puts together what the attempt came to.
+async fn finished(
+    result: Result<wasmtime::Result<Result<Given, Fault>>, tokio::time::error::Elapsed>,
+    call: &Call,
+    ctx: &mut Ctx,
+) -> Result<Returned, Fault> {
+    let given = match result {
+        Ok(Ok(given)) => given?,
+        Ok(Err(error)) => return Err(fault::of_error(&error, ctx)),
+        Err(_) => return Err(fault::of_error(&ctx.meter.timed_out(None).into(), ctx)),
+    };
+    let returned = returned(given, call, ctx)?;
+    if matches!(returned.value, Value::Choice(_)) {
+        // A choice changes nothing, whatever its maker wrote.
+        return Ok(returned);
+    }
+    let (files, blobs) = ctx.capabilities.files.finish().await.map_err(|why| fault::of_files(why, ctx))?;
+    Ok(Returned { files, blobs, ..returned })
+}
+
+fn ended(result: Result<Returned, Fault>, ctx: &Ctx) -> Ended {
+    let cpu_us = u64::try_from(ctx.meter.spent().as_micros()).unwrap_or(u64::MAX);
     let usage = Usage { cpu_us, peak_memory_bytes: ctx.memory.peak(), host_calls: ctx.calls() };
     Ended { result, usage }
 }
@@ -122,7 +159,7 @@ fn returned(given: Given, call: &Call, ctx: &mut Ctx) -> Result<Returned, Fault>
         }
     };
     let (emissions, writes) = ctx.take_effects();
-    Ok(Returned { value, emissions, writes })
+    Ok(Returned { value, emissions, writes, files: Vec::new(), blobs: Blobs::new() })
 }
 
 fn fits_schema(draft: &Draft, call: &Call) -> Result<(), String> {

@@ -3,18 +3,21 @@
 
 use strata_core::json::Json;
 
+use std::sync::Arc;
+
+use super::Call;
 use super::bindings::{files as wit_files, llm as wit_llm, types};
 use super::convert;
 use super::ctx::{Ctx, Reply, denied, invalid, undescribed, unexpected};
 use super::limits::bytes;
-use crate::gateway::{Answer, Ask};
+use crate::gateway::{Answer, Ask, Gateway};
 use crate::plugin::http::HttpGrant;
-use crate::plugin::{Grants, LlmGrant, Plugin, pattern};
+use crate::plugin::{Grants, LlmGrant, pattern};
 use crate::services::llm;
 use files::Files;
 use wasi::Wasi;
 
-mod files;
+pub(super) mod files;
 mod http;
 mod named;
 mod quota;
@@ -29,7 +32,7 @@ const MANY: usize = 64;
 pub(super) struct Capabilities {
     llm: Option<LlmGrant>,
     llm_calls: u32,
-    files: Files,
+    pub(super) files: Files,
     http: Vec<HttpGrant>,
     secrets: Vec<String>,
     env: Vec<String>,
@@ -37,19 +40,21 @@ pub(super) struct Capabilities {
 }
 
 impl Capabilities {
-    pub(super) fn new(plugin: &Plugin) -> Self {
-        Self::of(&plugin.grants)
+    /// For an attempt of a call.
+    pub(super) fn new(call: &Call, gateway: &Gateway) -> Self {
+        let grants = &call.plugin.grants;
+        Self::of(grants, Files::new(&grants.dirs, &call.view, Some(gateway.clone())))
     }
 
     pub(super) fn none() -> Self {
-        Self::of(&Grants::default())
+        Self::of(&Grants::default(), Files::new(&[], &Arc::default(), None))
     }
 
-    fn of(grants: &Grants) -> Self {
+    fn of(grants: &Grants, files: Files) -> Self {
         Self {
             llm: grants.llm.clone(),
             llm_calls: 0,
-            files: Files::new(&grants.dirs),
+            files,
             http: grants.http.clone(),
             secrets: grants.secrets().cloned().collect(),
             env: grants.env.clone(),
@@ -60,6 +65,10 @@ impl Capabilities {
     /// For a component that imports WASI.
     pub(super) fn add_wasi(&mut self, wasi: Wasi) {
         self.wasi = Some(Box::new(wasi));
+    }
+
+    fn wasi(&mut self) -> &mut Wasi {
+        self.wasi.as_mut().expect("a component that imports WASI was given it")
     }
 
     /// Hands on what the guest wrote to its streams without ending the line.
@@ -185,8 +194,21 @@ impl wit_files::Host for Ctx {
     async fn write(&mut self, path: String, content: Vec<u8>) -> Reply<()> {
         self.count("files.write", 1)?;
         self.count_bytes("files.write", (path.len() + content.len()) as u64)?;
+        if let Err(refusal) = self.refuse_effects() {
+            return Ok(Err(refusal));
+        }
         let write = self.capabilities.files.write(path, content);
         Ok(self.meter.by_deadline("files.write", write).await?.map_err(convert::host_error))
+    }
+
+    async fn remove(&mut self, path: String) -> Reply<()> {
+        self.count("files.remove", 1)?;
+        self.count_bytes("files.remove", path.len() as u64)?;
+        if let Err(refusal) = self.refuse_effects() {
+            return Ok(Err(refusal));
+        }
+        let remove = self.capabilities.files.remove(path);
+        Ok(self.meter.by_deadline("files.remove", remove).await?.map_err(convert::host_error))
     }
 
     async fn list(&mut self, path: String) -> Reply<Vec<String>> {
@@ -201,7 +223,6 @@ impl wit_files::Host for Ctx {
 
 impl wasmtime_wasi::WasiView for Ctx {
     fn ctx(&mut self) -> wasmtime_wasi::WasiCtxView<'_> {
-        let wasi = self.capabilities.wasi.as_mut();
-        wasi.expect("a component that imports WASI was given it").view()
+        self.capabilities.wasi().view()
     }
 }

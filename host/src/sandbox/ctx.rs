@@ -67,7 +67,7 @@ impl Ctx {
             Entry::Choose { .. } => Effects::Refused,
         };
         Self {
-            capabilities: Capabilities::new(&call.plugin),
+            capabilities: Capabilities::new(call, &gateway),
             plugin: Some(Arc::clone(&call.plugin)),
             gateway: Some(gateway),
             effects,
@@ -173,7 +173,7 @@ impl Ctx {
         Ok(Some(answer))
     }
 
-    fn refuse_effects(&self) -> Result<(), types::HostError> {
+    pub(super) fn refuse_effects(&self) -> Result<(), types::HostError> {
         match self.effects {
             Effects::Kept => Ok(()),
             Effects::Refused => Err(invalid("nothing can be emitted or written here: a choice changes nothing")),

@@ -58,7 +58,16 @@ pub(super) fn of_output(message: String, ctx: &Ctx) -> Fault {
     fault
 }
 
-fn of_stop(stop: &Stop, ctx: &Ctx) -> Fault {
+/// Of an attempt whose files cannot be staged or kept.
+pub(super) fn of_files(message: String, ctx: &Ctx) -> Fault {
+    let mut fault = Fault::new(FaultKind::Host, message);
+    // The next attempt would come to the same.
+    fault.hope = Hope::Final;
+    fault.log = ctx.log().tail();
+    fault
+}
+
+pub(super) fn of_stop(stop: &Stop, ctx: &Ctx) -> Fault {
     let kind = match stop {
         Stop::Cpu(_) => FaultKind::Cpu,
         Stop::Timeout { .. } => FaultKind::Timeout,

@@ -8,6 +8,7 @@ use strata_core::fault::Fault;
 use strata_core::message::Draft;
 
 use super::{Call, Calling, Ended, Entry, Returned, Sandbox, Usage, Value};
+use crate::blob::Blobs;
 use crate::gateway::Gateway;
 
 /// The name under which a role's choices are scripted.
@@ -80,7 +81,7 @@ pub fn ended(result: Result<Returned, Fault>) -> Ended {
 
 /// A successful attempt that did nothing beside.
 pub fn returned(value: Value) -> Returned {
-    Returned { value, emissions: Vec::new(), writes: Vec::new() }
+    Returned { value, emissions: Vec::new(), writes: Vec::new(), files: Vec::new(), blobs: Blobs::new() }
 }
 
 fn fallback(entry: &Entry) -> Returned {
@@ -125,6 +126,7 @@ mod tests {
             role: Profile { name: role.into(), ..Profile::default() },
             news: Vec::new(),
             outputs: Vec::new(),
+            view: Arc::default(),
         }
     }
 

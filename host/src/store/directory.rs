@@ -17,7 +17,8 @@ use super::error::StoreError;
 use super::lock::{LOCK_FILE, Lock};
 use super::reader::Reader;
 use super::sqlite::{NEW_DATABASE, SqliteStore};
-use super::{At, SavedDefinition, file, schema, team_json};
+use super::{At, SavedDefinition, Store, file, schema, team_json};
+use crate::blob::Blobs;
 
 /// The database's name.
 pub(super) const DATABASE: &str = "team.db";
@@ -188,6 +189,19 @@ impl Directory {
             Content::TeamJson | Content::Database => Err(StoreError::Occupied { path: self.path.clone() }),
             _ => file::prepare(&self.path, TEAM_JSON, text.as_bytes())?.publish(),
         }
+    }
+
+    /// Puts a `team.json` here, where no team is yet, and the bytes of its files.
+    pub fn give_with(
+        &self,
+        text: &str,
+        base: &Environment,
+        definition: &SavedDefinition,
+        blobs: &Blobs,
+    ) -> Result<(), StoreError> {
+        self.give(text)?;
+        let mut store = self.adopt(text.as_bytes(), base, definition)?;
+        store.put_blobs(blobs)
     }
 
     /// Makes a database for a fresh run. What is finished makes room by itself, what is not only where `replace`

@@ -1,9 +1,10 @@
 //! The store in memory, for tests: what `sqlite` does, without a disk.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use strata_core::environment::Environment;
-use strata_core::id::CheckpointId;
+use strata_core::id::{CheckpointId, Digest};
 use strata_core::money::Usd;
 
 use super::error::StoreError;
@@ -13,6 +14,7 @@ use super::{
     At, CheckpointRow, Durability, FIRST_LINE, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp,
     cost_of, marks, next_line,
 };
+use crate::blob::Blobs;
 
 /// Fewer events are never worth a snapshot.
 const MIN_EVENTS: u64 = 100;
@@ -27,6 +29,7 @@ pub struct MemoryStore {
     spent: Usd,
     definition: SavedDefinition,
     team_json: Option<String>,
+    blobs: Blobs,
 }
 
 /// A lineage: its own events and snapshots, by their places on the path from the beginning of the run.
@@ -55,7 +58,16 @@ impl MemoryStore {
     pub fn new(base: Environment, definition: SavedDefinition) -> Self {
         let first = Line { name: base.lineage.name.clone(), ..Line::default() };
         let spent = base.spent;
-        Self { base, lineages: vec![first], current: 0, next_line: FIRST_LINE, spent, definition, team_json: None }
+        Self {
+            base,
+            lineages: vec![first],
+            current: 0,
+            next_line: FIRST_LINE,
+            spent,
+            definition,
+            team_json: None,
+            blobs: Blobs::new(),
+        }
     }
 
     /// The `team.json` that was written last.
@@ -234,6 +246,15 @@ impl Store for MemoryStore {
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         let all = self.events((self.current, self.lineages[self.current].end));
         Ok(all.skip(from).take(limit).map(|(_, record)| record.clone()).collect())
+    }
+
+    fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
+        self.blobs.extend(blobs.clone());
+        Ok(())
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        Ok(self.blobs.get(digest).cloned())
     }
 
     fn definition(&self) -> Result<SavedDefinition, StoreError> {

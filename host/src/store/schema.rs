@@ -84,6 +84,12 @@ const MIGRATIONS: &[&str] = &["
         next TEXT NOT NULL,
         stamp TEXT NOT NULL
     ) STRICT;
+
+    -- The bytes of files that actions wrote, and of those they replaced, by their SHA-256.
+    CREATE TABLE blob (
+        digest TEXT PRIMARY KEY,
+        body BLOB NOT NULL
+    ) STRICT;
 "];
 
 /// The version this program writes.

@@ -6,11 +6,12 @@ mod prune;
 mod write;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use rusqlite::{Connection, OpenFlags};
 
 use strata_core::environment::Environment;
-use strata_core::id::CheckpointId;
+use strata_core::id::{CheckpointId, Digest};
 use strata_core::money::Usd;
 
 use super::directory::DATABASE;
@@ -19,9 +20,11 @@ use super::lineage::{Head, MAX_LINEAGES, Row, key};
 use super::lock::Lock;
 use super::reader::{Reader, begins};
 use super::{
-    At, CheckpointRow, Durability, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp, checkpoint_of,
-    codec, cost_of, file, schema,
+    At, CheckpointRow, Durability, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp, blob,
+    checkpoint_of, codec, cost_of, file, schema,
 };
+
+use crate::blob::Blobs;
 
 use write::{fill, insert, put_definition, put_snapshot};
 
@@ -286,6 +289,15 @@ impl Store for SqliteStore {
 
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.reader.records(from, limit)
+    }
+
+    fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
+        self.check_directory()?;
+        self.transact(Durability::Process, |conn| blob::put(conn, blobs))
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.reader.blob(digest)
     }
 
     fn definition(&self) -> Result<SavedDefinition, StoreError> {

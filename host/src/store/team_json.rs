@@ -5,6 +5,7 @@
 
 mod activation;
 mod export;
+mod files;
 mod import;
 mod joins;
 mod layout;

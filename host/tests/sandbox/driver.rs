@@ -60,6 +60,7 @@ pub fn call(guest: &[u8], plugin: Plugin) -> Call {
         role: Profile { name: "R".into(), ..Profile::default() },
         news: Vec::new(),
         outputs: Vec::new(),
+        view: Arc::default(),
     }
 }
 
@@ -98,7 +99,8 @@ fn answer(ask: Ask) -> Answer {
             Answer::Keys(known(&scope).map(|()| pending.into_iter().map(|write| write.key).collect()))
         }
         Ask::Recent { .. } => Answer::Messages(Vec::new()),
-        Ask::Now => Answer::Time(1234.0),
+        Ask::Now | Ask::Start => Answer::Time(1234.0),
+        Ask::File(_) => Answer::File(None),
         Ask::Random { length } => Answer::Bytes(Ok(vec![b'r'; length as usize])),
         Ask::Person(question) => Answer::Person(person(&question)),
         // The body says what was asked.

@@ -6,18 +6,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use strata_core::fault::FaultKind;
+use strata_core::file::{FileChange, Placement};
 use strata_host::plugin::{Access, DirGrant, Grants, Limits, LlmGrant};
-use strata_host::sandbox::Value;
+use strata_host::sandbox::{Directories, Placed, Returned, Value};
 
 use crate::driver::{call, limits, plugin, run, run_within};
 use crate::guest::{self, Guest};
 
 /// Runs a guest with grants; gives its text, or the kind and message of its fault.
-fn told(guest: &[u8], grants: Grants) -> Result<String, (FaultKind, String)> {
+pub fn told(guest: &[u8], grants: Grants) -> Result<String, (FaultKind, String)> {
     let mut plugin = plugin(limits());
+    let dirs = grants.dirs.clone();
     plugin.grants = grants;
     match run(call(guest, plugin)).result {
-        Ok(returned) => match returned.value {
+        Ok(returned) => match placed(returned, &dirs) {
             Value::Output(draft) => Ok(draft.content),
             other => panic!("not an output: {other:?}"),
         },
@@ -25,7 +27,19 @@ fn told(guest: &[u8], grants: Grants) -> Result<String, (FaultKind, String)> {
     }
 }
 
-fn dirs(grants: &[(&Path, &str, Access)]) -> Grants {
+/// Puts what a guest wrote in its place, as the driver does once that is recorded; gives the guest's value.
+fn placed(returned: Returned, grants: &[DirGrant]) -> Value {
+    let directories = Directories::new(Path::new(""), grants.iter());
+    for FileChange { path, before, after } in returned.files {
+        let bytes = after.digest().map(|digest| returned.blobs[digest].clone());
+        let placement = Placement { path, expected: before, content: after };
+        let placed = directories.place(&placement, bytes.as_deref(), |_| false);
+        assert_eq!(placed.expect("it can be placed"), Placed::There);
+    }
+    returned.value
+}
+
+pub fn dirs(grants: &[(&Path, &str, Access)]) -> Grants {
     let dir = |(host, guest, access): &(&Path, &str, Access)| DirGrant {
         host: host.to_path_buf(),
         guest: (*guest).to_owned(),

@@ -146,9 +146,12 @@ const WASI: &str = r#"
         import wasi:cli/stdout@0.2.0;
         import wasi:cli/exit@0.2.0;
         import wasi:filesystem/preopens@0.2.0;
+        import wasi:clocks/wall-clock@0.2.0;
+        import wasi:clocks/monotonic-clock@0.2.0;
     }
     package wasi:io@0.2.0 {
         interface error { resource error; }
+        interface poll { resource pollable { block: func(); } }
         interface streams {
             use error.{error};
             variant stream-error { last-operation-failed(error), closed }
@@ -169,10 +172,42 @@ const WASI: &str = r#"
         }
     }
     package wasi:filesystem@0.2.0 {
-        interface types { resource descriptor; }
+        interface types {
+            type filesize = u64;
+            flags descriptor-flags {
+                read, write, file-integrity-sync, data-integrity-sync, requested-write-sync, mutate-directory,
+            }
+            flags path-flags { symlink-follow }
+            flags open-flags { create, directory, exclusive, truncate }
+            enum error-code {
+                access, would-block, already, bad-descriptor, busy, deadlock, quota, exist, file-too-large,
+                illegal-byte-sequence, in-progress, interrupted, invalid, io, is-directory, loop, too-many-links,
+                message-size, name-too-long, no-device, no-entry, no-lock, insufficient-memory, insufficient-space,
+                not-directory, not-empty, not-recoverable, unsupported, no-tty, no-such-device, overflow,
+                not-permitted, pipe, read-only, invalid-seek, text-file-busy, cross-device,
+            }
+            resource descriptor {
+                open-at: func(path-flags: path-flags, path: string, open-flags: open-flags, %flags: descriptor-flags)
+                    -> result<descriptor, error-code>;
+                write: func(buffer: list<u8>, offset: filesize) -> result<filesize, error-code>;
+                unlink-file-at: func(path: string) -> result<_, error-code>;
+                symlink-at: func(old-path: string, new-path: string) -> result<_, error-code>;
+            }
+        }
         interface preopens {
             use types.{descriptor};
             get-directories: func() -> list<tuple<descriptor, string>>;
+        }
+    }
+    package wasi:clocks@0.2.0 {
+        interface wall-clock {
+            record datetime { seconds: u64, nanoseconds: u32 }
+            now: func() -> datetime;
+        }
+        interface monotonic-clock {
+            use wasi:io/poll@0.2.0.{pollable};
+            now: func() -> u64;
+            subscribe-duration: func(when: u64) -> pollable;
         }
     }
 "#;
@@ -189,6 +224,35 @@ pub fn wasi(run: &str) -> Vec<u8> {
                 (func $wasi_write (param i32 i32 i32 i32)))
             (import "wasi:filesystem/preopens@0.2.0" "get-directories" (func $wasi_directories (param i32)))"#,
         run,
+        world: "test:guest/wasi-action",
+        ..Guest::default()
+    };
+    guest.build()
+}
+
+/// The same, with clocks and files; `$dir` is the first granted directory, if there is one, and `$time` is free.
+pub fn wasi_worker(items: &str, run: &str) -> Vec<u8> {
+    let run = format!(
+        "(local $dir i32) (local $time i64) (call $wasi_directories (i32.const 2056))
+         (if (i32.load (i32.const 2060)) (then (local.set $dir (i32.load (i32.load (i32.const 2056)))))) {run}"
+    );
+    let guest = Guest {
+        imports: r#"
+            (import "wasi:clocks/wall-clock@0.2.0" "now" (func $wasi_date (param i32)))
+            (import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $wasi_now (result i64)))
+            (import "wasi:clocks/monotonic-clock@0.2.0" "subscribe-duration" (func $wasi_alarm (param i64) (result i32)))
+            (import "wasi:io/poll@0.2.0" "[method]pollable.block" (func $wasi_block (param i32)))
+            (import "wasi:filesystem/preopens@0.2.0" "get-directories" (func $wasi_directories (param i32)))
+            (import "wasi:filesystem/types@0.2.0" "[method]descriptor.open-at"
+                (func $wasi_open (param i32 i32 i32 i32 i32 i32 i32)))
+            (import "wasi:filesystem/types@0.2.0" "[method]descriptor.write"
+                (func $wasi_put (param i32 i32 i32 i64 i32)))
+            (import "wasi:filesystem/types@0.2.0" "[method]descriptor.unlink-file-at"
+                (func $wasi_unlink (param i32 i32 i32 i32)))
+            (import "wasi:filesystem/types@0.2.0" "[method]descriptor.symlink-at"
+                (func $wasi_link (param i32 i32 i32 i32 i32 i32)))"#,
+        items,
+        run: &run,
         world: "test:guest/wasi-action",
         ..Guest::default()
     };

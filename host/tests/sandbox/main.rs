@@ -7,6 +7,7 @@
 //! - `people`: guests that ask
 //! - `http`: requests, secrets and variables
 //! - `determinism`: what WebAssembly leaves open is settled
+//! - `wasi`: clocks and files of guests that use WASI
 //! - `loading`: what cannot be loaded says why
 
 mod calls;
@@ -19,3 +20,4 @@ mod keys;
 mod limits;
 mod loading;
 mod people;
+mod wasi;

@@ -80,6 +80,7 @@ impl Deeds {
             Deed::Sleep { sleep } => clock::sleep(*sleep),
             Deed::Read { read } => self.reads.push(files::read_text(read)?),
             Deed::Write { write, text } => files::write(write, text)?,
+            Deed::Remove { remove } => files::remove(remove)?,
             Deed::Http { .. } => self.reads.push(fetch(deed)?),
             Deed::GetEnv { getenv } => self.reads.push(env::var(getenv)?.unwrap_or_default()),
             Deed::Secret { secret } => self.reads.push(secrets::named(secret)?.to_string()),

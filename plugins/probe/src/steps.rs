@@ -80,6 +80,8 @@ pub enum Deed {
     Read { read: String },
     /// Writes a file.
     Write { write: String, text: String },
+    /// Removes a file or an empty directory.
+    Remove { remove: String },
     /// Misbehaves.
     Fail { fail: Excess },
     /// As a thinker: the answers, by round.

@@ -90,6 +90,7 @@ impl Stage {
             role: Profile { name: "R".into(), ..Profile::default() },
             news: Vec::new(),
             outputs: Vec::new(),
+            view: Arc::default(),
         };
         self.runtime.block_on(async {
             let (questions, asked) = mpsc::channel(QUEUE);
@@ -121,7 +122,8 @@ fn answer(ask: Ask) -> Answer {
         Ask::Get { pending, .. } => Answer::Value(Ok((pending.len() % 2 == 0).then(Json::null))),
         Ask::Keys { pending, .. } => Answer::Keys(Ok(pending.into_iter().map(|write| write.key).collect())),
         Ask::Recent { .. } => Answer::Messages(Vec::new()),
-        Ask::Now => Answer::Time(1234.0),
+        Ask::Now | Ask::Start => Answer::Time(1234.0),
+        Ask::File(_) => Answer::File(None),
         Ask::Random { length } => Answer::Bytes(Ok(vec![b'r'; length as usize])),
         Ask::Person(_) => Answer::Person(Answered::Given(Json::null())),
         Ask::Fetch(requests) => Answer::Responses(requests.iter().map(|_| Err(failed())).collect()),

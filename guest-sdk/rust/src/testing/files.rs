@@ -39,6 +39,12 @@ impl Directories {
         Ok(())
     }
 
+    pub fn remove(&mut self, path: &str) -> Result<(), HostError> {
+        granted(&self.writable, path, "removing")?;
+        let not_found = || error(HostErrorKind::NotFound, format!("removing `{path}`: no such file"));
+        self.contents.remove(path).map(drop).ok_or_else(not_found)
+    }
+
     pub fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
         let directory = path.trim_end_matches('/');
         granted(&self.readable, directory, "listing")?;

@@ -245,6 +245,10 @@ pub mod files {
         with(|host| host.directories.write(path, content))
     }
 
+    pub fn remove(path: &str) -> Result<(), HostError> {
+        with(|host| host.directories.remove(path))
+    }
+
     pub fn list(path: &str) -> Result<Vec<String>, HostError> {
         with(|host| host.directories.list(path))
     }

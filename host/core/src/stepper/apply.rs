@@ -45,11 +45,7 @@ impl Stepper {
             | Event::WritesUnclaimed { .. } => self.host_call(event),
             Event::CallSuspended { role, work, attempt } => {
                 self.attempted(*role, *work, *attempt)?;
-                self.env.forfeit(*role, *work);
-                let activation = self.activation(*role)?;
-                (activation.current.keep, activation.current.answered) = (true, true);
-                activation.phase = activation.ready();
-                Ok(())
+                self.call_suspended(*role, *work)
             }
             Event::CallFinished { role, work, attempt, result } => {
                 self.attempted(*role, *work, *attempt)?;
@@ -96,6 +92,8 @@ impl Stepper {
                 Ok(())
             }
             Event::Forked { .. } => self.fork(event),
+            Event::FilesWritten { role, work, files } => self.files_written(*role, *work, files),
+            Event::FilesPlaced { count, .. } => self.files_placed(*count as usize),
         }
     }
 
@@ -277,6 +275,14 @@ impl Stepper {
             route: draft.route.clone(),
         };
         Ok(Outgoing { message: self.env.add(message), addressed })
+    }
+
+    fn call_suspended(&mut self, id: RoleId, work: Work) -> Applied {
+        self.env.forfeit(id, work);
+        let activation = self.activation(id)?;
+        (activation.current.keep, activation.current.answered) = (true, true);
+        activation.phase = activation.ready();
+        Ok(())
     }
 
     fn call_failed(&mut self, id: RoleId, work: Work, fault: &Fault, retry_ms: Option<u32>) -> Applied {

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::files::{FILES_SCOPE, first_change};
 use super::{Stepper, slot};
 use crate::activation::{Activation, Done, Outgoing, Phase};
 use crate::environment::outbox::Outbound;
@@ -45,7 +46,8 @@ impl Stepper {
                 }
             }
         }
-        let ((scope, key), roles) = writers.into_iter().find(|(_, roles)| roles.len() > 1)?;
+        let files = self.file_writers().into_iter().map(|(path, roles)| ((FILES_SCOPE, path), roles));
+        let ((scope, key), roles) = writers.into_iter().chain(files).find(|(_, roles)| roles.len() > 1)?;
         let writers = roles.into_iter().filter_map(|id| self.writer(id, (scope, key))).collect();
         let (scope, key) = (String::from(scope), String::from(key));
         Some(Event::StepConflicted { step: self.env.step, scope, key, writers })
@@ -104,6 +106,7 @@ impl Stepper {
                 state.memory.extend(&activation.news);
                 state.memory.extend(activation.done.iter().map(|done| done.output.message));
                 activation.done.iter().flat_map(|done| &done.writes).for_each(|write| self.write(id, write));
+                self.keep_files(id, &activation.done);
             }
         }
         for ((_, outgoing), routed) in published.iter().zip(routed) {
@@ -147,23 +150,34 @@ impl Stepper {
     /// Takes back what conflicts: every writer goes back to before the call that wrote the key.
     pub(super) fn undo(&mut self, scope: &str, key: &str, writers: &[Writer]) {
         let names: Vec<&str> = writers.iter().map(|writer| self.team.role(writer.role).name.as_str()).collect();
-        let message = alloc::format!(
-            "`{key}` in scope `{scope}` was written by {} in one step, and the scope has no reducer; \
-             set `[env.scope.{scope}] reducer` or let one role write it",
-            names.join(" and ")
-        );
+        let names = names.join(" and ");
+        let message = match scope {
+            FILES_SCOPE => alloc::format!(
+                "the file `{key}` was written by {names} in one step; let one role write it, or one after the other"
+            ),
+            _ => alloc::format!(
+                "`{key}` in scope `{scope}` was written by {names} in one step, and the scope has no reducer; \
+                 set `[env.scope.{scope}] reducer` or let one role write it"
+            ),
+        };
+        let mut files = Vec::new();
         for Writer { role, .. } in writers {
             if let Some(activation) = &mut self.env.roles[role.index()].activation
                 && let Some(first) = first_write(&activation.done, (scope, key))
             {
+                files.extend(activation.done[first..].iter().flat_map(|done| done.tried.files.iter().cloned()));
                 activation.rewind(first, Fault::new(FaultKind::StateConflict, message.clone()));
             }
         }
+        self.take_back(files);
     }
 }
 
 /// The first of these calls that wrote a key.
 fn first_write(done: &[Done], (scope, key): (&str, &str)) -> Option<usize> {
+    if scope == FILES_SCOPE {
+        return first_change(done, key);
+    }
     let wrote = |write: &Write| write.scope == scope && write.key == key;
     done.iter().position(|done| done.writes.iter().any(wrote))
 }

@@ -47,6 +47,8 @@ fn changes(event: &Event) -> &'static [Change] {
         Event::RunEnded { .. } => &[no_end],
         Event::Forked { .. } => &[other_step, other_checkpoint],
         Event::HandedOver { .. } | Event::HandOverFailed { .. } => &[other_outbound],
+        // No run of these laws writes files.
+        Event::FilesWritten { .. } | Event::FilesPlaced { .. } => &[],
     }
 }
 

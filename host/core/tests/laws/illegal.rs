@@ -74,6 +74,8 @@ fn warped(event: &Event, dice: &mut Dice) -> Event {
             1 => *from = "another".into(),
             _ => *step += 1,
         },
+        Event::FilesWritten { files, .. } => files.reverse(),
+        Event::FilesPlaced { count, .. } => *count += 1,
         Event::RunEnded { status, .. } => *status = *dice.pick(&strata_core::event::Status::ALL),
     }
     event

@@ -1,91 +1,375 @@
-//! Files below the granted directories. Each grant is a capability handle: whatever a path is made of, it cannot lead
-//! out of the directory. Nothing here shows where on the host that is.
+//! Files below the granted directories, as one attempt sees them: what lies on the disk, over it what the run decided,
+//! over that what the attempt did. Nothing of that reaches the disk before the attempt has succeeded and that is
+//! recorded. Nothing here shows where on the host a directory is.
 
-use std::io::{self, Read, Write};
-use std::path::{Component, Path, PathBuf};
-use std::process;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
-use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt};
+use strata_core::file::{Content, FileChange};
 
+use super::super::View;
 use super::super::ctx::NAME_BYTES;
 use super::super::limits::bytes;
 use super::quota;
-use crate::gateway::{HostError, HostErrorKind};
+use crate::blob::{Blobs, digest_of};
+use crate::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind};
 use crate::plugin::{Access, DirGrant};
+use disk::{Found, Root};
+use path::{Place, names_only};
+use stage::Stage;
+
+pub(in crate::sandbox) mod disk;
+mod path;
+mod place;
+mod stage;
+mod staging;
+
+pub(crate) use place::is_seen_from;
+pub use place::{Directories, PlaceError, Placed};
 
 /// Names that `list` gives; a directory with more is not for reading in one go.
 const LIST_NAMES: usize = 10_000;
-
-/// Tells apart the temporary files of writes that run at the same time.
-static WRITES: AtomicU64 = AtomicU64::new(0);
+/// What one attempt may write to files, and what it may replace, in bytes together: it is held in memory until the
+/// attempt ends, and kept in the database.
+const KEPT_BYTES: u64 = 64 << 20;
+/// Paths that one attempt may change. They are recorded one by one.
+const CHANGES: usize = 10_000;
 
 /// The granted directories of one attempt.
-pub(super) struct Files {
-    roots: Vec<Arc<Root>>,
+pub(in crate::sandbox) struct Files {
+    grants: Vec<Granted>,
+    view: Arc<View>,
+    gateway: Option<Gateway>,
+    changes: BTreeMap<String, Change>,
+    blobs: Blobs,
+    bytes: u64,
+    /// What stands for the writable directories while a guest that uses WASI is at work in them.
+    stage: Option<Stage>,
 }
 
-/// One granted directory, opened when first used.
-struct Root {
+/// A granted directory.
+struct Granted {
     grant: DirGrant,
-    dir: OnceLock<Dir>,
+    /// What its files' names in the records begin with.
+    name: String,
+    root: Arc<Root>,
 }
 
-/// A path of a guest, in the directory it lies in.
-struct Place {
-    root: Arc<Root>,
-    /// As the guest wrote it.
-    path: String,
-    /// Relative to the directory.
-    inside: PathBuf,
+/// What the attempt did at a path.
+struct Change {
+    before: Content,
+    after: Content,
 }
+
+/// What an attempt sees at a place.
+enum Seen {
+    Absent,
+    Directory,
+    /// Kept, under this name.
+    Blob(Content),
+    /// On the disk, so long.
+    File(u64),
+    Other,
+}
+
+type Asked<T> = Result<T, HostError>;
 
 impl Files {
-    pub(super) fn new(grants: &[DirGrant]) -> Self {
-        let root = |grant: &DirGrant| Arc::new(Root { grant: grant.clone(), dir: OnceLock::new() });
-        Self { roots: grants.iter().map(root).collect() }
+    pub(in crate::sandbox) fn new(grants: &[DirGrant], view: &Arc<View>, gateway: Option<Gateway>) -> Self {
+        let granted = |grant: &DirGrant| Granted {
+            name: place::name_of(&view.base, &grant.host),
+            root: Arc::new(Root::new(grant.host.clone())),
+            grant: grant.clone(),
+        };
+        let grants = grants.iter().map(granted).collect();
+        let (changes, blobs) = (BTreeMap::new(), Blobs::new());
+        Self { grants, view: Arc::clone(view), gateway, changes, blobs, bytes: 0, stage: None }
     }
 
-    pub(super) async fn read(&self, path: String, limit: u64) -> Result<Vec<u8>, HostError> {
+    /// The bytes of a file.
+    pub(in crate::sandbox) async fn read(&self, path: String, limit: u64) -> Asked<Vec<u8>> {
         let place = self.place(path)?;
-        aside(move || place.read(limit)).await
+        match self.look(&place).await? {
+            Seen::Absent => Err(place.error("read", &io::ErrorKind::NotFound.into())),
+            Seen::Directory => Err(place.invalid("is not a regular file")),
+            Seen::File(_) | Seen::Other => on_disk(place, limit).await,
+            Seen::Blob(content) => match self.blob(&content).await {
+                Some(bytes) if bytes.len() as u64 > limit => Err(place.too_large(limit)),
+                Some(bytes) => Ok(bytes.to_vec()),
+                // Its bytes were not brought along when the team was moved.
+                None => on_disk(place, limit).await,
+            },
+        }
     }
 
-    pub(super) async fn write(&self, path: String, content: Vec<u8>) -> Result<(), HostError> {
-        let place = self.place(path)?;
-        aside(move || place.write(&content)).await
+    /// Creates or replaces a file, with the directories above it.
+    pub(in crate::sandbox) async fn write(&mut self, path: String, content: Vec<u8>) -> Asked<()> {
+        let place = self.writable(path, "write")?;
+        self.afford(content.len() as u64)?;
+        let seen = self.look(&place).await?;
+        match seen {
+            Seen::Directory => return Err(place.error("write", &io::ErrorKind::IsADirectory.into())),
+            Seen::Other => return Err(place.linked()),
+            Seen::Absent | Seen::Blob(_) | Seen::File(_) => {}
+        }
+        let mut above: Vec<Place> = place.inside.ancestors().skip(1).map(|inside| place.at(inside)).collect();
+        // The directory itself is there, or is made.
+        above.pop();
+        for place in above.into_iter().rev() {
+            match self.look(&place).await? {
+                Seen::Directory => {}
+                Seen::Absent => self.change(&place, Content::Absent, Content::Directory)?,
+                Seen::Other => return Err(place.linked()),
+                Seen::Blob(_) | Seen::File(_) => return Err(place.invalid("does not lie in a directory")),
+            }
+        }
+        if self.stage.is_some() {
+            let at = place;
+            return aside(move || at.root.put(&at.inside, &content).map_err(|e| at.error("write", &e))).await;
+        }
+        let old = match &seen {
+            Seen::Blob(Content::File { bytes, .. }) | Seen::File(bytes) => *bytes,
+            _ => 0,
+        };
+        self.fits(&place, content.len() as u64, old).await?;
+        let before = self.before(&place, seen).await?;
+        let after = self.keep(content.into());
+        self.change(&place, before, after)
     }
 
-    pub(super) async fn list(&self, path: String) -> Result<Vec<String>, HostError> {
+    /// Removes a file or an empty directory.
+    pub(in crate::sandbox) async fn remove(&mut self, path: String) -> Asked<()> {
+        let place = self.writable(path, "remove")?;
+        let seen = self.look(&place).await?;
+        match seen {
+            Seen::Absent => return Err(place.error("remove", &io::ErrorKind::NotFound.into())),
+            Seen::Directory if !self.names(&place).await?.is_empty() => {
+                return Err(place.invalid("is a directory that is not empty"));
+            }
+            Seen::Other => return Err(place.linked()),
+            Seen::Directory | Seen::Blob(_) | Seen::File(_) => {}
+        }
+        if self.stage.is_some() {
+            return aside(move || place.root.remove(&place.inside).map_err(|e| place.error("remove", &e))).await;
+        }
+        let before = self.before(&place, seen).await?;
+        self.change(&place, before, Content::Absent)
+    }
+
+    /// The names in a directory, sorted.
+    pub(in crate::sandbox) async fn list(&self, path: String) -> Asked<Vec<String>> {
         let place = self.place(path)?;
-        aside(move || place.list()).await
+        match self.look(&place).await? {
+            Seen::Directory => self.names(&place).await,
+            Seen::Absent => Err(place.error("list", &io::ErrorKind::NotFound.into())),
+            _ => Err(place.error("list", &io::ErrorKind::NotADirectory.into())),
+        }
+    }
+
+    /// What the attempt did, by path, and the bytes that belong to it.
+    fn take(&mut self) -> (Vec<FileChange>, Blobs) {
+        let changes = std::mem::take(&mut self.changes).into_iter();
+        let changes = changes.filter(|(_, change)| change.before != change.after);
+        let changes: Vec<FileChange> =
+            changes.map(|(path, Change { before, after })| FileChange { path, before, after }).collect();
+        let needed: BTreeSet<_> =
+            changes.iter().flat_map(|change| [&change.before, &change.after]).filter_map(Content::digest).collect();
+        let mut blobs = std::mem::take(&mut self.blobs);
+        blobs.retain(|digest, _| needed.contains(digest));
+        (changes, blobs)
+    }
+
+    /// Whether a directory that is capped can take a file of this length in the place of the old one.
+    async fn fits(&self, place: &Place, length: u64, old: u64) -> Asked<()> {
+        let Some(limit) = place.max_bytes else { return Ok(()) };
+        let below = self.changes.iter().filter(|(path, _)| place::inside(&place.below, path).is_some());
+        let (gone, come) = below
+            .fold((old, length), |(gone, come), (_, change)| (gone + size(&change.before), come + size(&change.after)));
+        let at = place.clone();
+        aside(move || {
+            let held = at.root.held().map_err(|e| at.error("write", &e))?;
+            quota::check(held.saturating_add(come).saturating_sub(gone), limit).map_err(|e| at.error("write", &e))
+        })
+        .await
+    }
+
+    fn change(&mut self, place: &Place, before: Content, after: Content) -> Asked<()> {
+        if self.changes.len() >= CHANGES && !self.changes.contains_key(&place.name) {
+            return Err(place.invalid(&format!("is one too many: an action changes at most {CHANGES} paths")));
+        }
+        let change = self.changes.entry(place.name.clone()).or_insert(Change { before, after: Content::Absent });
+        change.after = after;
+        Ok(())
+    }
+
+    /// What the attempt found at a place that it is about to change. A file's bytes are kept: they are shown to
+    /// whoever must not see the change yet, and put back if it is undone.
+    async fn before(&mut self, place: &Place, seen: Seen) -> Asked<Content> {
+        match seen {
+            _ if self.changes.contains_key(&place.name) => Ok(Content::Absent),
+            Seen::Blob(content) => Ok(content),
+            Seen::File(length) => {
+                self.afford(length)?;
+                let found = on_disk(place.clone(), KEPT_BYTES).await?;
+                Ok(self.keep(found.into()))
+            }
+            Seen::Directory => Ok(Content::Directory),
+            Seen::Absent | Seen::Other => Ok(Content::Absent),
+        }
+    }
+
+    fn afford(&mut self, more: u64) -> Asked<()> {
+        let total = self.bytes.saturating_add(more);
+        if total > KEPT_BYTES {
+            let limit = bytes(KEPT_BYTES);
+            let message = format!("an action writes and replaces at most {limit} of files");
+            return Err(HostError::new(HostErrorKind::Invalid, message));
+        }
+        self.bytes = total;
+        Ok(())
+    }
+
+    fn keep(&mut self, bytes: Arc<[u8]>) -> Content {
+        let (digest, length) = (digest_of(&bytes), bytes.len() as u64);
+        self.blobs.insert(digest.clone(), bytes);
+        Content::File { digest, bytes: length }
+    }
+
+    async fn blob(&self, content: &Content) -> Option<Arc<[u8]>> {
+        let digest = content.digest()?;
+        if let Some(bytes) = self.blobs.get(digest) {
+            return Some(Arc::clone(bytes));
+        }
+        match self.gateway.as_ref()?.ask(Ask::File(digest.clone())).await {
+            Some(Answer::File(bytes)) => bytes,
+            _ => None,
+        }
+    }
+
+    /// What lies at a place over the disk, if anything was decided for it.
+    fn decided(&self, name: &str) -> Option<&Content> {
+        self.changes.get(name).map(|change| &change.after).or_else(|| self.view.files.get(name))
+    }
+
+    async fn look(&self, place: &Place) -> Asked<Seen> {
+        if place.inside.as_os_str().is_empty() && place.access == Access::Write {
+            return Ok(Seen::Directory);
+        }
+        match self.decided(&place.name) {
+            Some(Content::Absent) => return Ok(Seen::Absent),
+            Some(Content::Directory) => return Ok(Seen::Directory),
+            Some(content) => return Ok(Seen::Blob(content.clone())),
+            None => {}
+        }
+        // Below what was removed or replaced by a file nothing is left of what lies on the disk.
+        let gone = |inside: &Path| {
+            let decided = self.decided(&place.at(inside).name);
+            matches!(decided, Some(Content::Absent | Content::File { .. }))
+        };
+        if place.inside.ancestors().skip(1).any(gone) {
+            return Ok(Seen::Absent);
+        }
+        let at = place.clone();
+        let found = aside(move || at.root.look(&at.inside).map_err(|e| at.error("open", &e))).await?;
+        Ok(match found {
+            Found::Absent => Seen::Absent,
+            Found::Directory => Seen::Directory,
+            Found::File { bytes, .. } => Seen::File(bytes),
+            Found::Other => Seen::Other,
+        })
+    }
+
+    /// The names in a directory that is there; names of directories end in `/`.
+    async fn names(&self, place: &Place) -> Asked<Vec<String>> {
+        let at = place.clone();
+        let on_disk = aside(move || match at.root.names(&at.inside, LIST_NAMES + 1) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(Vec::new())
+            }
+            names => names.map_err(|e| at.error("list", &e)),
+        });
+        let mut names: BTreeMap<String, bool> =
+            on_disk.await?.into_iter().map(|(name, found)| (name, found == Found::Directory)).collect();
+        let decided = self.view.files.iter();
+        let decided = decided.chain(self.changes.iter().map(|(path, change)| (path, &change.after)));
+        for (path, content) in decided {
+            let Some(name) = place::inside(&place.name, path).filter(|rest| !rest.is_empty() && !rest.contains('/'))
+            else {
+                continue;
+            };
+            match content {
+                Content::Absent => names.remove(name),
+                Content::Directory => names.insert(name.into(), true),
+                Content::File { .. } => names.insert(name.into(), false),
+            };
+        }
+        if names.len() > LIST_NAMES {
+            return Err(place.invalid(&format!("holds more than {LIST_NAMES} names")));
+        }
+        let shown = |(name, directory)| if directory { format!("{name}/") } else { name };
+        Ok(names.into_iter().map(shown).collect())
+    }
+
+    /// A place that the guest may change.
+    fn writable(&self, path: String, verb: &str) -> Asked<Place> {
+        let place = self.place(path)?;
+        if place.access == Access::Read {
+            let hint = "is granted for reading; add `write = true`";
+            let message = format!("cannot {verb} `{}`: `{}` {hint}", place.path, place.guest);
+            return Err(HostError::new(HostErrorKind::Denied, message));
+        }
+        if place.inside.as_os_str().is_empty() {
+            return Err(place.invalid("does not name a file"));
+        }
+        Ok(place)
     }
 
     /// Finds the grant whose guest path is the longest beginning of `path`.
-    fn place(&self, path: String) -> Result<Place, HostError> {
+    fn place(&self, path: String) -> Asked<Place> {
         if path.len() > NAME_BYTES || path.contains('\0') || !path.starts_with('/') {
             let shown: String = path.chars().take(64).collect();
             let hint = "paths are absolute, e.g. `/out/a.txt`";
             return Err(HostError::new(HostErrorKind::Invalid, format!("`{shown}` is not a path; {hint}")));
         }
-        let inside = |root: &Arc<Root>| {
-            let rest = Path::new(&path).strip_prefix(&root.grant.guest).ok()?;
-            Some((root.grant.guest.len(), Arc::clone(root), rest.to_owned()))
-        };
-        let found = self.roots.iter().filter_map(inside).max_by_key(|(length, ..)| *length);
-        let Some((_, root, inside)) = found else {
+        let below = |granted: &&Granted| Path::new(&path).starts_with(&granted.grant.guest);
+        let found = self.grants.iter().filter(below).max_by_key(|granted| granted.grant.guest.len());
+        let Some(Granted { grant, name, root }) = found else {
             let hint = "add the directory to the action's `allow.dirs`";
             let message = format!("`{path}` lies in no granted directory; {hint}");
             return Err(HostError::new(HostErrorKind::Denied, message));
         };
-        Ok(Place { root, path, inside })
+        let rest = Path::new(&path).strip_prefix(&grant.guest).unwrap_or(Path::new(""));
+        let Some(inside) = names_only(rest) else {
+            let message = format!("`{path}` leads outside of the granted directory `{}`", grant.guest);
+            return Err(HostError::new(HostErrorKind::Denied, message));
+        };
+        let (root, guest, below) = (Arc::clone(root), grant.guest.clone(), name.clone());
+        let name = place::joined(&below, &inside);
+        Ok(Place { root, access: grant.access, max_bytes: grant.max_bytes, guest, path, inside, name, below })
     }
 }
 
+fn size(content: &Content) -> u64 {
+    match content {
+        Content::File { bytes, .. } => *bytes,
+        Content::Absent | Content::Directory => 0,
+    }
+}
+
+async fn on_disk(place: Place, limit: u64) -> Asked<Vec<u8>> {
+    aside(move || match place.root.read(&place.inside, limit) {
+        Ok(Some(content)) => Ok(content),
+        Ok(None) => Err(place.too_large(limit)),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(place.invalid("is not a regular file")),
+        Err(error) => Err(place.error("read", &error)),
+    })
+    .await
+}
+
 /// Runs what may block where it holds up nobody.
-async fn aside<T: Send + 'static>(
+pub(in crate::sandbox) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, HostError> + Send + 'static,
 ) -> Result<T, HostError> {
     match tokio::task::spawn_blocking(work).await {
@@ -94,132 +378,5 @@ async fn aside<T: Send + 'static>(
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => Err(HostError::new(HostErrorKind::Upstream, "the run is being stopped")),
         },
-    }
-}
-
-impl Root {
-    fn open(&self) -> io::Result<&Dir> {
-        if let Some(dir) = self.dir.get() {
-            return Ok(dir);
-        }
-        if self.grant.access == Access::Write {
-            std::fs::create_dir_all(&self.grant.host)?;
-        }
-        let dir = Dir::open_ambient_dir(&self.grant.host, ambient_authority())?;
-        Ok(self.dir.get_or_init(|| dir))
-    }
-}
-
-impl Place {
-    fn read(&self, limit: u64) -> Result<Vec<u8>, HostError> {
-        let file = self.regular_file().map_err(|e| self.error("read", &e))?;
-        let Some(file) = file else {
-            return Err(self.invalid("is not a regular file"));
-        };
-        let mut content = Vec::new();
-        file.take(limit.saturating_add(1)).read_to_end(&mut content).map_err(|e| self.error("read", &e))?;
-        if content.len() as u64 > limit {
-            let limit = bytes(limit);
-            return Err(self.invalid(&format!("is larger than the {limit} of `limits.memory`")));
-        }
-        Ok(content)
-    }
-
-    fn regular_file(&self) -> io::Result<Option<File>> {
-        // Opening a pipe would otherwise wait for its other end.
-        let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(nonblocking);
-        let file = self.root.open()?.open_with(self.inside_or_dot(), &options)?;
-        Ok(file.metadata()?.is_file().then_some(file))
-    }
-
-    fn write(&self, content: &[u8]) -> Result<(), HostError> {
-        if self.root.grant.access == Access::Read {
-            let guest = &self.root.grant.guest;
-            let message = format!("cannot write `{}`: `{guest}` is granted for reading; add `write = true`", self.path);
-            return Err(HostError::new(HostErrorKind::Denied, message));
-        }
-        let Some(Component::Normal(name)) = self.inside.components().next_back() else {
-            return Err(self.invalid("does not name a file"));
-        };
-        let parent = self.inside.parent().unwrap_or(Path::new(""));
-        self.replace(parent, Path::new(name), content).map_err(|e| self.error("write", &e))
-    }
-
-    /// Writes beside and renames, so that nobody ever sees half a file; it lasts once this returns.
-    fn replace(&self, parent: &Path, name: &Path, content: &[u8]) -> io::Result<()> {
-        let root = self.root.open()?;
-        let dir = if parent.as_os_str().is_empty() {
-            root.try_clone()?
-        } else {
-            root.create_dir_all(parent)?;
-            root.open_dir(parent)?
-        };
-        if let Some(limit) = self.root.grant.max_bytes {
-            quota::check(root, (&dir, name), content.len() as u64, limit)?;
-        }
-        let number = WRITES.fetch_add(1, Relaxed);
-        let beside = format!(".{}-{number}.partial", process::id());
-        let written = (|| {
-            let mut file = dir.create(&beside)?;
-            file.write_all(content)?;
-            file.sync_all()?;
-            dir.rename(&beside, &dir, name)
-        })();
-        if written.is_err() {
-            // The first error is the one that matters.
-            let _ = dir.remove_file(&beside);
-        }
-        written?;
-        dir.open(".")?.sync_all()
-    }
-
-    fn list(&self) -> Result<Vec<String>, HostError> {
-        let mut names = self.names().map_err(|e| self.error("list", &e))?;
-        if names.len() > LIST_NAMES {
-            return Err(self.invalid(&format!("holds more than {LIST_NAMES} names")));
-        }
-        names.sort_unstable();
-        Ok(names)
-    }
-
-    fn names(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in self.root.open()?.read_dir(self.inside_or_dot())?.take(LIST_NAMES + 1) {
-            let entry = entry?;
-            let mut name = entry.file_name().to_string_lossy().into_owned();
-            if entry.file_type()?.is_dir() {
-                name.push('/');
-            }
-            names.push(name);
-        }
-        Ok(names)
-    }
-
-    fn inside_or_dot(&self) -> &Path {
-        if self.inside.as_os_str().is_empty() { Path::new(".") } else { &self.inside }
-    }
-
-    fn invalid(&self, why: &str) -> HostError {
-        HostError::new(HostErrorKind::Invalid, format!("`{}` {why}", self.path))
-    }
-
-    /// The system's errors name no path of the host, only what went wrong.
-    fn error(&self, verb: &str, error: &io::Error) -> HostError {
-        use io::ErrorKind as E;
-        let (kind, why) = match error.kind() {
-            E::NotFound => (HostErrorKind::NotFound, "it does not exist".to_owned()),
-            E::PermissionDenied => (HostErrorKind::Denied, error.to_string()),
-            E::QuotaExceeded => {
-                let guest = &self.root.grant.guest;
-                (HostErrorKind::Denied, format!("{error}; raise `max_size` of `{guest}` in `allow.dirs`"))
-            }
-            E::IsADirectory | E::NotADirectory | E::InvalidInput | E::InvalidFilename => {
-                (HostErrorKind::Invalid, error.to_string())
-            }
-            _ => (HostErrorKind::Upstream, error.to_string()),
-        };
-        HostError::new(kind, format!("cannot {verb} `{}`: {why}", self.path))
     }
 }

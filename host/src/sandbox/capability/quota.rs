@@ -1,7 +1,6 @@
 //! How large a writable directory may become. What is written, and where, is `files`'s business.
 
 use std::io;
-use std::path::Path;
 
 use cap_std::fs::Dir;
 
@@ -13,13 +12,8 @@ const ENTRIES: usize = 100_000;
 /// Directories within directories that are looked into; deeper ones are taken for full too.
 const DEPTH: usize = 64;
 
-/// Fails with `QuotaExceeded` if a directory would hold more than `limit` bytes with a file of this length in it. A file
-/// of that name makes room for the new one.
-pub(super) fn check(root: &Dir, (dir, name): (&Dir, &Path), length: u64, limit: u64) -> io::Result<()> {
-    let replaced = dir.symlink_metadata(name).ok().filter(|old| old.is_file()).map_or(0, |old| old.len());
-    let mut entries = 0;
-    let held = held(root, &mut entries, DEPTH)?;
-    let after = held.saturating_sub(replaced).saturating_add(length);
+/// Fails with `QuotaExceeded` if a directory would hold more than `limit` bytes.
+pub(super) fn check(after: u64, limit: u64) -> io::Result<()> {
     if after <= limit {
         return Ok(());
     }
@@ -29,7 +23,12 @@ pub(super) fn check(root: &Dir, (dir, name): (&Dir, &Path), length: u64, limit: 
 }
 
 /// The bytes of all files below a directory. Links are not followed.
-fn held(dir: &Dir, entries: &mut usize, depth: usize) -> io::Result<u64> {
+pub(super) fn held(root: &Dir) -> io::Result<u64> {
+    let mut entries = 0;
+    held_below(root, &mut entries, DEPTH)
+}
+
+fn held_below(dir: &Dir, entries: &mut usize, depth: usize) -> io::Result<u64> {
     let full = |why: String| Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
     if depth == 0 {
         return full(format!("the directory is nested deeper than {DEPTH} levels"));
@@ -42,7 +41,7 @@ fn held(dir: &Dir, entries: &mut usize, depth: usize) -> io::Result<u64> {
             return full(format!("the directory holds more than {ENTRIES} files"));
         }
         let more = match entry.file_type()? {
-            kind if kind.is_dir() => held(&entry.open_dir()?, entries, depth - 1)?,
+            kind if kind.is_dir() => held_below(&entry.open_dir()?, entries, depth - 1)?,
             kind if kind.is_file() => entry.metadata()?.len(),
             _ => 0,
         };

@@ -16,8 +16,12 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, async_trait};
 
+use clock::Clock;
+
 use super::super::log::{Level, Log};
 use crate::plugin::{Access, Grants};
+
+pub(in super::super) mod clock;
 
 /// What a guest may write to a stream before it hands over again.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -33,6 +37,7 @@ pub(in super::super) struct Wasi {
     ctx: WasiCtx,
     table: ResourceTable,
     streams: [Lines; 2],
+    clock: Clock,
 }
 
 impl Wasi {
@@ -73,7 +78,7 @@ impl Wasi {
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES);
         let ctx = builder.build();
-        Self { ctx, table, streams }
+        Self { ctx, table, streams, clock: Clock::default() }
     }
 
     /// Hands on what the guest wrote without ending the line.

@@ -3,14 +3,17 @@
 //! What is kept stays loadable: where it is cheaper to save the state at a kept checkpoint than to keep the events that
 //! lead to it from the kept one before, that is done first. Then all that is superfluous goes in one transaction.
 
+use std::collections::BTreeSet;
+
 use rusqlite::Connection;
+use strata_core::id::Digest;
 
 use super::{MAX_SNAPSHOT_BYTES, SqliteStore};
 use crate::store::error::StoreError;
 use crate::store::lineage::{Row, key};
 use crate::store::list::Listed;
 use crate::store::sqlite::write::{put_gap, put_snapshot};
-use crate::store::{Durability, Pruned, SumUp, checkpoint_of, codec};
+use crate::store::{Durability, Pruned, SumUp, blob, checkpoint_of, codec};
 
 /// Own events of a lineage that are to be dropped.
 struct Drop {
@@ -36,14 +39,15 @@ impl SqliteStore {
             let kept = listed.iter().filter(|listed| listed.lineage as i64 == row.id && listed.at > 0);
             self.superfluous(row, kept, (&mut drops, sum_up))?;
         }
+        let needed = self.needed_blobs(&rows, &listed, sum_up)?;
         let mut events = 0;
         // Synced in full: with it everything that it depends on.
         self.transact(Durability::Full, |conn| {
             rows.iter().try_for_each(|row| row.update(conn))?;
-            drops.iter().try_for_each(|drop| {
+            for drop in &drops {
                 events += carry_out(conn, drop)?;
-                Ok(())
-            })
+            }
+            blob::retain(conn, &needed)
         })?;
         let current = rows.into_iter().find(|row| row.id == self.line.id);
         self.line = current.unwrap_or_else(|| self.line.clone());
@@ -102,6 +106,28 @@ impl SqliteStore {
             self.transact(Durability::Process, |conn| put_snapshot(conn, n, &body))?;
         }
         Ok(worth)
+    }
+
+    /// The files that some state needs: that of a kept checkpoint, or the newest of a lineage.
+    fn needed_blobs(
+        &self,
+        rows: &[Row],
+        kept: &[Listed],
+        sum_up: &mut SumUp<'_>,
+    ) -> Result<BTreeSet<Digest>, StoreError> {
+        let mut needed = BTreeSet::new();
+        if !blob::any(&self.reader.conn).map_err(|e| self.reader.error("read", e))? {
+            return Ok(needed);
+        }
+        let newest = rows.iter().map(|row| (row.id, row.events));
+        let places: BTreeSet<(i64, i64)> =
+            kept.iter().map(|listed| (listed.lineage as i64, listed.at as i64)).chain(newest).collect();
+        for (lineage, at) in places {
+            let path = self.reader.path(&rows[lineage as usize], at)?;
+            let state = sum_up(self.reader.state_at(&path, at)?).map_err(|what| self.reader.corrupt(what))?;
+            needed.extend(state.file_digests());
+        }
+        Ok(needed)
     }
 
     /// Gives free pages back to the disk.

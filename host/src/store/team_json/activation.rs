@@ -12,6 +12,7 @@ use strata_core::json::Json;
 use strata_core::team::{React, Role, Task};
 
 use super::ImportError;
+use super::files;
 use super::messages::Messages;
 use super::place::Place;
 use super::requests;
@@ -109,7 +110,7 @@ fn read_done(role: &Role, tasks: usize, place: &Place<'_>, messages: &mut Messag
 }
 
 /// The work with this name, if the role has such work.
-fn work(role: &Role, tasks: usize, name: &str) -> Option<Work> {
+pub(super) fn work(role: &Role, tasks: usize, name: &str) -> Option<Work> {
     let mut parts = name.split('/');
     let work = match parts.next()? {
         "plan" => Work::Plan,
@@ -152,6 +153,7 @@ fn tried(place: &Place<'_>) -> Read<Current> {
         answered: tried.flag("answered")?,
         begun: tried.each("begun", begun)?,
         reserved: tried.each("reserved", reserved)?,
+        files: files::read_changes(&tried)?,
     })
 }
 

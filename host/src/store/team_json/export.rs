@@ -16,7 +16,7 @@ use strata_core::team::{Deliver, React, Role, Team};
 
 use super::layout::{self, Document, More, Ordered, Text};
 use super::place::child;
-use super::{ANSWER, SCHEMA, SavedDefinition, THINK, VERSION, joins, requests};
+use super::{ANSWER, SCHEMA, SavedDefinition, THINK, VERSION, files, joins, requests};
 
 /// The text of the file.
 pub fn export(team: &Team, env: &Environment, definition: &SavedDefinition) -> String {
@@ -169,6 +169,7 @@ impl<'a> Exporter<'a> {
             },
             dead_letters: env.dead_letters.iter().map(dead).collect(),
             outbox: env.outbox.iter().map(outbound).collect(),
+            files: files::write(self.team, env),
             shape: &env.shape,
             definition: Some(layout::Definition {
                 name: &definition.name,
@@ -268,7 +269,7 @@ impl<'a> Exporter<'a> {
 }
 
 fn tried(current: &Current) -> layout::Tried<'_> {
-    let Current { attempts, failures, journal, keep, answered, begun, reserved } = current;
+    let Current { attempts, failures, journal, keep, answered, begun, reserved, files } = current;
     layout::Tried {
         attempts: *attempts,
         failures: *failures,
@@ -280,6 +281,7 @@ fn tried(current: &Current) -> layout::Tried<'_> {
             .iter()
             .map(|one| layout::Reserved { request: &one.request, usd: one.usd.dollars() })
             .collect(),
+        files: files::write_changes(files),
     }
 }
 

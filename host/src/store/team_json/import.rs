@@ -23,7 +23,7 @@ use strata_core::team::Team;
 use super::export::{policy_name, slot_name};
 use super::messages::{Labels, Messages};
 use super::place::{Place, child};
-use super::{ImportError, SCHEMA, VERSION, joins, metagpt, parse, roles};
+use super::{ImportError, SCHEMA, VERSION, files, joins, metagpt, parse, roles};
 use crate::store::file::hash;
 
 /// The fields that are understood; others are kept as they are.
@@ -54,6 +54,7 @@ const STRATA: &[&str] = &[
     "budget",
     "dead_letters",
     "outbox",
+    "files",
     "shape",
     "definition",
     "messages",
@@ -223,6 +224,7 @@ fn contents(team: &Team, file: &File<'_>, places: &[&Place<'_>], env: &mut Envir
     }
     (env.roles, env.joins, env.history) = (states, joins, history);
     (env.dead_letters, env.outbox) = (dead_letters, outbox);
+    env.files = strata.map(|strata| files::read(team, strata)).transpose()?.unwrap_or_default();
     let Some(state) = strata.map(|strata| strata.get_object("state")).transpose()?.flatten() else { return Ok(()) };
     if let Some(shared) = state.get_object("env")? {
         for (name, place) in shared.fields()? {

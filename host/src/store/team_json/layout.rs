@@ -103,6 +103,7 @@ pub(super) struct Strata<'a> {
     pub budget: Budget,
     pub dead_letters: Vec<DeadLetter<'a>>,
     pub outbox: Vec<Outbound<'a>>,
+    pub files: Value,
     pub shape: &'a Shape,
     pub definition: Option<Definition<'a>>,
     pub messages: BTreeMap<&'a str, Text<'a>>,
@@ -174,6 +175,8 @@ pub(super) struct Tried<'a> {
     pub answered: bool,
     pub begun: Vec<Begun<'a>>,
     pub reserved: Vec<Reserved<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<Value>,
 }
 
 /// Money that is held back for a call.

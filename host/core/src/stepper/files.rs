@@ -1,0 +1,81 @@
+//! Files: an action's are recorded with its success, kept with the commit of its step, and taken back where two roles
+//! changed one in the same step.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::Stepper;
+use super::apply::{Applied, ensure};
+use crate::activation::Done;
+use crate::event::Work;
+use crate::file::{Content, FileChange};
+use crate::id::RoleId;
+
+/// The name under which a conflict over a file is told, in the place of a scope's.
+pub const FILES_SCOPE: &str = "<files>";
+
+impl Stepper {
+    pub(super) fn files_written(&mut self, id: RoleId, work: Work, files: &[FileChange]) -> Applied {
+        let once =
+            files.is_sorted_by(|a, b| a.path < b.path) && files.iter().all(|change| change.before != change.after);
+        ensure(once && !files.is_empty(), "changes of files that are not in order")?;
+        self.running(id, work)?.current.files = files.to_vec();
+        for FileChange { path, before, after } in files {
+            self.env.files.decide(path, before, after);
+        }
+        Ok(())
+    }
+
+    pub(super) fn files_placed(&mut self, count: usize) -> Applied {
+        let pending = &mut self.env.files.pending;
+        ensure((1..=pending.len()).contains(&count), "files that were not to be placed")?;
+        pending.drain(..count);
+        Ok(())
+    }
+
+    /// The roles whose open activations changed a file that another one changed as well, by path. Several may make
+    /// the same directory.
+    pub(super) fn file_writers(&self) -> BTreeMap<&str, Vec<RoleId>> {
+        let mut writers: BTreeMap<&str, (Vec<RoleId>, bool)> = BTreeMap::new();
+        for (id, _) in self.complete() {
+            for (_, change) in self.env.open_changes(id) {
+                let (roles, harmless) = writers.entry(&change.path).or_insert((Vec::new(), true));
+                *harmless &= change.after == Content::Directory;
+                if !roles.contains(&id) {
+                    roles.push(id);
+                }
+            }
+        }
+        let fights = writers.into_iter().filter(|(_, (_, harmless))| !harmless);
+        fights.map(|(path, (roles, _))| (path, roles)).collect()
+    }
+
+    /// Keeps what the actions of a committed activation did.
+    pub(super) fn keep_files(&mut self, id: RoleId, done: &[Done]) {
+        let step = self.env.step;
+        for done in done {
+            done.tried.files.iter().for_each(|change| self.env.files.keep(change, (id, done.work, step)));
+        }
+    }
+
+    /// What calls that are taken back did to files is taken back as well.
+    pub(super) fn take_back(&mut self, files: Vec<FileChange>) {
+        let mut first: BTreeMap<&str, &Content> = BTreeMap::new();
+        for change in &files {
+            first.entry(&change.path).or_insert(&change.before);
+        }
+        // The other way round: what lies in a directory goes before it.
+        for (path, before) in first.into_iter().rev() {
+            let ids: Vec<RoleId> = self.env.activations().map(|(id, _)| id).collect();
+            let left =
+                ids.into_iter().flat_map(|id| self.env.open_changes(id)).filter(|(_, change)| change.path == path);
+            let content = left.last().map_or(before, |(_, change)| &change.after).clone();
+            self.env.files.decide(path, &content, &content);
+        }
+    }
+}
+
+/// The first of these calls that changed a file.
+pub(super) fn first_change(done: &[Done], path: &str) -> Option<usize> {
+    done.iter().position(|done| done.tried.files.iter().any(|change| change.path == path))
+}

@@ -1,0 +1,15 @@
+//! The bytes of files by their names. Where they are kept is the store's business, where they come from the sandbox's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+use strata_core::id::{Digest, hex};
+
+/// The bytes of files by their SHA-256.
+pub type Blobs = BTreeMap<Digest, Arc<[u8]>>;
+
+/// The name of these bytes.
+pub fn digest_of(bytes: &[u8]) -> Digest {
+    Digest(hex(&Sha256::digest(bytes)))
+}

@@ -1,0 +1,224 @@
+//! A directory of the host, and what is done below it: looked at, read, replaced, removed. Every step down is taken from
+//! the directory above without following a symbolic link, so no path leads out, whoever changes what meanwhile. Only reading a file follows links, and those that stay below.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use rustix::fs::{Mode, OFlags, openat};
+
+use super::super::quota;
+
+/// Tells apart the temporary files of writes that run at the same time.
+static WRITES: AtomicU64 = AtomicU64::new(0);
+
+/// A directory, opened when first used.
+#[derive(Debug)]
+pub(super) struct Root {
+    host: PathBuf,
+    dir: OnceLock<Dir>,
+}
+
+/// What lies at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Absent,
+    Directory,
+    File {
+        bytes: u64,
+        /// Changes with every change of the file, but for one that takes pains to hide.
+        stamp: (u64, i64, i64),
+    },
+    /// A symbolic link, a device, a pipe.
+    Other,
+}
+
+impl Root {
+    pub(super) fn new(host: PathBuf) -> Self {
+        Self { host, dir: OnceLock::new() }
+    }
+
+    pub(super) fn host(&self) -> &Path {
+        &self.host
+    }
+
+    fn open(&self) -> io::Result<&Dir> {
+        if let Some(dir) = self.dir.get() {
+            return Ok(dir);
+        }
+        let dir = Dir::open_ambient_dir(&self.host, ambient_authority())?;
+        Ok(self.dir.get_or_init(|| dir))
+    }
+
+    /// The bytes of all files below; none where there is no directory.
+    pub(super) fn held(&self) -> io::Result<u64> {
+        match self.open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            dir => quota::held(dir?),
+        }
+    }
+
+    /// Makes the directory itself, if it is missing.
+    pub(super) fn create(&self) -> io::Result<()> {
+        std::fs::create_dir_all(&self.host)
+    }
+
+    /// A directory below. `inside` has names only.
+    fn dir(&self, inside: &Path) -> io::Result<Dir> {
+        let mut dir = self.open()?.try_clone()?;
+        for name in inside {
+            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+            let next = openat(&dir, name, flags, Mode::empty())?;
+            dir = Dir::from_std_file(File::from(next));
+        }
+        Ok(dir)
+    }
+
+    /// The directory that a place lies in, and its name there. The directory itself has none.
+    fn above<'a>(&self, inside: &'a Path) -> io::Result<(Dir, &'a Path)> {
+        let name = inside.file_name().map(Path::new).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok((self.dir(inside.parent().unwrap_or(Path::new("")))?, name))
+    }
+
+    /// What lies at a place.
+    pub(super) fn look(&self, inside: &Path) -> io::Result<Found> {
+        let found = (|| {
+            if inside.as_os_str().is_empty() {
+                return self.open().map(|_| Found::Directory);
+            }
+            let (dir, name) = self.above(inside)?;
+            let meta = dir.symlink_metadata(name)?;
+            Ok(match meta.is_file() {
+                true => found_file(&dir, name)?,
+                false if meta.is_dir() => Found::Directory,
+                false => Found::Other,
+            })
+        })();
+        match found {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Absent),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(self.beneath(inside)),
+            found => found,
+        }
+    }
+
+    /// Opening a symbolic link as a directory fails like opening a file as one; only below the latter is nothing.
+    fn beneath(&self, inside: &Path) -> Found {
+        let above = inside.ancestors().skip(1).filter_map(|above| self.above(above).ok());
+        let mut above = above.filter_map(|(dir, name)| dir.symlink_metadata(name).ok());
+        above.next().map_or(Found::Absent, |meta| if meta.is_symlink() { Found::Other } else { Found::Absent })
+    }
+
+    /// The bytes of a file; none where there are more than `limit`. Links are followed as long as they stay below.
+    pub(super) fn read(&self, inside: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        // Opening a pipe would otherwise wait for its other end.
+        let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(nonblocking);
+        let file = self.open()?.open_with(inside, &options)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
+        let mut content = Vec::new();
+        file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
+        Ok((content.len() as u64 <= limit).then_some(content))
+    }
+
+    /// At most `limit` names in a directory, with what they are. Names that are not text cannot be told to anybody.
+    pub(super) fn names(&self, inside: &Path, limit: usize) -> io::Result<Vec<(String, Found)>> {
+        let dir = self.dir(inside)?;
+        let mut names = Vec::new();
+        for entry in dir.entries()?.take(limit) {
+            let entry = entry?;
+            let (Ok(name), kind) = (entry.file_name().into_string(), entry.file_type()?) else { continue };
+            let found = match kind.is_file() {
+                true => match found_file(&dir, Path::new(&name)) {
+                    Ok(found) => found,
+                    // Gone since.
+                    Err(_) => continue,
+                },
+                false if kind.is_dir() => Found::Directory,
+                false => Found::Other,
+            };
+            names.push((name, found));
+        }
+        Ok(names)
+    }
+
+    /// Writes a file beside its place and renames it, so that nobody ever sees half of it; it lasts once this returns.
+    /// The directories above are made.
+    pub(super) fn put(&self, inside: &Path, content: &[u8]) -> io::Result<()> {
+        self.make(inside.parent().unwrap_or(Path::new("")))?;
+        let (dir, name) = self.above(inside)?;
+        let number = WRITES.fetch_add(1, Relaxed);
+        let beside = format!(".{}-{number}.partial", process::id());
+        let written = (|| {
+            let mut file = dir.create(&beside)?;
+            // Who may read it, or run it, stays as it is.
+            if let Ok(meta) = dir.symlink_metadata(name)
+                && meta.is_file()
+            {
+                file.set_permissions(meta.permissions())?;
+            }
+            file.write_all(content)?;
+            file.sync_all()?;
+            dir.rename(&beside, &dir, name)
+        })();
+        if written.is_err() {
+            // The first error is the one that matters.
+            let _ = dir.remove_file(&beside);
+        }
+        written?;
+        sync(&dir)
+    }
+
+    /// Makes a directory and those above it.
+    pub(super) fn make(&self, inside: &Path) -> io::Result<()> {
+        self.create()?;
+        let mut at = PathBuf::new();
+        for name in inside {
+            let dir = self.dir(&at)?;
+            match dir.create_dir(Path::new(name)) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => {
+                    made?;
+                    sync(&dir)?;
+                }
+            }
+            at.push(name);
+        }
+        Ok(())
+    }
+
+    /// Removes a file or an empty directory.
+    pub(super) fn remove(&self, inside: &Path) -> io::Result<()> {
+        let (dir, name) = self.above(inside)?;
+        match dir.symlink_metadata(name)?.is_dir() {
+            true => dir.remove_dir(name)?,
+            false => dir.remove_file(name)?,
+        }
+        sync(&dir)
+    }
+
+    /// Gives what lies at a place another name beside it.
+    pub(super) fn rename(&self, inside: &Path, name: &str) -> io::Result<()> {
+        let (dir, old) = self.above(inside)?;
+        dir.rename(old, &dir, name)?;
+        sync(&dir)
+    }
+}
+
+fn found_file(dir: &Dir, name: &Path) -> io::Result<Found> {
+    let meta = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let meta = File::from(meta).metadata()?;
+    Ok(Found::File { bytes: meta.len(), stamp: (meta.ino(), meta.mtime(), meta.mtime_nsec()) })
+}
+
+fn sync(dir: &Dir) -> io::Result<()> {
+    dir.open(".")?.sync_all()
+}

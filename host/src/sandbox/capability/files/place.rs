@@ -1,0 +1,201 @@
+//! Putting files in their places, once it is recorded that they belong there: by name in the records, below the
+//! directories that some action may write. Doing it again changes nothing. What somebody else changed meanwhile is
+//! kept beside.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use strata_core::file::{Content, Placement};
+use strata_core::id::Digest;
+
+use super::disk::{Found, Root};
+use crate::blob::digest_of;
+use crate::plugin::{Access, DirGrant};
+
+/// How much of a digest is in the name of what is kept beside.
+const ASIDE_DIGITS: usize = 8;
+/// The largest file whose bytes are compared. What actions wrote is never larger.
+const COMPARED_BYTES: u64 = 1 << 30;
+
+/// A file could not be put in its place.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot put the file `{path}` in its place: {source}; mend that and resume")]
+pub struct PlaceError {
+    path: String,
+    source: io::Error,
+}
+
+/// What became of a file that was to be put in its place.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// It lies there.
+    There,
+    /// It lies there, and what somebody else had put there has this name now.
+    Aside(String),
+    /// It does not lie there: no action may write there any more.
+    NotGranted,
+}
+
+/// All directories that some action may write.
+#[derive(Debug, Default)]
+pub struct Directories {
+    base: PathBuf,
+    roots: BTreeMap<String, Root>,
+}
+
+impl Directories {
+    /// The writable ones among these, as a team file in the directory `base` grants them.
+    pub fn new<'a>(base: &Path, grants: impl Iterator<Item = &'a DirGrant>) -> Self {
+        let writable = grants.filter(|grant| grant.access == Access::Write);
+        let roots = writable.map(|grant| (name_of(base, &grant.host), Root::new(grant.host.clone()))).collect();
+        Self { base: base.into(), roots }
+    }
+
+    /// One directory, in which the files are laid out by their names.
+    pub fn apart(directory: &Path) -> Self {
+        let roots = [(String::new(), Root::new(directory.into()))].into();
+        Self { base: directory.into(), roots }
+    }
+
+    /// The directory of the team file.
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// Puts something in its place. `known` says of what else may lie there whether it is kept anyway.
+    pub fn place(
+        &self,
+        placement: &Placement,
+        bytes: Option<&[u8]>,
+        known: impl Fn(&Digest) -> bool,
+    ) -> Result<Placed, PlaceError> {
+        let fail = |source| PlaceError { path: placement.path.clone(), source };
+        let roots = self.roots.iter().rev();
+        let found = roots.filter_map(|(name, root)| Some((root, Path::new(inside(name, &placement.path)?))));
+        // A name is ours, but the records may come from anywhere.
+        let mut found = found.filter(|(_, inside)| inside.components().all(|c| matches!(c, Component::Normal(_))));
+        match found.find(|(_, inside)| !inside.as_os_str().is_empty()) {
+            None => Ok(Placed::NotGranted),
+            Some((root, inside)) => settle(root, inside, (placement, bytes), known).map_err(fail),
+        }
+    }
+}
+
+fn settle(
+    root: &Root,
+    inside: &Path,
+    (placement, bytes): (&Placement, Option<&[u8]>),
+    known: impl Fn(&Digest) -> bool,
+) -> io::Result<Placed> {
+    let found = root.look(inside)?;
+    let (there, content) = (read(root, inside, found)?, &placement.content);
+    if there.as_ref() == Some(content) {
+        return Ok(Placed::There);
+    }
+    let ours = there.as_ref() == Some(&placement.expected)
+        || matches!(&there, Some(Content::Absent))
+        || there.as_ref().and_then(Content::digest).is_some_and(known);
+    let mut placed = Placed::There;
+    match (found, content) {
+        (Found::Directory, Content::Absent) => return clear(root, inside),
+        // It may hold what others put there: whatever it is, it is not ours to remove.
+        (Found::Directory, _) => placed = Placed::Aside(set_aside(root, inside, None)?),
+        (_, Content::Absent) if !ours => return Ok(Placed::Aside(name(inside))),
+        _ if !ours => placed = Placed::Aside(set_aside(root, inside, there.as_ref())?),
+        (Found::File { .. }, Content::Absent | Content::Directory) => root.remove(inside)?,
+        _ => {}
+    }
+    match content {
+        Content::Absent => {}
+        Content::Directory => root.make(inside)?,
+        Content::File { .. } => root.put(inside, bytes.ok_or(io::ErrorKind::NotFound)?)?,
+    }
+    Ok(placed)
+}
+
+/// Removes a directory, unless something is in it.
+fn clear(root: &Root, inside: &Path) -> io::Result<Placed> {
+    match root.remove(inside) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(Placed::Aside(name(inside))),
+        removed => removed.map(|()| Placed::There),
+    }
+}
+
+/// What lies at a place; none where that is nothing that an action could have put there.
+fn read(root: &Root, inside: &Path, found: Found) -> io::Result<Option<Content>> {
+    Ok(match found {
+        Found::Absent => Some(Content::Absent),
+        Found::Directory => Some(Content::Directory),
+        Found::File { bytes, .. } => {
+            let content = root.read(inside, COMPARED_BYTES)?;
+            content.map(|content| Content::File { digest: digest_of(&content), bytes })
+        }
+        Found::Other => None,
+    })
+}
+
+/// Gives what lies at a place a name under which it is in nobody's way.
+fn set_aside(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<String> {
+    let mark = content.and_then(Content::digest).map_or("other", |digest| &digest.0[..ASIDE_DIGITS]);
+    let names = (1..).map(|n| match n {
+        1 => format!("{}.kept-{mark}", name(inside)),
+        n => format!("{}.kept-{mark}-{n}", name(inside)),
+    });
+    for aside in names {
+        if root.look(&inside.with_file_name(&aside))? == Found::Absent {
+            root.rename(inside, &aside)?;
+            return Ok(aside);
+        }
+    }
+    unreachable!("some number is free")
+}
+
+fn name(inside: &Path) -> String {
+    inside.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// What a directory is called in the records: its way from the team file's, so that a team can be moved with its
+/// files; its whole path where it lies elsewhere. Links are not looked into.
+pub(super) fn name_of(base: &Path, host: &Path) -> String {
+    let (base, host) = (plain(base), plain(host));
+    host.strip_prefix(&base).unwrap_or(&host).to_string_lossy().into_owned()
+}
+
+/// A path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            component => plain.push(component),
+        }
+    }
+    plain
+}
+
+/// The name of a place in a directory.
+pub(super) fn joined(directory: &str, inside: &Path) -> String {
+    match (directory, inside.to_string_lossy()) {
+        ("", inside) => inside.into_owned(),
+        (directory, inside) if inside.is_empty() => directory.into(),
+        (directory, inside) => format!("{}/{inside}", directory.trim_end_matches('/')),
+    }
+}
+
+/// What a name in the records is within a directory; none where it does not lie there.
+pub(in crate::sandbox) fn inside<'a>(directory: &str, path: &'a str) -> Option<&'a str> {
+    if directory.is_empty() {
+        return (!path.starts_with('/')).then_some(path);
+    }
+    let rest = path.strip_prefix(directory.trim_end_matches('/'))?;
+    if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
+}
+
+/// Whether what lies at a path can be seen from one of these directories.
+pub(crate) fn is_seen_from(base: &Path, grants: &[DirGrant], path: &str) -> bool {
+    grants.iter().any(|grant| inside(&name_of(base, &grant.host), path).is_some())
+}

@@ -1,0 +1,267 @@
+//! Staged directories: what guests that use WASI get in the place of directories that they may write, or in which they
+//! are to see something else than what lies there. Real ones, below the system's temporary directory, filled before the
+//! attempt and compared after it. WASI's file functions are many, and a real directory is right in all of them; copying
+//! costs time in proportion to what is in it, which is bounded.
+
+use std::collections::BTreeMap;
+use std::fs::{File, FileTimes};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use strata_core::file::{Content, FileChange};
+use tempfile::TempDir;
+
+use super::KEPT_BYTES;
+use super::disk::{Found, Root};
+use super::place::joined;
+use crate::blob::{Blobs, digest_of};
+use crate::sandbox::limits::bytes;
+
+/// How much a staged directory may hold, with what the guest adds. More takes too long to copy for each attempt.
+const STAGED_BYTES: u64 = 256 << 20;
+/// How many files and directories.
+const STAGED_FILES: usize = 10_000;
+/// How often it is looked how much a guest has written by now.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A directory to be staged.
+pub(super) struct Wanted {
+    /// Its name in the records.
+    pub name: String,
+    /// What the guest calls it.
+    pub guest: String,
+    pub root: Arc<Root>,
+    /// What is to lie in it instead, by place, with the bytes of files.
+    pub instead: Vec<(PathBuf, Content, Option<Arc<[u8]>>)>,
+}
+
+/// The staged directories of one attempt. They are gone when this is dropped.
+pub(super) struct Stage {
+    temp: TempDir,
+    dirs: Vec<Staged>,
+}
+
+struct Staged {
+    name: String,
+    guest: String,
+    /// What it is a copy of.
+    original: Arc<Root>,
+    copy: Arc<Root>,
+    /// What it held before the attempt.
+    held: BTreeMap<PathBuf, (Content, Found)>,
+}
+
+/// What is left to be staged.
+struct Room {
+    bytes: u64,
+    files: usize,
+}
+
+type Made<T> = Result<T, String>;
+
+impl Stage {
+    /// Copies directories.
+    pub(super) fn make(wanted: Vec<Wanted>) -> Made<Self> {
+        let temp = tempfile::tempdir().map_err(|e| format!("cannot make a directory for staged files: {e}"))?;
+        let mut dirs = Vec::new();
+        let mut room = Room { bytes: STAGED_BYTES, files: STAGED_FILES };
+        for (i, wanted) in wanted.into_iter().enumerate() {
+            let copy = Root::new(temp.path().join(i.to_string()));
+            let Wanted { name, guest, root, instead } = wanted;
+            let fail = |error: io::Error| format!("cannot stage `{guest}`: {error}");
+            copy.create().map_err(fail)?;
+            let mut held = BTreeMap::new();
+            fill(&root, &copy, (&mut held, &mut room)).map_err(fail)?;
+            for (inside, content, bytes) in instead {
+                put(&copy, &inside, (&content, bytes.as_deref())).map_err(fail)?;
+                let found = copy.look(&inside).map_err(fail)?;
+                held.retain(|path, _| *path == inside || !path.starts_with(&inside) || content == Content::Directory);
+                match content {
+                    Content::Absent => drop(held.remove(&inside)),
+                    content => drop(held.insert(inside, (content, found))),
+                }
+            }
+            dirs.push(Staged { name, guest, original: root, copy: Arc::new(copy), held });
+        }
+        Ok(Self { temp, dirs })
+    }
+
+    /// The copy that stands for a directory.
+    pub(super) fn copy_of(&self, name: &str) -> Option<Arc<Root>> {
+        self.dirs.iter().find(|dir| dir.name == name).map(|dir| Arc::clone(&dir.copy))
+    }
+
+    /// Waits until the guest has written too much; then says so.
+    pub(super) async fn overflow(path: PathBuf) -> String {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let path = path.clone();
+            let held = tokio::task::spawn_blocking(move || Root::new(path).held()).await;
+            // Files that come and go while they are counted are counted the next time.
+            if let Ok(Ok(held)) = held
+                && held > STAGED_BYTES
+            {
+                return format!("the writable directories hold more than {}", bytes(STAGED_BYTES));
+            }
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.temp.path()
+    }
+
+    /// What the attempt did, by path, and the bytes that belong to it.
+    pub(super) fn changes(&self) -> Made<(Vec<FileChange>, Blobs)> {
+        let mut changes = Vec::new();
+        let mut kept = Keep { blobs: Blobs::new(), bytes: 0 };
+        for dir in &self.dirs {
+            dir.compare(&mut changes, &mut kept)
+                .map_err(|error| format!("cannot keep files of `{}`: {error}", dir.guest))?;
+        }
+        changes.sort_by(|a, b| a.path.cmp(&b.path));
+        // Of directories within each other the first to name a path has it.
+        changes.dedup_by(|a, b| a.path == b.path);
+        Ok((changes, kept.blobs))
+    }
+}
+
+/// The bytes that are kept.
+struct Keep {
+    blobs: Blobs,
+    bytes: u64,
+}
+
+impl Keep {
+    fn keep(&mut self, root: &Root, inside: &Path) -> io::Result<Content> {
+        let left = KEPT_BYTES - self.bytes;
+        let Some(content) = root.read(inside, left)? else {
+            let limit = bytes(KEPT_BYTES);
+            return Err(io::Error::other(format!("an action writes and replaces at most {limit} of files")));
+        };
+        let (digest, length) = (digest_of(&content), content.len() as u64);
+        self.bytes += length;
+        self.blobs.insert(digest.clone(), content.into());
+        Ok(Content::File { digest, bytes: length })
+    }
+}
+
+impl Staged {
+    fn compare(&self, changes: &mut Vec<FileChange>, kept: &mut Keep) -> io::Result<()> {
+        let mut now = BTreeMap::new();
+        walk(&self.copy, &mut |inside, found| {
+            now.insert(inside.to_owned(), found);
+            match now.len() > STAGED_FILES {
+                true => Err(io::Error::other(format!("there are more than {STAGED_FILES} of them"))),
+                false => Ok(()),
+            }
+        })?;
+        for (inside, found) in &now {
+            let (before, stamp) = match self.held.get(inside) {
+                Some((before, stamp)) => (before.clone(), Some(stamp)),
+                None => (Content::Absent, None),
+            };
+            let after = match found {
+                found if stamp == Some(found) => continue,
+                Found::Directory => Content::Directory,
+                Found::File { .. } => kept.keep(&self.copy, inside)?,
+                Found::Other | Found::Absent => {
+                    let name = inside.display();
+                    return Err(io::Error::other(format!("`{name}` is a symbolic link, which is not kept")));
+                }
+            };
+            self.change(inside, (before, after), (changes, kept))?;
+        }
+        for (inside, (before, _)) in self.held.iter().filter(|(inside, _)| !now.contains_key(*inside)) {
+            self.change(inside, (before.clone(), Content::Absent), (changes, kept))?;
+        }
+        Ok(())
+    }
+
+    fn change(
+        &self,
+        inside: &Path,
+        (before, after): (Content, Content),
+        (changes, kept): (&mut Vec<FileChange>, &mut Keep),
+    ) -> io::Result<()> {
+        if before == after {
+            return Ok(());
+        }
+        // Where it is not the same any more, somebody else has changed it: that is kept when the file is placed.
+        if before.digest().is_some_and(|digest| !kept.blobs.contains_key(digest))
+            && matches!(self.original.look(inside), Ok(Found::File { .. }))
+        {
+            kept.keep(&self.original, inside)?;
+        }
+        changes.push(FileChange { path: joined(&self.name, inside), before, after });
+        Ok(())
+    }
+}
+
+/// Copies all regular files and directories. Links and devices are not there for the guest.
+fn fill(
+    original: &Root,
+    copy: &Root,
+    (held, room): (&mut BTreeMap<PathBuf, (Content, Found)>, &mut Room),
+) -> io::Result<()> {
+    walk(original, &mut |inside, found| {
+        let full = || {
+            let limit = bytes(STAGED_BYTES);
+            io::Error::other(format!("it holds more than {limit} or {STAGED_FILES} files; grant a smaller directory"))
+        };
+        room.files = room.files.checked_sub(1).ok_or_else(full)?;
+        let content = match found {
+            Found::Directory => Content::Directory,
+            Found::File { .. } => {
+                let content = original.read(inside, room.bytes)?.ok_or_else(full)?;
+                room.bytes -= content.len() as u64;
+                put(copy, inside, (&Content::Absent, Some(&content)))?;
+                Content::File { digest: digest_of(&content), bytes: content.len() as u64 }
+            }
+            Found::Absent | Found::Other => return Ok(()),
+        };
+        if content == Content::Directory {
+            put(copy, inside, (&content, None))?;
+        }
+        held.insert(inside.to_owned(), (content, copy.look(inside)?));
+        Ok(())
+    })
+}
+
+/// Puts something into a copy, which nobody else sees and which need not last. Times are the same in every attempt, and
+/// tell what the guest changed.
+fn put(copy: &Root, inside: &Path, (content, bytes): (&Content, Option<&[u8]>)) -> io::Result<()> {
+    let path = copy.host().join(inside);
+    let there = std::fs::symlink_metadata(&path).ok();
+    match (there, content, bytes) {
+        (_, _, Some(bytes)) => {
+            path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            std::fs::write(&path, bytes)?;
+            File::open(&path)?.set_times(FileTimes::new().set_modified(UNIX_EPOCH).set_accessed(UNIX_EPOCH))
+        }
+        (_, Content::Directory, None) => std::fs::create_dir_all(&path),
+        (Some(meta), Content::Absent, None) if meta.is_dir() => std::fs::remove_dir_all(&path),
+        (Some(_), Content::Absent, None) => std::fs::remove_file(&path),
+        _ => Ok(()),
+    }
+}
+
+/// Visits all there is below a directory, what is in one after it.
+fn walk(root: &Root, visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>) -> io::Result<()> {
+    let mut open = vec![PathBuf::new()];
+    while let Some(at) = open.pop() {
+        let names = match root.names(&at, STAGED_FILES + 1) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            names => names?,
+        };
+        for (name, found) in names {
+            let inside = at.join(name);
+            visit(&inside, found)?;
+            if found == Found::Directory {
+                open.push(inside);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Moving an attempt's view of files onto staged directories, and back: for guests that use WASI, before and after they
+//! run. What a staged directory is lies in `stage`.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use strata_core::file::{Content, FileChange};
+
+use super::stage::{Stage, Wanted};
+use super::{Files, Granted, place};
+use crate::blob::Blobs;
+use crate::plugin::{Access, DirGrant};
+use crate::sandbox::View;
+
+impl Files {
+    /// Lets a guest that uses WASI work in copies of the directories that it may write, or sees otherwise than they are.
+    pub(in crate::sandbox) async fn stage(&mut self) -> Result<(), String> {
+        let mut wanted = Vec::new();
+        for Granted { grant, name, root } in &self.grants {
+            let below = self.view.files.iter().filter_map(|(path, content)| {
+                let inside = place::inside(name, path).filter(|inside| !inside.is_empty())?;
+                Some((PathBuf::from(inside), content))
+            });
+            let mut instead = Vec::new();
+            for (inside, content) in below {
+                match (self.blob(content).await, content) {
+                    // Its bytes were not brought along when the team was moved.
+                    (None, Content::File { .. }) => {}
+                    (bytes, content) => instead.push((inside, content.clone(), bytes)),
+                }
+            }
+            if grant.access == Access::Write || !instead.is_empty() {
+                let (name, guest, root) = (name.clone(), grant.guest.clone(), Arc::clone(root));
+                wanted.push(Wanted { name, guest, root, instead });
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let made = tokio::task::spawn_blocking(move || Stage::make(wanted)).await;
+        let stage = made.map_err(|error| format!("cannot stage files: {error}"))??;
+        for granted in &mut self.grants {
+            if let Some(copy) = stage.copy_of(&granted.name) {
+                granted.grant.host = copy.host().into();
+                granted.root = copy;
+            }
+        }
+        self.view = Arc::new(View { base: self.view.base.clone(), files: BTreeMap::new() });
+        self.stage = Some(stage);
+        Ok(())
+    }
+
+    /// The granted directories, where they are now.
+    pub(in crate::sandbox) fn dirs(&self) -> Vec<DirGrant> {
+        self.grants.iter().map(|granted| granted.grant.clone()).collect()
+    }
+
+    /// Waits until the guest has written more than it may, whatever it writes with; then says so.
+    pub(in crate::sandbox) fn overflow(&self) -> impl Future<Output = String> + Send + 'static {
+        let path = self.stage.as_ref().map(|stage| stage.path().to_owned());
+        async move {
+            match path {
+                Some(path) => Stage::overflow(path).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// What the attempt did, by path, and the bytes that belong to it; or why that cannot be kept.
+    pub(in crate::sandbox) async fn finish(&mut self) -> Result<(Vec<FileChange>, Blobs), String> {
+        match self.stage.take() {
+            None => Ok(self.take()),
+            Some(stage) => {
+                let changes = tokio::task::spawn_blocking(move || stage.changes()).await;
+                changes.map_err(|error| format!("cannot look at staged files: {error}"))?
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The clocks of guests that use WASI: they show the same in every attempt that is served the same records. They start
+//! at a recorded moment, asked for when a guest first wants to know the date, and go on by what the guest does: a little
+//! with each reading, and by as long as it sleeps. Interpreters read clocks all the time; that costs no record.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi::async_trait;
+use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
+use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
+
+use super::super::super::ctx::{Ctx, unexpected};
+use crate::gateway::{Answer, Ask};
+
+/// How far the clocks go with each reading: whoever waits by reading them sees the end of it.
+const TICK_NS: u64 = 1000;
+const WALL: &str = "wasi:clocks/wall-clock@0.2.12";
+const MONOTONIC: &str = "wasi:clocks/monotonic-clock@0.2.12";
+
+/// The time of one attempt.
+#[derive(Clone, Default)]
+pub(super) struct Clock(Arc<Mutex<Time>>);
+
+#[derive(Default)]
+struct Time {
+    /// Since the beginning, in nanoseconds.
+    now: u64,
+    /// When that was, in nanoseconds since 1970.
+    start: Option<u64>,
+    /// Who sleeps now, and until when.
+    sleeping: BTreeMap<u64, u64>,
+    sleepers: u64,
+}
+
+impl Clock {
+    fn time(&self) -> MutexGuard<'_, Time> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self) -> u64 {
+        let mut time = self.time();
+        time.now = time.now.saturating_add(TICK_NS);
+        time.now
+    }
+
+    fn start(&self) -> Option<u64> {
+        self.time().start
+    }
+
+    fn wake_at(&self, deadline: u64) -> Timer {
+        Timer { clock: self.clone(), deadline }
+    }
+}
+
+/// Is ready once its time has come.
+struct Timer {
+    clock: Clock,
+    deadline: u64,
+}
+
+/// Takes a sleeper off the list, also one that is woken by something else.
+struct Asleep<'a>(&'a Clock, u64);
+
+impl<'a> Asleep<'a> {
+    fn until(clock: &'a Clock, deadline: u64) -> Self {
+        let mut time = clock.time();
+        time.sleepers += 1;
+        let number = time.sleepers;
+        time.sleeping.insert(number, deadline);
+        Self(clock, number)
+    }
+}
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        self.0.time().sleeping.remove(&self.1);
+    }
+}
+
+#[async_trait]
+impl Pollable for Timer {
+    async fn ready(&mut self) {
+        let _asleep = Asleep::until(&self.clock, self.deadline);
+        loop {
+            let rest = self.deadline.saturating_sub(self.clock.time().now);
+            if rest == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_nanos(rest)).await;
+            let mut time = self.clock.time();
+            // Of several timers the earliest is ready first, and alone, however late the host woke up.
+            let earliest = time.sleeping.values().min().copied().unwrap_or(self.deadline);
+            time.now = time.now.max(earliest);
+        }
+    }
+}
+
+/// Puts these clocks in the place of the machine's.
+pub(in crate::sandbox) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
+    type Store<'a> = StoreContextMut<'a, Ctx>;
+    linker.allow_shadowing(true);
+    let mut wall = linker.instance(WALL)?;
+    wall.func_wrap_async("now", |mut store: Store<'_>, (): ()| {
+        Box::new(async move { Ok((store.data_mut().date().await?,)) })
+    })?;
+    wall.func_wrap("resolution", |_: Store<'_>, (): ()| Ok((date_of(TICK_NS),)))?;
+    let mut monotonic = linker.instance(MONOTONIC)?;
+    monotonic.func_wrap("now", |mut store: Store<'_>, (): ()| Ok((store.data_mut().clock().read(),)))?;
+    monotonic.func_wrap("resolution", |_: Store<'_>, (): ()| Ok((TICK_NS,)))?;
+    monotonic.func_wrap("subscribe-instant", |mut store: Store<'_>, (deadline,): (u64,)| {
+        Ok((store.data_mut().timer(deadline)?,))
+    })?;
+    monotonic.func_wrap("subscribe-duration", |mut store: Store<'_>, (duration,): (u64,)| {
+        let now = store.data_mut().clock().read();
+        Ok((store.data_mut().timer(now.saturating_add(duration))?,))
+    })?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+impl Ctx {
+    fn clock(&mut self) -> Clock {
+        self.capabilities.wasi().clock.clone()
+    }
+
+    fn timer(&mut self, deadline: u64) -> wasmtime::Result<Resource<DynPollable>> {
+        let timer = self.clock().wake_at(deadline);
+        let table = &mut self.capabilities.wasi().table;
+        let timer = table.push(timer)?;
+        subscribe(table, timer)
+    }
+
+    /// The date. The first time its beginning is asked for, which is recorded.
+    async fn date(&mut self) -> wasmtime::Result<Datetime> {
+        const NAME: &str = "wasi:clocks/wall-clock";
+        let clock = self.clock();
+        let start = match clock.start() {
+            Some(start) => start,
+            None => match self.ask(NAME, Ask::Start).await? {
+                // Nobody is there to ask while a component describes itself.
+                None => 0,
+                Some(Answer::Time(ms)) => (ms as u64).saturating_mul(1_000_000),
+                Some(other) => unexpected(NAME, &other),
+            },
+        };
+        clock.time().start = Some(start);
+        Ok(date_of(start.saturating_add(clock.read())))
+    }
+}
+
+fn date_of(ns: u64) -> Datetime {
+    const SECOND_NS: u64 = 1_000_000_000;
+    Datetime { seconds: ns / SECOND_NS, nanoseconds: (ns % SECOND_NS) as u32 }
+}

@@ -1,0 +1,46 @@
+//! The bytes of files, by what they are: each once, however many files and checkpoints have them. A blob's name is its
+//! SHA-256, so it needs no other checksum.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use strata_core::id::Digest;
+
+use super::error::StoreError;
+use super::reader::Reader;
+use crate::blob::{Blobs, digest_of};
+
+impl Reader {
+    /// The bytes with this name; none where they are not kept here.
+    pub fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        let mut statement = self.prepare("SELECT body FROM blob WHERE digest = ?1")?;
+        let read = |row: &rusqlite::Row<'_>| row.get::<_, Vec<u8>>(0);
+        let body = statement.query_row([&digest.0], read).optional().map_err(|e| self.error("read", e))?;
+        match body {
+            Some(body) if digest_of(&body) != *digest => Err(self.corrupt(format!("the file `{digest}` is damaged"))),
+            body => Ok(body.map(Arc::from)),
+        }
+    }
+}
+
+/// Adds what is not there yet.
+pub(super) fn put(conn: &Connection, blobs: &Blobs) -> rusqlite::Result<()> {
+    let mut statement = conn.prepare_cached("INSERT OR IGNORE INTO blob VALUES (?1, ?2)")?;
+    blobs.iter().try_for_each(|(digest, body)| statement.execute(params![digest.0, &body[..]]).map(drop))
+}
+
+/// Drops what is not needed.
+pub(super) fn retain(conn: &Connection, needed: &BTreeSet<Digest>) -> rusqlite::Result<()> {
+    let mut statement = conn.prepare("SELECT digest FROM blob")?;
+    let all: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    for name in all.into_iter().map(Digest).filter(|digest| !needed.contains(digest)) {
+        conn.execute("DELETE FROM blob WHERE digest = ?1", [&name.0])?;
+    }
+    Ok(())
+}
+
+/// Whether there are any.
+pub(super) fn any(conn: &Connection) -> rusqlite::Result<bool> {
+    conn.query_row("SELECT EXISTS (SELECT 1 FROM blob)", [], |row| row.get(0))
+}

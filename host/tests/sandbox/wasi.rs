@@ -1,0 +1,84 @@
+//! Guests that use WASI: their clocks tell the same in every attempt, their files are written with the action.
+
+use std::fs;
+use std::time::Duration;
+
+use strata_core::fault::FaultKind;
+use strata_host::plugin::{Access, Grants, Limits};
+
+use crate::driver::{limits, run_within};
+use crate::grants::{dirs, told};
+use crate::guest::wasi_worker;
+
+const SLEEP: &str = "(call $wasi_block (call $wasi_alarm (i64.const 20000000)))";
+
+#[test]
+fn clocks_begin_at_a_recorded_moment_and_go_on_by_what_the_guest_does() {
+    // The second of the date, whether a sleep shows on the clock, and the clock itself in letters.
+    let run = format!(
+        "(call $wasi_date (i32.const 4096))
+         (i32.store8 (i32.const 4200) (i32.add (i32.const 48) (i32.wrap_i64 (i64.load (i32.const 4096)))))
+         (local.set $time (call $wasi_now))
+         {SLEEP}
+         (i32.store8 (i32.const 4201) (i32.add (i32.const 48)
+            (i64.ge_u (i64.sub (call $wasi_now) (local.get $time)) (i64.const 20000000))))
+         (i64.store (i32.const 4202) (i64.or (i64.const 0x4040404040404040)
+            (i64.and (call $wasi_now) (i64.const 0x0f0f0f0f0f0f0f0f))))
+         (call $ok (i32.const 4200) (i32.const 10))"
+    );
+    let guest = wasi_worker("", &run);
+    let first = told(&guest, Grants::default()).unwrap();
+    assert!(first.starts_with("11"), "{first}");
+    assert_eq!(told(&guest, Grants::default()).unwrap(), first);
+}
+
+#[test]
+fn a_sleep_is_wall_time_and_ended_by_the_timeout() {
+    let guest = wasi_worker("", "(call $wasi_block (call $wasi_alarm (i64.const 3600000000000))) unreachable");
+    let timeout = Duration::from_millis(100);
+    let fault = run_within(Limits { timeout, ..limits() }, &guest).result.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Timeout);
+}
+
+/// A guest that writes `new`, removes `old`, then does something.
+fn worker(then: &str) -> Vec<u8> {
+    let items = r#"(data (i32.const 4096) "newoldlink")"#;
+    let run = format!(
+        "(call $wasi_open (local.get $dir) (i32.const 0) (i32.const 4096) (i32.const 3) (i32.const 9) (i32.const 2)
+            (i32.const 2048))
+         (if (i32.load8_u (i32.const 2048)) (then unreachable))
+         (call $wasi_put (i32.load (i32.const 2052)) (i32.const 640) (i32.const 5) (i64.const 0) (i32.const 2064))
+         (if (i32.load8_u (i32.const 2064)) (then unreachable))
+         (call $wasi_unlink (local.get $dir) (i32.const 4099) (i32.const 3) (i32.const 2048))
+         (if (i32.load8_u (i32.const 2048)) (then unreachable))
+         {then}"
+    );
+    wasi_worker(items, &run)
+}
+
+#[test]
+fn files_are_written_with_the_action_or_not_at_all() {
+    const OK: &str = "(call $ok (i32.const 640) (i32.const 5))";
+    const LINK: &str = "(call $wasi_link (local.get $dir) (i32.const 4099) (i32.const 3) (i32.const 4102) (i32.const 4)
+        (i32.const 2048)) (if (i32.load8_u (i32.const 2048)) (then unreachable)) (call $ok (i32.const 640) (i32.const 5))";
+    let check = |then: &str, expected: Result<(), (FaultKind, &str)>| {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("old"), "old").unwrap();
+        fs::write(home.path().join("same"), "same").unwrap();
+        let got = told(&worker(then), dirs(&[(home.path(), "/out", Access::Write)]));
+        let left = |name: &str| fs::read_to_string(home.path().join(name)).ok();
+        assert_eq!(left("same").as_deref(), Some("same"));
+        match (got, expected) {
+            (Ok(_), Ok(())) => assert_eq!((left("new").as_deref(), left("old")), (Some("guest"), None)),
+            (Err((kind, message)), Err((expected, part))) => {
+                assert_eq!(kind, expected, "{message}");
+                assert!(message.contains(part), "{message}");
+                assert_eq!((left("new"), left("old").as_deref()), (None, Some("old")));
+            }
+            (got, _) => panic!("{got:?}"),
+        }
+    };
+    check(OK, Ok(()));
+    check("unreachable", Err((FaultKind::Trap, "unreachable")));
+    check(LINK, Err((FaultKind::Host, "symbolic link")));
+}

@@ -1,0 +1,128 @@
+//! Files that actions write: with the action, or not at all; the same for everybody, whoever is faster; nothing that
+//! somebody else changed is lost.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::place::Place;
+
+/// A team of these roles, each of which hears the idea and runs its probes one after the other. All of them may write
+/// `out`.
+fn team(roles: &[(&str, &[&str])]) -> String {
+    let action = |(i, steps): (usize, &&str)| {
+        format!(
+            "[[role.action]]\nname = \"act{i}\"\ncomponent = \"probe.wasm\"\nconfig = {{ steps = [{steps}] }}\n\
+             [role.action.allow]\ndirs = [{{ host = \"out\", guest = \"/out\", write = true }}]\n"
+        )
+    };
+    let role = |(name, actions): &(&str, &[&str])| {
+        let actions: String = actions.iter().enumerate().map(action).collect();
+        format!("[[role]]\nname = \"{name}\"\nwatch = [\"UserRequirement\"]\n{actions}")
+    };
+    let roles: String = roles.iter().map(role).collect();
+    format!("schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n{roles}")
+}
+
+fn out(place: &Place, name: &str) -> Option<String> {
+    fs::read_to_string(place.path("out").join(name)).ok()
+}
+
+fn finished(lines: &[Value], role: &str) -> Vec<String> {
+    let of = |line: &&Value| line["kind"] == "action-finished" && line["role"] == role;
+    lines.iter().filter(of).map(|line| line["output"]["content"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_failed_attempt_leaves_nothing_and_a_finished_action_its_files() {
+    let write = r#"{ write = "/out/kept", text = "one" }, { write = "/out/deep/er", text = "two" }"#;
+    let fails = r#"{ write = "/out/kept", text = "lost" }, { write = "/out/lost", text = "x" }, { read = "/out/kept" },
+        { fail = "trap", attempts = [1] }, { say = "{reads}" }"#;
+    let place = Place::with(&team(&[("A", &[write, &fails.replace('\n', " ")])]));
+    place.run().expect(3);
+    assert_eq!(out(&place, "kept").as_deref(), Some("one"));
+    assert_eq!(out(&place, "deep/er").as_deref(), Some("two"));
+    assert_eq!(out(&place, "lost"), None);
+    let lines = place.resume().expect(0).events();
+    assert_eq!(finished(&lines, "A"), ["lost"], "it reads what it wrote");
+    assert_eq!(out(&place, "kept").as_deref(), Some("lost"));
+    let written: Vec<Value> = place.recorded().into_iter().filter(|line| line["kind"] == "files-written").collect();
+    assert_eq!(written.len(), 2);
+    assert_eq!(written[0]["files"][0]["path"], "out/deep");
+    assert_eq!(written[0]["files"][2]["bytes"], 3);
+    let shown = place.host(&["inspect", "store"]).expect(0).stdout;
+    assert!(shown.contains("out/kept"), "{shown}");
+}
+
+#[test]
+fn others_see_files_after_the_step_whoever_is_faster() {
+    let reads = r#"{ read = "/out/shared" }, { say = "{reads}" }"#;
+    let slow = format!(r#"{{ sleep = "300ms" }}, {reads}"#);
+    let write = r#"{ write = "/out/shared", text = "new" }"#;
+    let place = Place::with(&team(&[("Writer", &[write, reads]), ("Reader", &[reads, &slow])]));
+    fs::create_dir(place.path("out")).unwrap();
+    fs::write(place.path("out/shared"), "old").unwrap();
+    let lines = place.run().expect(0).events();
+    assert_eq!(finished(&lines, "Writer"), ["act0 ok", "new"]);
+    assert_eq!(finished(&lines, "Reader"), ["old", "old"]);
+    assert_eq!(out(&place, "shared").as_deref(), Some("new"));
+}
+
+#[test]
+fn two_roles_that_write_one_file_in_one_step_are_at_fault_and_what_was_there_is_there_again() {
+    let write = |text: &str| format!(r#"{{ write = "/out/f", text = "{text}" }}"#);
+    let (a, b) = (write("a"), write("b"));
+    let place = Place::with(&team(&[("A", &[&a]), ("B", &[&b])]));
+    fs::create_dir(place.path("out")).unwrap();
+    fs::write(place.path("out/f"), "before").unwrap();
+    let ended = place.run().expect(3);
+    assert!(ended.stderr.contains("`out/f` was written by A and B"), "{}", ended.stderr);
+    assert_eq!(out(&place, "f").as_deref(), Some("before"));
+    let faults = ended.events().into_iter().filter(|line| line["fault"] == "state-conflict").count();
+    assert_eq!(faults, 2);
+    // One after the other they may: B's is changed to another file.
+    place.write("team.toml", team(&[("A", &[&a]), ("B", &[&b.replace("/out/f", "/out/g")])]));
+    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    assert_eq!((out(&place, "f").as_deref(), out(&place, "g").as_deref()), (Some("a"), Some("b")));
+}
+
+#[test]
+fn what_somebody_changed_meanwhile_is_kept_beside() {
+    let first = r#"{ write = "/out/f", text = "one" }"#;
+    let second = r#"{ write = "/out/f", text = "two" }, { sleep = "1s" }"#;
+    let place = Place::with(&team(&[("A", &[first, second])]));
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    process.until("files-written", None);
+    process.until("action-started", None);
+    while out(&place, "f").as_deref() != Some("one") {
+        std::thread::yield_now();
+    }
+    fs::write(place.path("out/f"), "mine").unwrap();
+    let ended = process.end().expect(0);
+    assert_eq!(out(&place, "f").as_deref(), Some("two"));
+    let kept = ended.events().into_iter().find(|line| line["kind"] == "file-kept").expect("it is told");
+    assert_eq!(out(&place, kept["kept"].as_str().unwrap()).as_deref(), Some("mine"));
+}
+
+#[test]
+fn a_run_killed_after_any_event_leaves_the_files_of_an_undisturbed_one() {
+    let actions: &[&str] = &[
+        r#"{ write = "/out/a", text = "1" }, { write = "/out/d/b", text = "2" }"#,
+        r#"{ remove = "/out/a" }, { write = "/out/d/b", text = "3" }, { write = "/out/c", text = "4" }"#,
+    ];
+    let team = team(&[("A", actions)]);
+    let undisturbed = Place::with(&team);
+    let lines = undisturbed.run().expect(0).events().len();
+    assert_eq!(out(&undisturbed, "a"), None);
+    for n in 1..=lines {
+        let place = Place::with(&team);
+        let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+        (0..n).for_each(|_| drop(process.next()));
+        process.kill();
+        place.resume().expect(0);
+        for name in ["a", "c", "d/b"] {
+            assert_eq!(out(&place, name), out(&undisturbed, name), "{name} after line {n}");
+        }
+        assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 2, "after line {n}");
+    }
+}
