@@ -7,6 +7,7 @@
 mod cache;
 mod cargo;
 mod component;
+pub mod inventory;
 mod python;
 mod rust;
 pub(crate) mod sdk;
