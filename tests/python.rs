@@ -110,13 +110,14 @@ fn without_a_python_that_can_build_it_is_said_what_to_install() {
     ];
     for (python, expected) in cases {
         let place = Place::empty();
-        place.write("action.py", "");
+        fs::create_dir(place.path("greet")).unwrap();
+        place.write("greet/action.py", "");
         fs::create_dir(place.path("bin")).unwrap();
         if let Some(script) = python {
             place.write("bin/python3", script);
             fs::set_permissions(place.path("bin/python3"), fs::Permissions::from_mode(0o755)).unwrap();
         }
-        let mut command = place.command(&["build", "."]);
+        let mut command = place.command(&["build", "greet"]);
         let output =
             command.env("PATH", place.path("bin")).env("XDG_CACHE_HOME", place.path("cache")).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
