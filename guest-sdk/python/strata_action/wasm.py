@@ -19,7 +19,7 @@ from componentize_py_types import Err
 from wit_world.exports import handler
 from wit_world.imports import types as wit
 
-from . import _host, exports, faults, typed
+from . import _host, exports, faults, log, typed
 from ._wasm_host import Host, message, task
 from .context import Candidate, Context, Situation
 from .errors import Failure
@@ -45,6 +45,7 @@ def bind(name: str, version: str, description: str, author: ModuleType) -> list[
     _load_all()
     faults.prepare(author)
     _host.use(Host())
+    log.forward()
     return [globals()[_PARTS[part]] for part in exports.registered]
 
 

@@ -219,6 +219,21 @@ class Hosts(unittest.TestCase):
         again = Host(unix_time=86400, env={"LANG": "de"}, memory=host.memory, seed=1)
         self.assertEqual(again.serve(use), first)
 
+    def test_what_the_standard_library_logs_reaches_the_operator(self):
+        import logging
+
+        self.addCleanup(logging.root.setLevel, logging.root.level)
+        self.addCleanup(logging.root.handlers.clear)
+        log.forward()
+        host = Host()
+
+        def use():
+            logger = logging.getLogger("author")
+            logger.debug("fine"), logger.info("so %s", "far"), logger.error("bad")
+
+        host.serve(use)
+        self.assertEqual(host.log, [("info", "so far"), ("error", "bad")])
+
     def test_without_a_host_nothing_can_be_called(self):
         with self.assertRaisesRegex(RuntimeError, "there is no host here"):
             llm.ask("x")

@@ -16,7 +16,10 @@ const READY: &str = "ready";
 /// `make` is given an empty directory in its final place, since many tools write down where they were installed.
 /// Where it fails or is killed, the next one begins anew; who comes meanwhile, waits.
 pub fn once(name: &str, make: impl FnOnce(&Path) -> Result<(), BuildError>) -> Result<PathBuf, BuildError> {
-    let dir = root()?.join(name);
+    made_once(root()?.join(name), make)
+}
+
+fn made_once(dir: PathBuf, make: impl FnOnce(&Path) -> Result<(), BuildError>) -> Result<PathBuf, BuildError> {
     let ready = dir.join(READY);
     if ready.is_file() {
         return Ok(dir);
@@ -37,7 +40,10 @@ pub fn once(name: &str, make: impl FnOnce(&Path) -> Result<(), BuildError>) -> R
 /// Writes files below a directory of the cache and returns it. Files that are there as they should be are left alone;
 /// a damaged one is replaced.
 pub fn unpacked(name: &str, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildError> {
-    let dir = root()?.join(name);
+    unpacked_to(root()?.join(name), files)
+}
+
+fn unpacked_to(dir: PathBuf, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildError> {
     let differs = |path: &str, content: &[u8]| fs::read(dir.join(path)).map_or(true, |found| found != content);
     if !files.iter().any(|(path, content)| differs(path, content)) {
         return Ok(dir);
@@ -73,4 +79,37 @@ fn root() -> Result<PathBuf, BuildError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&root);
     at(&root, made)?;
     Ok(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_half_way_is_made_anew_and_what_is_there_is_not() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let dir = parent.path().join("tools-1");
+        let failed = made_once(dir.clone(), |dir| {
+            fs::write(dir.join("half"), "").expect("a file");
+            Err(BuildError::NoCache)
+        });
+        assert!(failed.is_err());
+        let made = made_once(dir.clone(), |dir| {
+            assert!(!dir.join("half").exists());
+            at(dir, fs::write(dir.join("whole"), ""))
+        });
+        assert_eq!(made.expect("it is made"), dir);
+        made_once(dir.clone(), |_| panic!("it is there")).expect("it is there");
+    }
+
+    #[test]
+    fn a_damaged_file_is_replaced() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let files: [(&str, &[u8]); 2] = [("a", b"1"), ("b/c", b"2")];
+        for damage in ["", "x"] {
+            let dir = unpacked_to(parent.path().join("sdk"), &files).expect("it is unpacked");
+            assert_eq!(fs::read(dir.join("b/c")).expect("a file"), b"2");
+            fs::write(dir.join("b/c"), damage).expect("a file");
+        }
+    }
 }

@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 /// The module that the component is made from. It binds the author's module to the SDK.
 const ENTRY: &str = "strata_entry";
 
+/// How the files of the entry and of the SDK are called in tracebacks: by their place in the search path.
+const OWN: [&str; 2] = ["\"/1/", "\"/2/"];
+
 /// Builds the action in `dir`.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
     let project = Project::read(dir)?;
@@ -58,16 +61,40 @@ fn componentize(dir: &Path, project: &Project, environment: &Environment, to: &P
     }
 }
 
-/// What componentize-py says about a failure, without what only its makers understand: the traceback, with the
-/// author's files called as they are.
+/// What componentize-py says about a failure, without what only its makers understand: the traceback of the author's
+/// part, with the files called as they are.
 fn plain(details: &str) -> String {
-    let from = details.find("Traceback (most recent call last)").unwrap_or(0);
+    // It is a Python program itself, that fails with what its guest said.
+    let of_guest = details.split_once("AssertionError: ").map_or(details, |(_, rest)| rest);
     let mut lines = Vec::new();
-    for line in details[from..].lines() {
-        if line.starts_with("Caused by:") || line.trim_start().starts_with("Stack backtrace") {
+    let mut left_out = false;
+    for line in of_guest.lines() {
+        if line.starts_with("Caused by:") || line.starts_with("Stack backtrace:") {
             break;
         }
-        lines.push(line.replace("\"/0/", "\""));
+        let begins = line.trim_start().starts_with("File \"");
+        left_out = if begins { OWN.iter().any(|own| line.contains(own)) } else { left_out && line.starts_with("    ") };
+        if !left_out {
+            lines.push(line.replace("\"/0/", "\""));
+        }
     }
     lines.join("\n").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn of_a_failure_the_author_s_part_is_told() {
+        let details = "Traceback (most recent call last):\n  File \"/cache/bin/componentize-py\", line 8, in <module>\n    \
+            sys.exit(script())\nAssertionError: Traceback (most recent call last):\n  \
+            File \"/1/strata_entry.py\", line 2, in <module>\n    import action as author\n  \
+            File \"/0/action.py\", line 3, in <module>\n    assert False\n           ^^^^^\nAssertionError: odd\n\n\n\
+            Caused by:\n    AssertionError: odd\n";
+        let expected = "Traceback (most recent call last):\n  File \"action.py\", line 3, in <module>\n    \
+            assert False\n           ^^^^^\nAssertionError: odd";
+        assert_eq!(plain(details), expected);
+        assert_eq!(plain("error: disk full\n"), "error: disk full");
+    }
 }

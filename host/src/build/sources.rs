@@ -112,3 +112,52 @@ impl Place {
         self.component.with_extension("made-from")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(dir: &Path, name: &str, text: &str) {
+        let path = dir.join(name);
+        fs::create_dir_all(path.parent().expect("it lies in a directory")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    }
+
+    #[test]
+    fn a_fingerprint_changes_with_what_an_action_is_made_from_and_with_nothing_else() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = dir.path();
+        let taken = || fingerprint(dir, &["1"]).expect("it can be taken");
+        write(dir, "action.py", "a");
+        let mut known = vec![taken(), fingerprint(dir, &["2"]).expect("it can be taken")];
+        let changes = [("action.py", "b", true), ("more/x", "", true), ("more/xy", "", true), ("more/x", "y", true)];
+        let made = [(".git/x", "1", false), ("target/x", "1", false), ("more/__pycache__/x", "1", false)];
+        for (name, text, counts) in changes.into_iter().chain(made) {
+            write(dir, name, text);
+            assert_eq!(!known.contains(&taken()), counts, "{name}");
+            known.push(taken());
+        }
+    }
+
+    #[test]
+    fn a_component_counts_for_what_it_was_made_from_only() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let place = Place::of(dir.path(), "x.y").expect("a place");
+        assert_eq!(place.made_from("1"), None);
+        fs::write(place.unfinished(), "component").expect("a file");
+        assert_eq!(place.made_from("1"), None);
+        let component = place.keep("1").expect("it is kept");
+        assert_eq!(component, dir.path().join("target/guest/x.y.wasm"));
+        assert_eq!((place.made_from("1"), place.made_from("2")), (Some(component.clone()), None));
+        fs::remove_file(component).expect("it is there");
+        assert_eq!(place.made_from("1"), None);
+    }
+
+    #[test]
+    fn a_directory_that_is_no_action_is_not_read_for_ever() {
+        let dir = tempfile::tempdir().expect("a directory");
+        (0..=MOST_FILES).for_each(|number| write(dir.path(), &format!("{number}"), ""));
+        let error = fingerprint(dir.path(), &[]).expect_err("it is too much").to_string();
+        assert!(error.contains("more than 10000 files"), "{error}");
+    }
+}

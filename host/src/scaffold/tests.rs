@@ -76,5 +76,5 @@ fn nothing_is_overwritten_and_nothing_half_made_is_left() {
     }
     let absent = parent.path().join("absent");
     assert!(matches!(action(&absent, "x", &LANGUAGES[0]), Err(ScaffoldError::File { .. })));
-    assert_eq!(files(parent.path()), BTreeSet::from(["b".to_owned()]));
+    assert_eq!(files(parent.path()), BTreeSet::from(["b".to_owned(), "c".to_owned()]));
 }

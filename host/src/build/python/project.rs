@@ -151,3 +151,57 @@ fn is_sdk(requirement: &str) -> bool {
     let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
     requirement[..end.unwrap_or(requirement.len())].replace(['_', '.'], "-").eq_ignore_ascii_case(SDK_NAME)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(manifest: Option<&str>, requirements: Option<&str>) -> Result<Project, BuildError> {
+        let parent = tempfile::tempdir().expect("a directory");
+        let dir = parent.path().join("greet");
+        fs::create_dir(&dir).expect("a directory");
+        for (name, text) in [(MANIFEST, manifest), (REQUIREMENTS, requirements)] {
+            if let Some(text) = text {
+                fs::write(dir.join(name), text).expect("a file");
+            }
+        }
+        Project::read(&dir)
+    }
+
+    #[test]
+    fn what_is_not_said_is_told_by_the_directory() {
+        let project = read(None, None).expect("it needs no manifest");
+        assert_eq!((project.name.as_str(), project.world()), ("greet", "action"));
+        assert_eq!(project.requirements, Requirements::Listed(Vec::new()));
+        assert!(project.entry().contains("import action as author\n"));
+    }
+
+    #[test]
+    fn the_manifest_says_what_is_built() {
+        let manifest = "[project]\nname = \"wave\"\ndescription = 'says \"hi\"'\n\
+            dependencies = [\"strata_action>=0.1\", \"slugify==1\"]\n\
+            [tool.strata]\nmodule = \"a.b\"\nexports = [\"planner\", \"thinker\"]\n[tool.other]\nx = 1\n";
+        let project = read(Some(manifest), None).expect("it is right");
+        assert_eq!((project.name.as_str(), project.world()), ("wave", "versatile-action"));
+        assert_eq!(project.requirements, Requirements::Listed(vec!["slugify==1".into()]));
+        let entry = project.entry();
+        assert!(entry.contains("import a.b as author") && entry.contains(r#""says \"hi\"""#), "{entry}");
+        let locked = read(Some(manifest), Some("slugify==2")).expect("it is right");
+        assert!(matches!(locked.requirements, Requirements::File(_)));
+    }
+
+    #[test]
+    fn a_manifest_that_is_wrong_says_where() {
+        let cases = [
+            ("[project", "pyproject.toml: "),
+            ("[project]\nname = \"../x\"\n", "`../x` is no name of an action"),
+            ("[tool.strata]\nmodul = \"x\"\n", "unknown field `modul`"),
+            ("[tool.strata]\nexports = [\"singer\"]\n", "unknown variant `singer`"),
+            ("[tool.strata]\nmodule = \"a; import os\"\n", "`a; import os` is no name of a module"),
+        ];
+        for (manifest, expected) in cases {
+            let error = read(Some(manifest), None).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}
