@@ -21,6 +21,7 @@
 //! | `joins` | joins as event lines, as `inspect` shows them, in a stalled team; several faults before one |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
+//! | `javascript` | actions in JavaScript and TypeScript |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `graph` | teams drawn on stdout |
 //! | `house` | the sources keep the rules of the house: who may touch what |
@@ -43,6 +44,7 @@ mod external;
 mod faults;
 mod graph;
 mod house;
+mod javascript;
 mod joins;
 mod lineages;
 mod live;

@@ -19,8 +19,10 @@ import { settle } from "./promises.js";
 import { serve } from "./serve.js";
 import { trace } from "./trace.js";
 
-install({ clock, env, environment, files, http, human, llm, log, memory, random, secrets, state });
+const host = { clock, env, environment, files, http, human, llm, log, memory, random, secrets, state };
 
 export function component(action, about) {
+  // Not before the action's own modules are loaded: that happens while the component is made, where no host is.
+  install(host);
   return serve(action, about, { settle, trace });
 }

@@ -2,6 +2,7 @@
 
 import "./promises.js";
 import { clock, log, random } from "./environment.js";
+import { hasHost } from "./host.js";
 import { TextDecoder, TextEncoder } from "./text.js";
 
 const shown = (value) => {
@@ -17,23 +18,24 @@ const line = (write) => (...values) => write(values.map(shown).join(" "));
 const info = line(log.info);
 const console = { debug: line(log.debug), error: line(log.error), info, log: info, warn: line(log.warn) };
 
-// While a component is made there is no host to ask, and what was read then would be read for ever.
+// While a component is made there is no host to ask. What modules read then while they are loaded would be read for
+// ever, so it is the same in every build.
 const EngineDate = Date;
+const now = () => (hasHost() ? clock.now() : 0);
 class HostDate extends EngineDate {
   constructor(...args) {
-    super(...(args.length === 0 ? [clock.now()] : args));
+    super(...(args.length === 0 ? [now()] : args));
   }
 
   static now() {
-    return Math.floor(clock.now());
+    return Math.floor(now());
   }
 }
 
-/** 53 random bits, as a number from 0 to 1. */
+/** 48 random bits, as a number from 0 to 1. */
 function uniform() {
-  const [a, b, c, d, e, f, g] = random.bytes(7);
-  const high = (a & 0x1f) * 2 ** 48 + b * 2 ** 40;
-  return (high + c * 2 ** 32 + d * 2 ** 24 + e * 2 ** 16 + f * 2 ** 8 + g) / 2 ** 53;
+  if (!hasHost()) return 0.5;
+  return random.bytes(6).reduce((number, byte) => (number + byte) / 256, 0);
 }
 
 Object.assign(globalThis, { console, Date: HostDate, TextDecoder, TextEncoder });

@@ -11,10 +11,16 @@ export function install(host) {
   return before;
 }
 
+/** Whether there is a host to call. */
+export function hasHost() {
+  return installed !== undefined;
+}
+
 /** Calls a host function; its typed error becomes an exception. */
 export function call(topic, name, ...args) {
   if (!installed) {
-    throw new Error(`calling ${topic}.${name}: there is no host; in a test use \`@strata/action/testing\``);
+    const hint = "call it in `run`, not while a module is loaded; in a test use `@strata/action/testing`";
+    throw new Error(`calling ${topic}.${name}: there is no host; ${hint}`);
   }
   try {
     return installed[topic][name](...args);

@@ -99,10 +99,9 @@ fn entry(dir: &Path, authored: &Authored) -> Result<String, String> {
     let exported = authored.exports.as_str().or_else(|| authored.exports.get(".")?.as_str());
     let entry = match exported.or(authored.main.as_deref()) {
         Some(named) => named,
-        None => ENTRIES
-            .into_iter()
-            .find(|entry| dir.join(entry).is_file())
-            .ok_or("no source was found: write `src/action.ts` or `src/action.js`, or name it as `main` in package.json")?,
+        None => ENTRIES.into_iter().find(|entry| dir.join(entry).is_file()).ok_or(
+            "no source was found: write `src/action.ts` or `src/action.js`, or name it as `main` in package.json",
+        )?,
     };
     match dir.join(entry).is_file() {
         true => Ok(entry.trim_start_matches("./").to_owned()),

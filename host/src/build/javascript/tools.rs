@@ -8,7 +8,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::SystemTime;
 
 /// The oldest node that the tools run on.
 const OLDEST: u32 = 20;
@@ -34,7 +33,9 @@ pub fn ready(report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
             let path = dir.join(path);
             at(&path, fs::write(&path, content))?;
         }
-        let got = tool::run(npm(dir).arg("ci")).map_err(no_npm)?;
+        // Not `ci`, which wants packages for other machines on the list that npm itself left out. What is on the list
+        // is taken as it is there, by digest.
+        let got = tool::run(npm(dir).arg("install")).map_err(no_npm)?;
         if !got.success {
             return Err(setup("the tools for javascript actions", NO_TOOLS, &got.details));
         }
@@ -45,7 +46,7 @@ pub fn ready(report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
 /// Installs the packages that an action needs, unless that was done since they were last changed.
 pub fn install(dir: &Path, package: &Package, report: &mut dyn FnMut(&str)) -> Result<(), BuildError> {
     let changed = |file: &str| fs::metadata(dir.join(file)).and_then(|metadata| metadata.modified()).ok();
-    let lock: Option<SystemTime> = changed("package-lock.json");
+    let lock = changed("package-lock.json");
     let installed = changed("node_modules/.package-lock.json");
     if installed.is_some() && installed >= lock.max(changed("package.json")) {
         return Ok(());
@@ -85,5 +86,7 @@ fn no_npm(source: io::Error) -> BuildError {
 }
 
 fn setup(what: &'static str, hint: &'static str, details: &str) -> BuildError {
+    // npm appends all it knows of the command.
+    let details = details.split("npm error Usage:").next().unwrap_or_default();
     BuildError::Setup { what, hint, details: details.trim_end().to_owned() }
 }
