@@ -22,6 +22,7 @@
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `javascript` | actions in JavaScript and TypeScript |
+//! | `compile_cache` | compiled components: made once, verified, private |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `graph` | teams drawn on stdout |
 //! | `house` | the sources keep the rules of the house: who may touch what |
@@ -37,6 +38,7 @@
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
 mod budget;
+mod compile_cache;
 mod components;
 mod crash;
 mod driver;

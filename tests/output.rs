@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::place::Place;
 use crate::process::{Process, Signal};
 use crate::stream;
+use crate::web::Web;
 
 const TEAM: &str = r#"
 schema = "strata.team/1"
@@ -228,4 +229,37 @@ fn a_command_line_that_makes_no_sense_is_refused_with_what_would() {
     let ended = nowhere.host(&["run", "an idea"]).expect(2);
     assert!(ended.stderr.contains("which team?"), "{}", ended.stderr);
     assert!(!nowhere.path("workspace").exists());
+}
+
+#[test]
+fn replies_of_models_are_shown_while_they_are_written_to_those_who_want_to_see_more() {
+    let web = Web::new();
+    let place = Place::empty();
+    let role = |name: &str| {
+        format!(
+            "[[role]]\nname = \"{name}\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"Ask\"\n\
+             component = \"probe.wasm\"\nconfig = {{ steps = [{{ llm = \"{name}\\none\\u0007two\" }}] }}\n\
+             [role.action.allow]\nllm = {{ models = [\"*\"] }}\n"
+        )
+    };
+    let shown = |way: &str, flags: &[&str]| {
+        let llm = format!("base_url = \"http://127.0.0.1:{}/v1/{way}\"\nmodel = \"m\"\n", web.port());
+        let head = format!(
+            "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[llm]\nprovider = \"openai\"\n{llm}"
+        );
+        place.write("team.toml", head + &role("A") + &role("B"));
+        let ended = place.host(&[&["run", "team.toml", "--storage", "store", "--force"], flags].concat()).expect(0);
+        ended.stderr.lines().filter(|line| line.contains("> ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for way in ["drip", "whole"] {
+        let mut lines = shown(way, &["-v"]);
+        lines.sort();
+        assert_eq!(lines, ["  A> one\u{fffd}two", "  A> re: A", "  B> one\u{fffd}two", "  B> re: B"], "{way}");
+        for flags in [&[][..], &["-v", "--quiet"], &["-v", "--json"]] {
+            assert_eq!(shown(way, flags), [""; 0], "{way} {flags:?}");
+        }
+    }
+    let asked = web.requests();
+    let streamed = asked.iter().filter(|request| request.text.contains("\"stream\":true")).count();
+    assert_eq!((streamed, asked.len()), (4, 16), "asked to stream only where somebody listens");
 }

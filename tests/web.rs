@@ -6,13 +6,19 @@
 //! | `/v1/slow/MS…` | answers after so many milliseconds |
 //! | `/v1/once/…` | holds the first request for ever, answers later ones |
 //! | `/v1/slam…` | takes the request and closes the connection |
+//! | `/v1/drip…` | streams the reply of a model, letter by letter |
 //! | any other | answers with its own path |
+//!
+//! Where a path ends in `/chat/completions` the answer is a model's, which says `re: ` and what it was asked, in ten
+//! tokens for ten.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
+
+use serde_json::{Value, json};
 
 /// How long a test waits for a request; the slowest needs a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -108,19 +114,47 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
         "echo" => answer(stream, &text),
         "slow" => {
             thread::sleep(Duration::from_millis(parts.next().and_then(|ms| ms.parse().ok()).unwrap_or(0)));
-            answer(stream, &path)
+            answer(stream, &said(&path, &text))
         }
+        "drip" => drip(stream, &reply(&text)),
         "once" if before == 0 => reader.read_to_end(&mut Vec::new()).map(drop),
         "slam" => Ok(()),
-        _ if path.ends_with("/chat/completions") => {
-            thread::sleep(Duration::from_secs(2));
-            let reply = r#"{"choices":[{"message":{"role":"assistant","content":"late"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
-            answer(stream, reply)
-        }
-        _ => answer(stream, &path),
+        _ => answer(stream, &said(&path, &text)),
     }
 }
 
 fn answer(mut stream: &TcpStream, body: &str) -> std::io::Result<()> {
     write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+}
+
+/// The body of an answer.
+fn said(path: &str, request: &str) -> String {
+    if !path.ends_with("/chat/completions") {
+        return path.to_owned();
+    }
+    let message = json!({ "role": "assistant", "content": reply(request) });
+    json!({ "choices": [{ "message": message }], "usage": usage() }).to_string()
+}
+
+/// What a model replies.
+fn reply(request: &str) -> String {
+    let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let asked: Value = serde_json::from_str(body).unwrap_or_default();
+    let last = asked["messages"].as_array().and_then(|turns| turns.last()).map(|turn| turn["content"].clone());
+    format!("re: {}", last.and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default())
+}
+
+fn drip(mut stream: &TcpStream, text: &str) -> std::io::Result<()> {
+    write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
+    for letter in text.chars() {
+        let piece = json!({ "choices": [{ "delta": { "content": letter.to_string() } }] });
+        write!(stream, "data: {piece}\n\n")?;
+        stream.flush()?;
+    }
+    let end = json!({ "choices": [{ "delta": {}, "finish_reason": "stop" }], "usage": usage() });
+    write!(stream, "data: {end}\n\ndata: [DONE]\n\n")
+}
+
+fn usage() -> Value {
+    json!({ "prompt_tokens": 10, "completion_tokens": 10 })
 }

@@ -160,7 +160,7 @@ fn an_answer_that_comes_after_its_attempt_was_ended_is_kept() {
         let steps = format!("{call}, {{ say = \"got {{reads}}\" }}");
         let place = team(&web, &[("A", &steps)], "timeout = \"500ms\"");
         let llm = format!(
-            "[llm]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:{}/v1\"\nmodel = \"m\"\nretries = 0\n\
+            "[llm]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:{}/v1/slow/2000\"\nmodel = \"m\"\nretries = 0\n\
              price = {{ input = 1.0, output = 0.0 }}\n",
             web.port()
         );

@@ -18,6 +18,7 @@ mod prune;
 mod reporter;
 mod requests;
 mod run;
+mod screen;
 mod send;
 mod signals;
 
@@ -99,7 +100,7 @@ pub fn main() -> ExitCode {
     };
     init_log(cli.verbose);
     let done = match cli.command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(args, cli.verbose),
         Command::Check(args) => check::check(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Checkpoints(args) => checkpoints::checkpoints(&args),

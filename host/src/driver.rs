@@ -34,7 +34,7 @@ use crate::plugin::Plugin;
 use crate::sandbox::Sandbox;
 use crate::services::external::External;
 use crate::services::http::Http;
-use crate::services::llm::Models;
+use crate::services::llm::{Audience, Models};
 use crate::store::StoreError;
 
 use attempt::{Attempt, Ending};
@@ -136,6 +136,8 @@ pub struct Driver {
     give: Orders,
     when_idle: WhenIdle,
     motion: watch::Sender<Motion>,
+    /// Hears models' replies while they are written.
+    audience: Option<Audience>,
 }
 
 impl Driver {
@@ -156,7 +158,13 @@ impl Driver {
             give,
             when_idle: WhenIdle::End,
             motion: watch::Sender::new(Motion::Still),
+            audience: None,
         }
+    }
+
+    /// Lets somebody hear models' replies while they are written. Nothing depends on it.
+    pub fn let_hear(&mut self, audience: Audience) {
+        self.audience = Some(audience);
     }
 
     /// Sets what happens once nothing is left to do, which at first is to end. From now on it counts as busy: it is

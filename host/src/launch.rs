@@ -26,6 +26,7 @@ use crate::driver::{AnswerError, Answered, Driver, DriverError, Given, Motion, O
 use crate::manifest::{Definition, Diagnostics, OverrideError};
 use crate::sandbox::SandboxError;
 use crate::services::http::HttpError;
+use crate::services::llm::Audience;
 use crate::services::llm::config::ConfigError;
 use crate::store::team_json::ImportError;
 use crate::store::{Durability, SavedDefinition, StoreError};
@@ -141,6 +142,11 @@ impl Run {
     /// about to run.
     pub fn prepare(&mut self, when_idle: WhenIdle) {
         self.driver.prepare(when_idle);
+    }
+
+    /// Lets somebody hear models' replies while they are written. Nothing depends on it.
+    pub fn let_hear(&mut self, audience: Audience) {
+        self.driver.let_hear(audience);
     }
 
     /// Carries orders to it while it runs.

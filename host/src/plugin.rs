@@ -103,6 +103,8 @@ pub struct DirGrant {
     pub guest: String,
     /// Whether the guest may write there. A writable directory is created when it is missing.
     pub access: Access,
+    /// The bytes of all files below it, beyond which nothing more is written; none for no limit of its own.
+    pub max_bytes: Option<u64>,
 }
 
 /// What may be done in a directory.

@@ -171,9 +171,13 @@ fn plugins_get_the_teams_limits_and_their_own_on_top() {
     let config = r#"{"date":"1979-05-27T07:32:00Z","list":[1,-2,16,1.5,true],"table":{"k":"v"},"text":"t"}"#;
     assert_eq!(plugin.config.as_str(), config);
     assert!(plugin.output_schema.is_some());
-    let dirs = [("in", "/in", Access::Read), ("../out", "/out", Access::Write)];
-    let dirs =
-        dirs.map(|(host, guest, access)| DirGrant { host: folder("good").join(host), guest: guest.into(), access });
+    let dirs = [("in", "/in", Access::Read, None), ("../out", "/out", Access::Write, Some(1 << 20))];
+    let dirs = dirs.map(|(host, guest, access, max_bytes)| DirGrant {
+        host: folder("good").join(host),
+        guest: guest.into(),
+        access,
+        max_bytes,
+    });
     assert_eq!(plugin.grants.dirs, dirs);
     assert_eq!(plugin.grants.env, ["LANG"]);
     assert_eq!(plugin.grants.llm.as_ref().unwrap().calls, Some(20));

@@ -14,28 +14,31 @@ use super::prompt::{Asked, Prompt};
 use super::reporter::{Loudness, Reporter};
 use super::requests::answer_of;
 use super::signals::Signals;
-use super::{Failure, RunArgs, exit_code, joins, note, print};
+use super::{Failure, RunArgs, exit_code, joins, note, print, screen};
 use crate::driver::{Motion, OnLine};
 use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
 use crate::narrator::{self, Line};
+use crate::services::llm::Audience;
 use crate::store::Replace;
 
 /// The team file that is taken where none is named.
 const DEFAULT_TEAM: &str = "team.toml";
 
-pub(super) fn run(args: RunArgs) -> Result<u8, Failure> {
+/// Runs a team. Whoever wants to know more (`verbose`) sees models' replies while they are written.
+pub(super) fn run(args: RunArgs, verbose: u8) -> Result<u8, Failure> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // Guests yield by epochs only: every turn looks at timers and signals.
     let runtime = runtime.enable_all().event_interval(1).build();
     let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start the runtime: {error}")))?;
-    let code = runtime.block_on(launch_and_run(args));
+    let shown = (verbose > 0 && !args.quiet && !args.json).then(screen::audience);
+    let code = runtime.block_on(launch_and_run(args, shown));
     // An action that hangs in the host must not hold up the end.
     runtime.shutdown_background();
     code
 }
 
-async fn launch_and_run(args: RunArgs) -> Result<u8, Failure> {
+async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Failure> {
     let signals =
         Signals::listen().map_err(|error| Failure::internal(format!("cannot listen for signals: {error}")))?;
     let loudness = if args.quiet { Loudness::Quiet } else { Loudness::Normal };
@@ -49,6 +52,7 @@ async fn launch_and_run(args: RunArgs) -> Result<u8, Failure> {
             return Ok(0);
         }
     };
+    shown.into_iter().for_each(|audience| run.let_hear(audience));
     run.prepare(args.when_idle());
     if args.keep_alive && !args.quiet {
         tokio::spawn(tell_when_idle(run.motion(), run.path().to_owned()));

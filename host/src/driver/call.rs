@@ -19,7 +19,7 @@ use super::flights::{Batch, Given};
 use super::{Driver, DriverError, Equipment, Journal};
 use crate::gateway::{Answer, HostError, HostErrorKind};
 use crate::services::http::{self, Sent};
-use crate::services::llm::{self, Completed, Failed};
+use crate::services::llm::{self, Completed, Failed, Hearing};
 
 /// A call that leaves the host.
 pub(super) enum Outward {
@@ -146,10 +146,13 @@ impl Driver {
         self.journal.flush()?;
         let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
         attempt.batch = Some(Batch { kind, answers, reply });
+        let name = &self.journal.stepper().team().role(role).name;
         for (nth, request, call, key) in live {
             let (kind, weight) = (call.kind(), call.weight());
             let given_up = attempt.flights.take_off(weight);
-            let making = making(&self.equipment, attempt, call, key);
+            let hearing = self.audience.as_ref().filter(|_| kind == HostCallKind::Llm);
+            let hearing = hearing.map_or_else(Hearing::default, |audience| Hearing::by(audience(name)));
+            let making = making(&self.equipment, attempt, call, key, hearing);
             self.flights.push(Box::pin(async move {
                 let made = tokio::select! {
                     made = making => Some(made),
@@ -234,8 +237,14 @@ fn reserve(journal: &Journal, equipment: &Equipment, at: (RoleId, Work), call: &
     }
 }
 
-/// Makes a call. `key` goes with a write that has none of its own.
-fn making(equipment: &Equipment, attempt: &Attempt, call: Outward, key: String) -> BoxFuture<'static, Made> {
+/// Makes a call. `key` goes with a write that has none of its own; a model's reply is heard by `hearing`.
+fn making(
+    equipment: &Equipment,
+    attempt: &Attempt,
+    call: Outward,
+    key: String,
+    hearing: Hearing,
+) -> BoxFuture<'static, Made> {
     match call {
         Outward::Complete(request) => {
             let models = equipment.models.clone();
@@ -244,7 +253,7 @@ fn making(equipment: &Equipment, attempt: &Attempt, call: Outward, key: String) 
                 let Some(models) = models else {
                     return Made { given: Err(none()), outcome: Outcome::Failed, cost: Usd::ZERO, tokens: 0 };
                 };
-                match models.complete(&request).await {
+                match models.complete_heard(&request, hearing).await {
                     Ok(Completed { reply, cost, tokens }) => {
                         let given = Ok(Json::from(serde_json::to_value(&reply).unwrap_or_default()));
                         Made { given, outcome: Outcome::Answered, cost, tokens }

@@ -75,6 +75,8 @@ pub struct DirPolicy {
     pub guest: String,
     /// Whether the guest may write there.
     pub write: bool,
+    /// How large the directory may become by that; none for no limit of its own.
+    pub max_bytes: Option<u64>,
 }
 
 /// The use of hosts on the network.
@@ -138,7 +140,12 @@ fn http(grant: &HttpGrant) -> HttpPolicy {
 }
 
 fn dir(grant: &crate::plugin::DirGrant) -> DirPolicy {
-    DirPolicy { host: grant.host.clone(), guest: grant.guest.clone(), write: grant.access == Access::Write }
+    DirPolicy {
+        host: grant.host.clone(),
+        guest: grant.guest.clone(),
+        write: grant.access == Access::Write,
+        max_bytes: grant.max_bytes,
+    }
 }
 
 /// The policy as text for people.
@@ -196,7 +203,8 @@ fn grants(row: &PolicyRow) -> Vec<(&'static str, String)> {
     }
     for dir in &row.dirs {
         let verb = if dir.write { "write" } else { "read" };
-        grants.push((verb, format!("{} = {}", dir.guest, dir.host.display())));
+        let most = dir.max_bytes.map(|bytes| format!(", up to {}", show_size(bytes))).unwrap_or_default();
+        grants.push((verb, format!("{} = {}{most}", dir.guest, dir.host.display())));
     }
     if !row.env.is_empty() {
         grants.push(("see", format!("env {}", row.env.join(", "))));

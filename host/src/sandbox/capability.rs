@@ -17,6 +17,7 @@ use wasi::Wasi;
 mod files;
 mod http;
 mod named;
+mod quota;
 pub(super) mod wasi;
 
 /// Texts of one request to a model. More than any model reads.

@@ -133,10 +133,19 @@ impl WasmSandbox {
     fn make_ready(&self, bytes: &[u8], digest: &Digest, metering: Metering) -> Result<Shelved, LoadError> {
         let engine = self.0.engines.get(metering)?;
         let key = self.0.cache.key(digest, engine);
-        if let Some((component, manifest)) = self.cached(engine, &key) {
-            let ready = Ready::new(&component, metering)?;
-            return Ok(shelve(ready, digest, manifest));
+        let kept = || {
+            let (component, manifest) = self.cached(engine, &key)?;
+            Some(Ready::new(&component, metering).map(|ready| shelve(ready, digest, manifest)))
+        };
+        if let Some(kept) = kept() {
+            return kept;
         }
+        // Another process may be compiling it right now: then this one waits, and finds it kept.
+        let _turn = self.0.cache.turn(digest);
+        if let Some(kept) = kept() {
+            return kept;
+        }
+        tracing::debug!("compiling component {digest}");
         let component = Component::from_binary(engine, bytes).map_err(|e| problem::of_compiling(&e))?;
         let ready = Ready::new(&component, metering)?;
         let manifest = {

@@ -38,6 +38,9 @@ pub(super) fn of_failure(failure: types::Failure, ctx: &Ctx) -> Fault {
     };
     let mut message = failure.message;
     message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
+    if message.trim().is_empty() {
+        message = "the action gave no reason".into();
+    }
     let mut fault = match (failure.kind, ctx.memory.refusal()) {
         // Where memory that cannot be had is an exception, the guest lives to tell of it.
         (types::FailureKind::Error, Some(refusal)) => Fault::new(FaultKind::Memory, format!("{refusal}\n{message}")),

@@ -4,12 +4,14 @@
 //! parsing of `[llm]` is the manifest's.
 
 pub mod config;
+mod hearing;
 mod models;
 mod openai;
 mod record;
 mod scripted;
 pub mod think;
 
+pub use hearing::{Audience, Heard, Hearing, Listener};
 pub use models::{Completed, Failed, Models};
 
 use serde::{Deserialize, Serialize};

@@ -105,15 +105,16 @@ fn a_fault_shows_what_the_guest_logged_last() {
 
 #[test]
 fn a_guests_own_failures_keep_their_kind_and_message() {
-    let check = |kind: u32, expected: FaultKind, hope: Hope| {
-        let fail = format!("(call $fail (i32.const {kind}) (i32.const 640) (i32.const 5))");
+    let check = |(kind, length): (u32, u32), expected: (FaultKind, Hope, &str)| {
+        let fail = format!("(call $fail (i32.const {kind}) (i32.const 640) (i32.const {length}))");
         let fault = run_within(limits(), &guest::running(&fail)).result.unwrap_err();
-        assert_eq!((fault.kind, fault.hope, fault.message.as_str()), (expected, hope, "guest"));
+        assert_eq!((fault.kind, fault.hope, fault.message.as_str()), expected);
     };
-    check(0, FaultKind::Error, Hope::Final);
-    check(1, FaultKind::Error, Hope::Retryable);
-    check(2, FaultKind::Denied, Hope::Final);
-    check(3, FaultKind::Host, Hope::Retryable);
+    check((0, 5), (FaultKind::Error, Hope::Final, "guest"));
+    check((1, 5), (FaultKind::Error, Hope::Retryable, "guest"));
+    check((2, 5), (FaultKind::Denied, Hope::Final, "guest"));
+    check((3, 5), (FaultKind::Host, Hope::Retryable, "guest"));
+    check((0, 0), (FaultKind::Error, Hope::Final, "the action gave no reason"));
 }
 
 #[test]

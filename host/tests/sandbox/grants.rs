@@ -30,6 +30,7 @@ fn dirs(grants: &[(&Path, &str, Access)]) -> Grants {
         host: host.to_path_buf(),
         guest: (*guest).to_owned(),
         access: *access,
+        max_bytes: None,
     };
     Grants { dirs: grants.iter().map(dir).collect(), ..Grants::default() }
 }
@@ -171,6 +172,30 @@ fn the_longest_grant_decides_and_writing_needs_its_own() {
     let (_, message) = told(&write("/in/out/x"), grants()).unwrap_err();
     assert!(message.starts_with("cannot write `/in/out/x`: "), "{message}");
     assert_eq!(fs::read_dir(&out).unwrap().count(), 1, "nothing is left of what failed");
+}
+
+#[test]
+fn a_directory_grows_no_larger_than_granted() {
+    let home = tempfile::tempdir().unwrap();
+    let within = |limit: u64, path: &str| {
+        let mut grants = dirs(&[(home.path(), "/out", Access::Write)]);
+        grants.dirs[0].max_bytes = Some(limit);
+        told(&write(path), grants)
+    };
+    // Each file has the five bytes of `guest`. Nobody pays for what a link leads to.
+    symlink("/etc", home.path().join("etc")).unwrap();
+    assert_eq!(within(10, "/out/a").unwrap(), "guest");
+    assert_eq!(within(10, "/out/deep/b").unwrap(), "guest");
+    assert_eq!(within(10, "/out/a").unwrap(), "guest", "a file makes room for the one that replaces it");
+    let (kind, message) = within(10, "/out/c").unwrap_err();
+    assert_eq!(kind, FaultKind::Denied);
+    assert_eq!(
+        message,
+        "cannot write `/out/c`: the directory would hold 15 bytes, and 10 bytes are granted; raise `max_size` of \
+         `/out` in `allow.dirs`"
+    );
+    assert!(!home.path().join("c").exists());
+    assert_eq!(within(15, "/out/c").unwrap(), "guest");
 }
 
 #[test]

@@ -166,10 +166,19 @@ fn read_dirs(tables: &[Table<'_>]) -> Vec<DirGrant> {
                 Some(true) => Access::Write,
                 _ => Access::Read,
             };
-            dirs.push(DirGrant { host, guest, access });
+            dirs.push(DirGrant { host, guest, access, max_bytes: read_max_size(table, access) });
         }
     }
     dirs
+}
+
+/// How large a directory may become. Only writing makes it larger.
+fn read_max_size(table: &Table<'_>, access: Access) -> Option<u64> {
+    let item = table.item("max_size")?;
+    if access == Access::Read {
+        item.refuse("`max_size` is for directories that may be written", "add `write = true`, or remove it");
+    }
+    item.size()
 }
 
 /// A directory need not be there yet: an earlier action may be the one that makes it.

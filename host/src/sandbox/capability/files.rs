@@ -12,6 +12,7 @@ use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt};
 
 use super::super::ctx::NAME_BYTES;
 use super::super::limits::bytes;
+use super::quota;
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::{Access, DirGrant};
 
@@ -155,6 +156,9 @@ impl Place {
             root.create_dir_all(parent)?;
             root.open_dir(parent)?
         };
+        if let Some(limit) = self.root.grant.max_bytes {
+            quota::check(root, (&dir, name), content.len() as u64, limit)?;
+        }
         let number = WRITES.fetch_add(1, Relaxed);
         let beside = format!(".{}-{number}.partial", process::id());
         let written = (|| {
@@ -207,6 +211,10 @@ impl Place {
         let (kind, why) = match error.kind() {
             E::NotFound => (HostErrorKind::NotFound, "it does not exist".to_owned()),
             E::PermissionDenied => (HostErrorKind::Denied, error.to_string()),
+            E::QuotaExceeded => {
+                let guest = &self.root.grant.guest;
+                (HostErrorKind::Denied, format!("{error}; raise `max_size` of `{guest}` in `allow.dirs`"))
+            }
             E::IsADirectory | E::NotADirectory | E::InvalidInput | E::InvalidFilename => {
                 (HostErrorKind::Invalid, error.to_string())
             }

@@ -1,13 +1,13 @@
-//! Compiled code, kept in a private directory of the user. A file is used only if its checksum is right; whatever is
-//! wrong with it or with the directory, the component is compiled again.
+//! Compiled code, kept in a private directory of the user. A file is used only if it is the user's alone and its
+//! checksum is right for its name; whatever is wrong with it or with the directory, the component is compiled again.
 //!
-//! The checksum guards against damage. Against intent there is only the directory: it belongs to the user, and nobody
-//! else may write there.
+//! The checksum guards against damage, and against files that were given another's name. Against intent there are only
+//! the permissions: nobody else may write there.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -17,7 +17,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 /// What each file begins with. The digit is the version of the format.
-const MAGIC: &[u8; 8] = b"strata\0\x01";
+const MAGIC: &[u8; 8] = b"strata\0\x02";
 /// Bytes of the checksum that follows.
 const SUM_BYTES: usize = 32;
 /// Bytes of the number that says how long the manifest is.
@@ -26,6 +26,11 @@ const LENGTH_BYTES: usize = 4;
 const HEAD_BYTES: usize = MAGIC.len() + SUM_BYTES + LENGTH_BYTES;
 /// All files together; what has not been used for longest goes first.
 const KEPT_BYTES: u64 = 2 << 30;
+
+/// What the files begin with whose locks are held while something is compiled. They are empty, and stay.
+const LOCK: &str = "lock-";
+/// How many digits of a digest say which lock is its: 256 locks, so that few components wait for another's.
+const LOCK_DIGITS: usize = 2;
 
 /// The cache, or none.
 pub(in crate::sandbox) struct Cache {
@@ -36,6 +41,12 @@ pub(in crate::sandbox) struct Cache {
 pub(in crate::sandbox) struct Entry {
     file: Vec<u8>,
     code_at: usize,
+}
+
+/// The right to compile something, which nobody else on this machine has meanwhile. Given back when it is dropped, also
+/// by the end of the process.
+pub(in crate::sandbox) struct Turn {
+    _locked: Option<File>,
 }
 
 impl Cache {
@@ -54,8 +65,12 @@ impl Cache {
     /// In this directory, if it is ours alone.
     pub(in crate::sandbox) fn at(dir: &Path) -> Self {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-        let dir = (made.is_ok() && is_private(dir)).then(|| dir.to_owned());
-        Self { dir }
+        let private = fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && is_private(&meta));
+        if made.is_ok() && !private {
+            let dir = dir.display();
+            tracing::warn!("compiled code is not kept: others than you can enter `{dir}`; `chmod 700` it");
+        }
+        Self { dir: (made.is_ok() && private).then(|| dir.to_owned()) }
     }
 
     /// The name under which a component is kept for an engine. Another version or setting gives another name.
@@ -69,10 +84,28 @@ impl Cache {
     /// What is kept under a name, if it is undamaged.
     pub(in crate::sandbox) fn get(&self, key: &str) -> Option<Entry> {
         let path = self.dir.as_ref()?.join(key);
-        let entry = Entry::check(fs::read(&path).ok()?)?;
+        let file = open(OpenOptions::new().read(true).append(true), &path).ok()?;
+        let mut bytes = Vec::new();
+        // A directory's limit is a file's as well.
+        (&file).take(KEPT_BYTES).read_to_end(&mut bytes).ok()?;
+        let entry = Entry::check(key, bytes);
+        if entry.is_none() {
+            tracing::warn!("compiled code in `{}` is damaged; compiling again", path.display());
+        }
         // Only for the order in which files are removed.
-        let _ = File::options().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
-        Some(entry)
+        let _ = file.set_modified(SystemTime::now());
+        entry
+    }
+
+    /// Waits until nobody else compiles this. Where that cannot be arranged, it may be compiled twice.
+    pub(in crate::sandbox) fn turn(&self, digest: &Digest) -> Turn {
+        let lock = |dir: &PathBuf| {
+            let name = format!("{LOCK}{}", digest.0.get(..LOCK_DIGITS).unwrap_or_default());
+            let file =
+                open(OpenOptions::new().read(true).write(true).create(true).truncate(false), &dir.join(name)).ok()?;
+            file.lock().ok().map(|()| file)
+        };
+        Turn { _locked: self.dir.as_ref().and_then(lock) }
     }
 
     /// Keeps a component's manifest and its code, as wasmtime serialises it, if that can be done.
@@ -102,9 +135,9 @@ impl Entry {
         &self.file[self.code_at..]
     }
 
-    fn check(file: Vec<u8>) -> Option<Self> {
+    fn check(key: &str, file: Vec<u8>) -> Option<Self> {
         let (sum, body) = file.strip_prefix(MAGIC)?.split_at_checked(SUM_BYTES)?;
-        if Sha256::digest(body).as_slice() != sum {
+        if checksum(key, &[body]) != sum {
             return None;
         }
         let (length, rest) = body.split_at_checked(LENGTH_BYTES)?;
@@ -114,18 +147,34 @@ impl Entry {
     }
 }
 
-/// Whether a directory is ours and nobody else's.
-fn is_private(dir: &Path) -> bool {
-    fs::symlink_metadata(dir).is_ok_and(|meta| {
-        meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o077 == 0
-    })
+/// Of what is kept under a name: with the name, so that no file passes for another.
+fn checksum(key: &str, parts: &[&[u8]]) -> [u8; SUM_BYTES] {
+    let named = Sha256::new().chain_update(key).chain_update([0]);
+    parts.iter().fold(named, |sum, part| sum.chain_update(part)).finalize().into()
+}
+
+/// Opens a file if it is one, and ours alone. Links are not followed.
+fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    const NO_LINKS: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+    let file = options.mode(0o600).custom_flags(NO_LINKS).open(path)?;
+    let meta = file.metadata()?;
+    if meta.is_file() && is_private(&meta) {
+        return Ok(file);
+    }
+    tracing::warn!("`{}` is not used: it is not a file of yours alone", path.display());
+    Err(io::ErrorKind::PermissionDenied.into())
+}
+
+/// Whether something is ours and nobody else's.
+fn is_private(meta: &Metadata) -> bool {
+    meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o077 == 0
 }
 
 /// Writes beside and renames: a reader finds all of a file or none of it.
 fn write(dir: &Path, key: &str, manifest: &[u8], code: &[u8]) -> io::Result<()> {
     let length = u32::try_from(manifest.len()).map_err(io::Error::other)?.to_le_bytes();
     let body = [length.as_slice(), manifest, code];
-    let sum = body.iter().fold(Sha256::new(), |sum, part| sum.chain_update(part)).finalize();
+    let sum = checksum(key, &body);
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
     for part in [MAGIC.as_slice(), &sum].into_iter().chain(body) {
         file.write_all(part)?;
@@ -139,7 +188,11 @@ fn prune(dir: &Path, limit: u64) -> io::Result<()> {
     let mut files = Vec::new();
     for file in fs::read_dir(dir)? {
         let file = file?;
-        let meta = file.metadata()?;
+        // Another process may be doing the same.
+        let Ok(meta) = file.metadata() else { continue };
+        if file.file_name().as_encoded_bytes().starts_with(LOCK.as_bytes()) {
+            continue;
+        }
         files.push((meta.modified()?, meta.len(), file.path()));
     }
     files.sort();
@@ -148,8 +201,10 @@ fn prune(dir: &Path, limit: u64) -> io::Result<()> {
         if total <= limit {
             break;
         }
-        fs::remove_file(path)?;
-        total -= length;
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => total -= length,
+        }
     }
     Ok(())
 }
@@ -182,6 +237,42 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_not_the_users_own_for_that_name_is_not_used() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = Cache::at(&home.path().join("own"));
+        cache.put("k", b"{}", b"code");
+        let kept = home.path().join("own/k");
+        let check = |what: &str, spoil: &dyn Fn(&Path)| {
+            let path = home.path().join("own/other");
+            spoil(&path);
+            assert!(cache.get("other").is_none(), "{what}");
+            fs::remove_file(&path).unwrap();
+        };
+        check("another's name", &|path| assert!(fs::copy(&kept, path).unwrap() > 0));
+        check("a link", &|path| std::os::unix::fs::symlink(&kept, path).unwrap());
+        check("no file", &|path| rustix::fs::mknodat(rustix::fs::CWD, path, FIFO, 0o600.into(), 0).unwrap());
+        assert!(cache.get("k").is_some());
+        fs::set_permissions(&kept, Permissions::from_mode(0o620)).unwrap();
+        assert!(cache.get("k").is_none(), "others may write it");
+    }
+
+    const FIFO: rustix::fs::FileType = rustix::fs::FileType::Fifo;
+
+    #[test]
+    fn who_has_the_turn_has_it_alone_and_gives_it_back() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("own");
+        let digest = Digest("ab12".into());
+        let turn = Cache::at(&dir).turn(&digest);
+        let file = File::open(dir.join("lock-ab")).unwrap();
+        assert!(file.try_lock().is_err());
+        drop(Cache::at(&dir).turn(&Digest("ac12".into())));
+        drop(turn);
+        file.try_lock().unwrap();
+        drop(Cache::none().turn(&digest));
+    }
+
+    #[test]
     fn a_directory_that_others_can_enter_is_not_used() {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("open");
@@ -211,8 +302,9 @@ mod tests {
             let then = SystemTime::now() - std::time::Duration::from_secs(age * 60);
             File::options().append(true).open(&path).unwrap().set_modified(then).unwrap();
         }
+        fs::write(home.path().join("lock-00"), "").unwrap();
         prune(home.path(), 20).unwrap();
         let left = |name: &str| home.path().join(name).exists();
-        assert_eq!([left("old"), left("middle"), left("new")], [false, true, true]);
+        assert_eq!([left("old"), left("middle"), left("new"), left("lock-00")], [false, true, true, true]);
     }
 }

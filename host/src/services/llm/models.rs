@@ -16,7 +16,7 @@ use super::openai::OpenAi;
 use super::record::{Recorded, Recorder};
 use super::scripted::Scripted;
 use super::scripted::estimate;
-use super::{Reply, Request};
+use super::{Hearing, Reply, Request};
 use crate::gateway::{HostError, HostErrorKind};
 
 /// How many requests are under way at once, whoever asks: enough to hide the latency of a large fan-out, few enough
@@ -108,7 +108,15 @@ impl Models {
 
     /// Asks once. Dropping the future gives the request up.
     pub async fn complete(&self, request: &Request) -> Result<Completed, Failed> {
-        let asked = self.ask(request).await;
+        self.complete_heard(request, Hearing::default()).await
+    }
+
+    /// The same, while somebody listens to the reply as it is written.
+    pub async fn complete_heard(&self, request: &Request, mut hearing: Hearing) -> Result<Completed, Failed> {
+        let asked = self.ask(request, &mut hearing).await;
+        if let Ok(reply) = &asked {
+            hearing.whole(reply);
+        }
         if let Some(recorder) = &self.recorder {
             recorder.note(request, &asked);
         }
@@ -126,7 +134,7 @@ impl Models {
         join_all(requests.iter().map(|request| self.complete(request))).await
     }
 
-    async fn ask(&self, request: &Request) -> Result<Reply, HostError> {
+    async fn ask(&self, request: &Request, hearing: &mut Hearing) -> Result<Reply, HostError> {
         if request.messages.is_empty() {
             return Err(invalid("ask a model: `messages` is empty; give at least one turn"));
         }
@@ -150,7 +158,7 @@ impl Models {
                          `[llm]`",
                     )
                 })?;
-                endpoint.complete(model, request).await
+                endpoint.complete(model, request, hearing).await
             }
         }
     }

@@ -1,13 +1,16 @@
 //! The provider for OpenAI-compatible endpoints: one HTTP request at a time, made again when it failed in passing.
 //!
-//! What is sent and how an answer is read is in `wire`, when and after how long a request is made again in `retry`,
-//! the key in `key`. Streaming is left out: a reply is recorded whole before anything depends on it.
+//! What is sent and how an answer is read is in `wire`, a reply that comes in pieces in `stream`, when and after how long
+//! a request is made again in `retry`, the key in `key`. A reply is streamed only where somebody listens.
 
 mod key;
 mod retry;
+mod sse;
+mod stream;
 mod wire;
 
 use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -15,9 +18,13 @@ use reqwest::{Client, Response, StatusCode, Url};
 
 use self::key::Key;
 use self::retry::Retry;
+use self::sse::Events;
+use self::stream::{Broken, Hushed, Pieces, Stage};
+use self::wire::Form;
 use super::config::{ConfigError, Endpoint};
 use super::models::excerpt;
-use super::{Reply, Request};
+use super::scripted::estimate;
+use super::{Hearing, Reply, Request};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::client;
 
@@ -41,6 +48,15 @@ pub(super) struct OpenAi {
     timeout: Duration,
     /// The wait before the first retry; tests shorten it.
     backoff: Duration,
+    /// Whether the endpoint was found not to know streaming, or not to count what it streams.
+    unstreamed: AtomicBool,
+}
+
+/// What is asked of the endpoint.
+struct Asked<'a> {
+    request: &'a Request,
+    form: Form,
+    body: String,
 }
 
 /// A request that failed.
@@ -71,21 +87,39 @@ impl OpenAi {
             retries: endpoint.retries,
             timeout: endpoint.timeout,
             backoff: retry::FIRST,
+            unstreamed: AtomicBool::new(false),
         })
     }
 
     /// Asks, and asks again as often as the endpoint's `retries` allow.
-    pub(super) async fn complete(&self, model: &str, request: &Request) -> Result<Reply, HostError> {
-        let body = wire::body(model, request)?;
+    pub(super) async fn complete(
+        &self,
+        model: &str,
+        request: &Request,
+        hearing: &mut Hearing,
+    ) -> Result<Reply, HostError> {
+        let streams = hearing.is_wanted() && !self.unstreamed.load(Ordering::Relaxed);
+        let mut form = if streams { Form::Streamed } else { Form::Whole };
         let mut retries = 0;
         loop {
-            let failure = match self.attempt(&body).await {
+            let asked = Asked { request, form, body: wire::body(model, request, form)? };
+            let failure = match self.attempt(&asked, hearing).await {
                 Ok(text) => match wire::reply(&text, model, request) {
-                    Ok(reply) => return Ok(reply),
+                    Ok(reply) => {
+                        if streams && form == Form::Whole {
+                            self.unstreamed.store(true, Ordering::Relaxed);
+                        }
+                        return Ok(reply);
+                    }
                     Err(message) => Failure::lasting(message),
                 },
                 Err(failure) => failure,
             };
+            hearing.again();
+            if failure.retry == Retry::Whole {
+                form = Form::Whole;
+                continue;
+            }
             let message = failure.message;
             let wait = failure.retry.wait(self.backoff, retries);
             let Some(wait) = wait.filter(|_| retries < self.retries) else {
@@ -97,28 +131,72 @@ impl OpenAi {
         }
     }
 
-    /// Makes one request and returns the body of the answer.
-    async fn attempt(&self, body: &str) -> Result<String, Failure> {
-        let mut request = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
+    /// Makes one request and returns the body of the answer; one that was streamed is put together.
+    async fn attempt(&self, asked: &Asked<'_>, hearing: &mut Hearing) -> Result<String, Failure> {
+        let mut sending = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
         if let Some(key) = &self.key {
-            request = request.header(AUTHORIZATION, key.bearer());
+            sending = sending.header(AUTHORIZATION, key.bearer());
         }
-        let sent = request.body(body.to_owned()).send().await;
+        let sent = sending.body(asked.body.clone()).send().await;
         let mut response = sent.map_err(|e| self.broken(e))?;
         if !response.status().is_success() {
-            return Err(self.refused(&mut response).await);
+            return Err(self.refused(&mut response, asked.form).await);
+        }
+        if is_stream(&response) {
+            let pieces = self.pieces(&mut response, hearing).await?;
+            if !pieces.is_counted() {
+                tracing::warn!("the endpoint does not count the tokens of a streamed reply: they are estimated, once");
+                self.unstreamed.store(true, Ordering::Relaxed);
+            }
+            let turns = asked.request.messages.iter().map(|turn| turn.content.as_str());
+            return Ok(self.hidden(pieces.answer(|text| (estimate(turns), estimate([text])))));
         }
         let text = read(&mut response, REPLY_BYTES).await.map_err(|e| self.broken(e))?;
         match text {
             Body::Whole(text) => Ok(self.hidden(text)),
-            Body::Cut(_) => Err(Failure::lasting(format!("the reply is larger than {} MiB", REPLY_BYTES >> 20))),
+            Body::Cut(_) => Err(too_large()),
+        }
+    }
+
+    /// Reads a streamed reply to its end.
+    async fn pieces(&self, response: &mut Response, hearing: &mut Hearing) -> Result<Pieces, Failure> {
+        let mut listener = Hushed::new(hearing, self.key.as_ref());
+        let (mut events, mut pieces, mut read) = (Events::default(), Pieces::default(), 0);
+        loop {
+            if pieces.stage() == Stage::Over {
+                return Ok(pieces);
+            }
+            let chunk = match response.chunk().await {
+                Ok(Some(chunk)) => chunk,
+                // It is paid for: what happens after it is no reason to ask again.
+                Ok(None) | Err(_) if pieces.stage() == Stage::Whole => return Ok(pieces),
+                Ok(None) => {
+                    let message = "the stream ended in the middle of the reply".to_owned();
+                    return Err(Failure { message, retry: Retry::Backoff });
+                }
+                Err(error) => return Err(self.broken(error)),
+            };
+            read += chunk.len();
+            if read > REPLY_BYTES {
+                return Err(too_large());
+            }
+            for data in events.feed(&chunk) {
+                let text = pieces.take(&data).map_err(|broken| match broken {
+                    Broken::Upstream(message) => Failure { message: self.hidden(message), retry: Retry::Backoff },
+                    Broken::Nonsense(message) => Failure::lasting(self.hidden(message)),
+                })?;
+                listener.text(&text);
+            }
         }
     }
 
     /// The failure of an endpoint that answered.
-    async fn refused(&self, response: &mut Response) -> Failure {
+    async fn refused(&self, response: &mut Response, form: Form) -> Failure {
         let status = response.status();
-        let retry = retry::after(status, response.headers());
+        let retry = match retry::after(status, response.headers()) {
+            _ if form == Form::Streamed && retry::may_refuse_streaming(status) => Retry::Whole,
+            retry => retry,
+        };
         // What came before the connection broke is all there is to show.
         let said = match read(response, ERROR_BYTES).await {
             Ok(Body::Whole(text) | Body::Cut(text)) => text,
@@ -217,6 +295,15 @@ fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
     host == "localhost" || address.is_ok_and(|a| a.is_loopback())
+}
+
+fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+}
+
+fn too_large() -> Failure {
+    Failure::lasting(format!("the reply is larger than {} MiB", REPLY_BYTES >> 20))
 }
 
 enum Body {

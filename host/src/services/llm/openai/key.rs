@@ -56,6 +56,15 @@ impl Key {
         }
         text.replace(&self.secret, INSTEAD)
     }
+
+    /// How many bytes at the end of a text may be the beginning of the key.
+    pub(super) fn begun_in(&self, text: &str) -> usize {
+        if self.secret.len() < HIDDEN_FROM {
+            return 0;
+        }
+        let begins = |length: &usize| self.secret.get(..*length).is_some_and(|begin| text.ends_with(begin));
+        (1..self.secret.len()).rev().find(begins).unwrap_or(0)
+    }
 }
 
 impl fmt::Debug for Key {

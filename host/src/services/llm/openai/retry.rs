@@ -25,13 +25,15 @@ pub(super) enum Retry {
     Backoff,
     /// After the wait that the endpoint asked for.
     After(Duration),
+    /// At once, for a reply in one piece: the endpoint may not know streaming.
+    Whole,
 }
 
 impl Retry {
     /// How long to wait after `retries` retries, where `first` is the first wait.
     pub(super) fn wait(self, first: Duration, retries: u32) -> Option<Duration> {
         match self {
-            Self::Never => None,
+            Self::Never | Self::Whole => None,
             Self::Backoff => Some(first.saturating_mul(2_u32.saturating_pow(retries)).min(LONGEST)),
             Self::After(wait) => Some(wait.min(LONGEST_ASKED)),
         }
@@ -45,6 +47,19 @@ pub(super) fn after(status: StatusCode, headers: &HeaderMap) -> Retry {
         return Retry::Never;
     }
     asked(headers).map_or(Retry::Backoff, Retry::After)
+}
+
+/// Whether an answer with this status may be about the option to stream. It says that nothing was done.
+pub(super) fn may_refuse_streaming(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_REQUEST
+            | StatusCode::METHOD_NOT_ALLOWED
+            | StatusCode::NOT_ACCEPTABLE
+            | StatusCode::UNSUPPORTED_MEDIA_TYPE
+            | StatusCode::UNPROCESSABLE_ENTITY
+            | StatusCode::NOT_IMPLEMENTED
+    )
 }
 
 fn asked(headers: &HeaderMap) -> Option<Duration> {

@@ -1,6 +1,7 @@
 //! The provider against an endpoint on loopback.
 
 pub mod server;
+mod streaming;
 
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ fn failing(status: &'static str, headers: &'static str) -> Play {
 async fn ask(endpoint: &Endpoint) -> Result<Reply, HostError> {
     let mut provider = OpenAi::new(endpoint).expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
-    provider.complete("m", &request()).await
+    provider.complete("m", &request(), &mut Hearing::default()).await
 }
 
 /// Plays, asks with `retries`, and compares the text or a part of the error, and the number of requests made.
@@ -90,7 +91,7 @@ async fn the_endpoint_decides_when_it_is_asked_again() {
     let mut provider = OpenAi::new(&endpoint).expect("a usable endpoint");
     // The test would wait for this long if the header were not heeded.
     provider.backoff = Duration::from_secs(3600);
-    let reply = provider.complete("m", &request()).await;
+    let reply = provider.complete("m", &request(), &mut Hearing::default()).await;
     assert_eq!(reply.map(|r| r.text), Ok("fine".to_owned()));
 }
 
@@ -125,7 +126,7 @@ async fn the_key_is_sent_and_shown_nowhere() {
         let server = Server::new([Play::Answer(status, "", said)]);
         let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
         let provider = OpenAi::new(&endpoint).expect("a usable endpoint");
-        let error = provider.complete("m", &request()).await.expect_err("no reply");
+        let error = provider.complete("m", &request(), &mut Hearing::default()).await.expect_err("no reply");
         assert!(error.message.contains("[api key] is wrong"), "{}", error.message);
         assert!(!error.message.contains(&key));
         assert!(!format!("{provider:?}").contains(&key));

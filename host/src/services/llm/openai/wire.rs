@@ -11,8 +11,17 @@ use crate::services::llm::{Reply, Request, Speaker, Tool, ToolCall, Turn};
 /// The name that the protocol wants for a schema.
 const SCHEMA_NAME: &str = "reply";
 
+/// How a reply is to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// In one piece.
+    Whole,
+    /// As it is written.
+    Streamed,
+}
+
 /// The body of a request.
-pub(super) fn body(model: &str, request: &Request) -> Result<String, HostError> {
+pub(super) fn body(model: &str, request: &Request, form: Form) -> Result<String, HostError> {
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| body.insert(key.to_owned(), value);
     put("model", model.into());
@@ -37,6 +46,10 @@ pub(super) fn body(model: &str, request: &Request) -> Result<String, HostError> 
     }
     if let Some(seed) = request.seed {
         put("seed", seed.into());
+    }
+    if form == Form::Streamed {
+        put("stream", true.into());
+        put("stream_options", json!({ "include_usage": true }));
     }
     Ok(Value::Object(body).to_string())
 }

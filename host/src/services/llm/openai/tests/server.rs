@@ -12,6 +12,8 @@ use crate::services::llm::config::{Config, Endpoint, Provider};
 pub enum Play {
     /// A status line's end, more header lines, a body.
     Answer(&'static str, &'static str, String),
+    /// More header lines, and a streamed body, byte by byte, at whose end the connection is closed.
+    Stream(&'static str, String),
     /// The head and the beginning of an answer that never ends, until the client hangs up.
     Drip,
     /// A body without end.
@@ -102,6 +104,10 @@ fn serve(stream: TcpStream, plays: &[Play], log: &Mutex<Vec<Seen>>) -> std::io::
             let length = body.len();
             let end = "connection: close\r\n\r\n";
             write!(out, "HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}{end}{body}")
+        }
+        Play::Stream(headers, body) => {
+            write!(out, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{headers}connection: close\r\n\r\n")?;
+            body.as_bytes().chunks(1).try_for_each(|byte| out.write_all(byte))
         }
         Play::Drip => {
             write!(out, "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{{")?;

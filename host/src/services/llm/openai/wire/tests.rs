@@ -44,7 +44,7 @@ fn everything_that_is_asked_is_sent() {
         seed: Some(7),
         ..request()
     };
-    let sent = body("m", &request).expect("a body");
+    let sent = body("m", &request, Form::Whole).expect("a body");
     let sent: Value = serde_json::from_str(&sent).expect("JSON");
     let call = json!({ "id": "c1", "type": "function", "function": { "name": "add", "arguments": "{\"a\":1}" } });
     let expected = json!({
@@ -74,7 +74,7 @@ fn everything_that_is_asked_is_sent() {
 #[test]
 fn schemas_that_are_not_json_are_refused() {
     let check = |request: Request, expected: &str| {
-        let error = body("m", &request).expect_err("a bad schema");
+        let error = body("m", &request, Form::Whole).expect_err("a bad schema");
         assert_eq!(error.kind, HostErrorKind::Invalid);
         assert!(error.message.contains(expected), "{}", error.message);
     };

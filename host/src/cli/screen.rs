@@ -1,0 +1,115 @@
+//! Models' replies on stderr, while they are written: line by line, each behind the name of the role that asked, so that
+//! replies to parallel calls never run into each other.
+
+use std::sync::Arc;
+
+use super::note;
+use super::requests::plain;
+use crate::services::llm::{Audience, Heard};
+
+/// How long a line gets before it is broken, in characters: what a terminal of usual width shows beside a name.
+const WIDTH: usize = 80;
+
+/// Shows all replies.
+pub(super) fn audience() -> Audience {
+    Arc::new(|role| {
+        let mut reply = Shown(Lines { role: role.to_owned(), begun: String::new() });
+        Box::new(move |heard| reply.0.hear(heard).into_iter().for_each(note))
+    })
+}
+
+/// A reply on the screen. What is left of it is shown when it is over.
+struct Shown(Lines);
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.0.rest().into_iter().for_each(note);
+    }
+}
+
+/// A reply as lines.
+struct Lines {
+    role: String,
+    /// A line that has not ended yet.
+    begun: String,
+}
+
+impl Lines {
+    /// The lines that are whole now.
+    fn hear(&mut self, heard: Heard<'_>) -> Vec<String> {
+        match heard {
+            Heard::Text(text) => text.split_inclusive('\n').flat_map(|part| self.add(part)).collect(),
+            Heard::Again => {
+                let again = format!("  {}> (broken off; asking again)", self.role);
+                self.rest().into_iter().chain([again]).collect()
+            }
+        }
+    }
+
+    /// Adds a part of a line, perhaps with its end.
+    fn add(&mut self, part: &str) -> Vec<String> {
+        let (text, ends) = part.strip_suffix('\n').map_or((part, false), |text| (text, true));
+        self.begun.push_str(&plain(&text.replace('\r', "").replace('\t', "    ")));
+        let mut lines = Vec::new();
+        while let Some((end, _)) = self.begun.char_indices().nth(WIDTH) {
+            let words = self.begun[..end].rfind(' ').filter(|at| !self.begun[..*at].trim().is_empty());
+            let rest = self.begun.split_off(words.unwrap_or(end));
+            lines.extend(self.rest());
+            self.begun = rest.strip_prefix(' ').unwrap_or(&rest).to_owned();
+        }
+        if ends {
+            lines.extend(self.rest());
+        }
+        lines
+    }
+
+    /// The line that has not ended. Empty ones are left out.
+    fn rest(&mut self) -> Option<String> {
+        let line = std::mem::take(&mut self.begun);
+        (!line.trim().is_empty()).then(|| format!("  {}> {}", self.role, line.trim_end()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(pieces: &[&str]) -> Vec<String> {
+        let mut lines = Lines { role: "Eve".to_owned(), begun: String::new() };
+        let mut shown: Vec<String> = pieces.iter().flat_map(|piece| lines.hear(Heard::Text(piece))).collect();
+        shown.extend(lines.rest());
+        shown
+    }
+
+    #[test]
+    fn replies_become_lines_whatever_pieces_they_come_in() {
+        let long = "word ".repeat(20);
+        let cases: [(&str, &[&str]); 6] = [
+            ("", &[]),
+            ("one", &["  Eve> one"]),
+            ("one\r\n\n  two\n", &["  Eve> one", "  Eve>   two"]),
+            ("a\tb", &["  Eve> a    b"]),
+            ("red \u{1b}[31m\u{7}", &["  Eve> red \u{fffd}[31m\u{fffd}"]),
+            (&long, &[&format!("  Eve> {}", "word ".repeat(16).trim()), "  Eve> word word word word"]),
+        ];
+        for (text, expected) in cases {
+            let letters: Vec<String> = text.chars().map(String::from).collect();
+            let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
+            assert_eq!(shown(&letters), expected, "letter by letter");
+            assert_eq!(shown(&[text]), expected, "in one piece");
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_longer_than_a_line_is_cut() {
+        let lines = shown(&["ü".repeat(2 * WIDTH + 1).as_str()]);
+        let lengths: Vec<usize> = lines.iter().map(|line| line.trim_start_matches("  Eve> ").chars().count()).collect();
+        assert_eq!(lengths, [WIDTH, WIDTH, 1]);
+    }
+
+    #[test]
+    fn a_reply_that_broke_off_is_marked() {
+        let mut lines = Lines { role: "Eve".to_owned(), begun: "half".to_owned() };
+        assert_eq!(lines.hear(Heard::Again), ["  Eve> half", "  Eve> (broken off; asking again)"]);
+    }
+}

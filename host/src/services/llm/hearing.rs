@@ -1,0 +1,70 @@
+//! Listening to replies while they are written. Nothing depends on what is heard: a reply is recorded whole before
+//! anybody is given it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::Reply;
+
+/// What is heard of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard<'a> {
+    /// More of its text.
+    Text(&'a str),
+    /// What was heard so far does not count: the reply broke off, and is asked for again.
+    Again,
+}
+
+/// Hears one reply. It is dropped when that is over.
+pub type Listener = Box<dyn FnMut(Heard<'_>) + Send>;
+
+/// Gives each call of a model its listener, by the name of the role that asks.
+pub type Audience = Arc<dyn Fn(&str) -> Listener + Send + Sync>;
+
+/// A call's listener, where there is one.
+#[derive(Default)]
+pub struct Hearing {
+    listener: Option<Listener>,
+    /// Whether anything of the reply was heard.
+    begun: bool,
+}
+
+impl Hearing {
+    /// Somebody listens.
+    pub fn by(listener: Listener) -> Self {
+        Self { listener: Some(listener), begun: false }
+    }
+
+    /// Whether anybody listens.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.listener.is_some()
+    }
+
+    /// More of the reply's text has come.
+    pub(super) fn text(&mut self, text: &str) {
+        if let Some(listener) = self.listener.as_mut().filter(|_| !text.is_empty()) {
+            self.begun = true;
+            listener(Heard::Text(text));
+        }
+    }
+
+    /// The reply is asked for again.
+    pub(super) fn again(&mut self) {
+        if let Some(listener) = self.listener.as_mut().filter(|_| std::mem::take(&mut self.begun)) {
+            listener(Heard::Again);
+        }
+    }
+
+    /// The reply is there. It is heard now if it came in one piece.
+    pub(super) fn whole(&mut self, reply: &Reply) {
+        if !self.begun {
+            self.text(&reply.text);
+        }
+    }
+}
+
+impl fmt::Debug for Hearing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hearing").field("begun", &self.begun).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,183 @@
+//! Replies that are streamed, to somebody who listens.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::services::llm::{Heard, ToolCall};
+
+/// What was heard of a reply; `<again>` where it began anew.
+#[derive(Clone, Default)]
+struct Ear(Arc<Mutex<String>>);
+
+impl Ear {
+    fn hearing(&self) -> Hearing {
+        let heard = self.0.clone();
+        Hearing::by(Box::new(move |what| {
+            heard.lock().expect("nobody panics while hearing").push_str(match what {
+                Heard::Text(text) => text,
+                Heard::Again => "<again>",
+            });
+        }))
+    }
+
+    fn heard(&self) -> String {
+        self.0.lock().expect("nobody panics while hearing").clone()
+    }
+}
+
+/// A stream of these events.
+fn stream(events: &[Value]) -> Play {
+    let line = |event: &Value| match event {
+        Value::String(text) => format!("data: {text}\n\n"),
+        other => format!("data: {other}\n\n"),
+    };
+    Play::Stream("", events.iter().map(line).collect())
+}
+
+fn delta(delta: Value) -> Value {
+    json!({ "model": "served", "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] })
+}
+
+fn says(text: &str) -> Value {
+    delta(json!({ "content": text }))
+}
+
+fn end() -> Value {
+    json!({ "choices": [{ "delta": {}, "finish_reason": "stop" }] })
+}
+
+fn counts() -> Value {
+    json!({ "choices": [], "usage": { "prompt_tokens": 10, "completion_tokens": 5 } })
+}
+
+/// Asks as somebody who listens: what came of it, what was heard, and the requests that were made.
+async fn listen(plays: &[Play], retries: u32) -> (Result<Reply, HostError>, String, Vec<Value>) {
+    let server = Server::new(plays);
+    let mut provider = OpenAi::new(&Endpoint { retries, ..server.endpoint() }).expect("a usable endpoint");
+    provider.backoff = Duration::from_millis(1);
+    let ear = Ear::default();
+    let mut hearing = ear.hearing();
+    let reply = provider.complete("m", &request(), &mut hearing).await;
+    reply.iter().for_each(|reply| hearing.whole(reply));
+    let requests = server.seen().iter().map(|seen| serde_json::from_str(&seen.body).expect("JSON")).collect();
+    (reply, ear.heard(), requests)
+}
+
+/// The same, held against the reply's text or a part of the error, what was heard, and which requests were to stream.
+async fn check(plays: &[Play], retries: u32, expected: Result<&str, &str>, heard: &str, streamed: &[bool]) {
+    let (reply, found, requests) = listen(plays, retries).await;
+    match (reply, expected) {
+        (Ok(reply), Ok(text)) => assert_eq!(reply.text, text),
+        (Err(error), Err(part)) => assert!(error.message.contains(part), "{}", error.message),
+        (found, _) => panic!("{found:?} instead of {expected:?}"),
+    }
+    assert_eq!(found, heard);
+    let found: Vec<bool> = requests.iter().map(|request| request["stream"] == true).collect();
+    assert_eq!(found, streamed);
+}
+
+#[tokio::test]
+async fn a_streamed_reply_is_heard_and_is_the_same_as_one_in_one_piece() {
+    let streamed =
+        [says("he"), says("ll"), delta(json!({ "content": null })), says("ö"), end(), counts(), "[DONE]".into()];
+    let (reply, heard, requests) = listen(&[stream(&streamed)], 0).await;
+    let whole = ask(&Server::new([text("hellö")]).endpoint()).await;
+    assert_eq!(reply, whole);
+    assert_eq!(heard, "hellö");
+    assert_eq!(requests[0]["stream_options"], json!({ "include_usage": true }));
+}
+
+#[tokio::test]
+async fn tool_calls_are_put_together() {
+    let piece = |index: u32, call: Value| {
+        let mut call = call;
+        call["index"] = index.into();
+        delta(json!({ "tool_calls": [call] }))
+    };
+    let events = [
+        piece(0, json!({ "id": "c1", "function": { "name": "add", "arguments": "" } })),
+        piece(0, json!({ "function": { "arguments": "{\"a\":" } })),
+        piece(1, json!({ "id": "c2", "function": { "name": "now", "arguments": "" } })),
+        piece(0, json!({ "function": { "arguments": "1}" } })),
+        end(),
+        counts(),
+    ];
+    let (reply, ..) = listen(&[stream(&events)], 0).await;
+    let call = |id: &str, name: &str, arguments: &str| {
+        let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
+        ToolCall { id, name, arguments }
+    };
+    let expected = vec![call("c1", "add", r#"{"a":1}"#), call("c2", "now", "{}")];
+    assert_eq!(reply.expect("a reply").tool_calls, expected);
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_in_the_middle_is_asked_for_again() {
+    let whole = stream(&[says("hello"), end(), counts()]);
+    let ended = stream(&[says("he")]);
+    let cut = Play::Stream("content-length: 9999\r\n", format!("data: {}\n\n", says("he")));
+    let failed = stream(&[says("he"), json!({ "error": { "message": "overloaded" } })]);
+    for broken in [&ended, &cut, &failed] {
+        check(&[broken.clone(), whole.clone()], 1, Ok("hello"), "he<again>hello", &[true, true]).await;
+    }
+    check(&[ended], 0, Err("the stream ended in the middle of the reply"), "he<again>", &[true]).await;
+    check(&[failed], 0, Err("overloaded"), "he<again>", &[true]).await;
+}
+
+#[tokio::test]
+async fn what_breaks_behind_a_whole_reply_pays_for_nothing_twice() {
+    let event = |event: Value| format!("data: {event}\n\n");
+    let cut = Play::Stream("content-length: 9999\r\n", event(says("hello")) + &event(end()));
+    check(&[cut], 3, Ok("hello"), "hello", &[true]).await;
+}
+
+#[tokio::test]
+async fn what_is_no_reply_is_a_lasting_failure() {
+    check(&[stream(&["{".into()])], 3, Err("is not JSON"), "", &[true]).await;
+    check(&[stream(&["[DONE]".into()])], 3, Err("holds no reply"), "", &[true]).await;
+    let endless = format!("data: {}", "x".repeat(REPLY_BYTES));
+    let flood = Play::Answer("200 OK", "content-type: text/event-stream\r\n", endless);
+    check(&[flood], 3, Err("larger than 16 MiB"), "", &[true]).await;
+}
+
+#[tokio::test]
+async fn an_endpoint_that_cannot_stream_is_asked_for_replies_in_one_piece() {
+    check(&[text("hello")], 0, Ok("hello"), "hello", &[true]).await;
+    for status in ["400 Bad Request", "422 Unprocessable Entity", "501 Not Implemented"] {
+        let refused = failing(status, "");
+        check(&[refused.clone(), text("hello")], 0, Ok("hello"), "hello", &[true, false]).await;
+        check(&[refused], 0, Err(status), "", &[true, false]).await;
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_refused_to_stream_or_does_not_count_is_not_asked_to_again() {
+    let uncounted = stream(&[says("12345678"), end()]);
+    for (first, requests, tokens) in [(failing("400 Bad Request", ""), 3, 5), (uncounted, 2, 2)] {
+        let server = Server::new([first, text("whole"), text("whole")]);
+        let provider = OpenAi::new(&server.endpoint()).expect("a usable endpoint");
+        let reply = provider.complete("m", &request(), &mut Ear::default().hearing()).await;
+        assert_eq!(reply.map(|reply| reply.output_tokens), Ok(tokens));
+        provider.complete("m", &request(), &mut Ear::default().hearing()).await.expect("a reply");
+        let seen = server.seen();
+        assert_eq!(seen.len(), requests);
+        assert!(!seen.last().is_some_and(|seen| seen.body.contains("stream")));
+    }
+}
+
+#[tokio::test]
+async fn nobody_hears_the_key() {
+    let key = std::env::var(KEY).expect("a variable that is set everywhere");
+    let letters = key.chars().chain(" and ".chars()).chain(key.chars().take(3));
+    let events: Vec<Value> = letters.map(|letter| says(&letter.to_string())).chain([end(), counts()]).collect();
+    let server = Server::new([stream(&events)]);
+    let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
+    let provider = OpenAi::new(&endpoint).expect("a usable endpoint");
+    let ear = Ear::default();
+    let reply = provider.complete("m", &request(), &mut ear.hearing()).await.expect("a reply");
+    let begun: String = key.chars().take(3).collect();
+    assert_eq!(reply.text, format!("[api key] and {begun}"));
+    assert_eq!(ear.heard(), reply.text);
+}

@@ -1,0 +1,97 @@
+//! Compiled components, across processes: compiled once, kept safely, and not needed where they cannot be kept.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::place::Place;
+use crate::process::{Ended, Process};
+
+const TEAM: &str = r#"schema = "strata.team/1"
+[team]
+name = "one"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "One"
+component = "probe.wasm"
+"#;
+
+/// `check`, which loads the team's component, with a cache of the test's own; it says when it compiles.
+fn command(place: &Place) -> Command {
+    let mut command = place.command(&["check", "team.toml", "-v"]);
+    command.env("XDG_CACHE_HOME", place.path("cache"));
+    command
+}
+
+fn load(place: &Place) -> Ended {
+    Process::spawn(command(place)).end().expect(0)
+}
+
+fn compiled(ended: &Ended) -> usize {
+    ended.stderr.matches("compiling component").count()
+}
+
+/// The one file of compiled code.
+fn kept(place: &Place) -> PathBuf {
+    let files = fs::read_dir(place.path("cache/strata-host/compiled")).unwrap();
+    let files = files.map(|file| file.unwrap().path());
+    let mut files: Vec<_> = files.filter(|file| fs::metadata(file).unwrap().len() > 0).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files.remove(0)
+}
+
+#[test]
+fn a_component_is_compiled_once_however_many_processes_want_it() {
+    let place = Place::with(TEAM);
+    let processes: Vec<Process> = (0..4).map(|_| Process::spawn(command(&place))).collect();
+    let ended: Vec<Ended> = processes.into_iter().map(|process| process.end().expect(0)).collect();
+    assert_eq!(ended.iter().map(compiled).sum::<usize>(), 1);
+    assert_eq!(compiled(&load(&place)), 0);
+}
+
+#[test]
+fn a_flipped_bit_in_compiled_code_is_found_and_mended() {
+    let place = Place::with(TEAM);
+    load(&place);
+    let file = kept(&place);
+    let whole = fs::read(&file).unwrap();
+    for at in [0, whole.len() / 3, whole.len() - 1] {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1;
+        fs::write(&file, flipped).unwrap();
+        let ended = load(&place);
+        assert_eq!(compiled(&ended), 1, "{at}");
+        assert!(ended.stderr.contains("is damaged; compiling again"), "{}", ended.stderr);
+        assert_eq!(compiled(&load(&place)), 0, "{at}");
+    }
+}
+
+#[test]
+fn compiled_code_that_others_could_have_put_there_is_not_loaded() {
+    let place = Place::with(TEAM);
+    load(&place);
+    let (file, dir) = (kept(&place), place.path("cache/strata-host/compiled"));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o770)).unwrap();
+    let ended = load(&place);
+    assert_eq!(compiled(&ended), 1);
+    assert!(ended.stderr.contains("others than you can enter"), "{}", ended.stderr);
+}
+
+#[test]
+fn where_there_is_no_address_space_for_a_pool_a_team_runs_all_the_same() {
+    let place = Place::with(TEAM);
+    let host = place.command(&["run", "team.toml", "--storage", "store"]);
+    let mut shell = Command::new("sh");
+    // 8 GB: enough to run, and far from enough to reserve room for many memories of 4 GB each.
+    shell.args(["-c", "ulimit -v 8000000; exec \"$0\" \"$@\""]).arg(host.get_program()).args(host.get_args());
+    shell.current_dir(place.path(""));
+    let envs = host.get_envs();
+    shell.envs(envs.filter_map(|(name, value)| Some((name, value?))));
+    Process::spawn(shell).end().expect(0);
+}

@@ -1,0 +1,1 @@
+(component (component (component)) (core module (func)) (core instance (instantiate 0)))

@@ -1,0 +1,16 @@
+//! One target, driven by coverage. Which one is in the environment: libFuzzer owns the arguments.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use strata_fuzz::Taker;
+
+thread_local! {
+    static TAKER: Taker = {
+        let name = std::env::var("FUZZ_TARGET").expect("FUZZ_TARGET names the target");
+        let target = strata_fuzz::target(&name).unwrap_or_else(|| panic!("there is no target `{name}`"));
+        (target.start)()
+    };
+}
+
+fuzz_target!(|bytes: &[u8]| TAKER.with(|taker| taker(bytes)));

@@ -1,0 +1,130 @@
+//! The boundary between guest and host: components that are none, and guests that call the host with anything.
+
+use std::borrow::Cow;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use strata_core::id::{Digest, RoleId};
+use strata_core::json::Json;
+use strata_core::request::Answer as Answered;
+use strata_core::team::Profile;
+use strata_host::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind, QUEUE, Question};
+use strata_host::manifest::Definition;
+use strata_host::plugin::Plugin;
+use strata_host::sandbox::{Call, Entry, Metering, Sandbox, WasmSandbox};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+
+use crate::Taker;
+
+/// What lies beside the granted directories, and must not change.
+const CANARY: &str = "nobody was here";
+
+/// The component of a directory of the project.
+pub(super) fn built(dir: &str) -> PathBuf {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let built = strata_host::build::build(&project.join(dir), &mut |line| eprintln!("{line}"));
+    built.unwrap_or_else(|error| panic!("{error}")).component
+}
+
+/// Bytes (or the text of a component) as a component: one that can be called, or a reason why not.
+pub(super) fn component() -> Taker {
+    let sandbox = WasmSandbox::uncached().unwrap();
+    Box::new(move |bytes| {
+        let encoded = match bytes.starts_with(b"(") {
+            true => wat::parse_bytes(bytes).unwrap_or(Cow::Borrowed(bytes)),
+            false => Cow::Borrowed(bytes),
+        };
+        if let Err(error) = sandbox.load(&encoded, Metering::Plain) {
+            assert!(!error.to_string().trim().is_empty());
+        }
+    })
+}
+
+/// Bytes as the deeds of a guest: it returns or is at fault, and leaves no trace outside of what it was granted.
+pub(super) fn guest() -> Taker {
+    let stage = Stage::set();
+    Box::new(move |bytes| stage.play(bytes))
+}
+
+/// A guest, everything that it needs, and a folder whose `in` and `out` it is granted.
+struct Stage {
+    folder: TempDir,
+    sandbox: WasmSandbox,
+    digest: Digest,
+    plugin: Plugin,
+    runtime: Runtime,
+}
+
+impl Stage {
+    fn set() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for dir in ["in", "out"] {
+            fs::create_dir(folder.path().join(dir)).unwrap();
+        }
+        fs::write(folder.path().join("in/a"), "a").unwrap();
+        fs::write(folder.path().join("canary"), CANARY).unwrap();
+        std::os::unix::fs::symlink("../canary", folder.path().join("out/link")).unwrap();
+        let text = include_str!("../guest.toml");
+        let definition = Definition::parse(text, "guest.toml", folder.path()).unwrap_or_else(|error| panic!("{error}"));
+        let plugin = definition.plugins.into_values().next().unwrap();
+        let sandbox = WasmSandbox::uncached().unwrap();
+        let guest = fs::read(built("tests/fuzz/guest")).unwrap();
+        let digest = sandbox.load(&guest, Metering::Fuel).unwrap().digest;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        Self { folder, sandbox, digest, plugin, runtime }
+    }
+
+    fn play(&self, bytes: &[u8]) {
+        let mut plugin = self.plugin.clone();
+        plugin.config = Json::from(serde_json::json!({ "bytes": bytes }));
+        let call = Call {
+            digest: self.digest.clone(),
+            plugin: Arc::new(plugin),
+            attempt: 1,
+            idempotency_key: "run/0/R/0".into(),
+            seed: "run/0/R/0".into(),
+            entry: Entry::Run { action: "A".into(), index: 0, task: None },
+            role: Profile { name: "R".into(), ..Profile::default() },
+            news: Vec::new(),
+            outputs: Vec::new(),
+        };
+        self.runtime.block_on(async {
+            let (questions, asked) = mpsc::channel(QUEUE);
+            let answering = tokio::spawn(answer_all(asked));
+            let ended = self.sandbox.call(call, Gateway::new(RoleId(0), questions)).await;
+            answering.abort();
+            if let Err(fault) = ended.result {
+                assert!(!fault.message.is_empty());
+            }
+        });
+        let folder = self.folder.path();
+        assert_eq!(fs::read_to_string(folder.join("canary")).unwrap(), CANARY);
+        assert_eq!(fs::read_to_string(folder.join("in/a")).unwrap(), "a");
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 3);
+    }
+}
+
+/// Answers whatever comes through the gateway.
+async fn answer_all(mut asked: mpsc::Receiver<Question>) {
+    while let Some(question) = asked.recv().await {
+        // A guest that is gone no longer listens.
+        let _ = question.reply.send(answer(question.ask));
+    }
+}
+
+fn answer(ask: Ask) -> Answer {
+    let failed = || HostError::new(HostErrorKind::Upstream, "nobody is there");
+    match ask {
+        Ask::Get { pending, .. } => Answer::Value(Ok((pending.len() % 2 == 0).then(Json::null))),
+        Ask::Keys { pending, .. } => Answer::Keys(Ok(pending.into_iter().map(|write| write.key).collect())),
+        Ask::Recent { .. } => Answer::Messages(Vec::new()),
+        Ask::Now => Answer::Time(1234.0),
+        Ask::Random { length } => Answer::Bytes(Ok(vec![b'r'; length as usize])),
+        Ask::Person(_) => Answer::Person(Answered::Given(Json::null())),
+        Ask::Fetch(requests) => Answer::Responses(requests.iter().map(|_| Err(failed())).collect()),
+        Ask::Complete(requests) => Answer::Replies(requests.iter().map(|_| Err(failed())).collect()),
+    }
+}

@@ -1,0 +1,57 @@
+//! Every target takes what its corpus holds, and what is made up of that: the same each time, a few seconds' worth.
+
+#![allow(clippy::unwrap_used, reason = "all of this is tests")]
+
+use std::panic::AssertUnwindSafe;
+
+use strata_fuzz::mutate::Mutator;
+use strata_fuzz::{Taker, target};
+
+/// Hands bytes over; says which bytes they were when that fails.
+fn take(taker: &Taker, bytes: &[u8], what: &str) {
+    if std::panic::catch_unwind(AssertUnwindSafe(|| taker(bytes))).is_err() {
+        panic!("failed with {what}:\n{}\n{bytes:?}", String::from_utf8_lossy(bytes));
+    }
+}
+
+fn check(name: &str) {
+    let target = target(name).unwrap();
+    let (taker, corpus) = ((target.start)(), target.corpus());
+    for (path, bytes) in &corpus {
+        take(&taker, bytes, &path.display().to_string());
+    }
+    let mut mutator = Mutator::new(corpus.iter().map(|(_, bytes)| bytes.as_slice()), 1);
+    for nth in 0..target.share {
+        take(&taker, &mutator.next_input(), &format!("made-up input {nth}"));
+    }
+}
+
+#[test]
+fn a_team_file_is_taken_or_explained() {
+    check("team-toml");
+}
+
+#[test]
+fn a_saved_state_is_taken_whole_or_refused() {
+    check("team-json");
+}
+
+#[test]
+fn a_strangers_message_is_taken_or_refused() {
+    check("letter");
+}
+
+#[test]
+fn a_changed_database_is_read_or_refused() {
+    check("storage");
+}
+
+#[test]
+fn bytes_are_a_component_or_the_reason_is_said() {
+    check("component");
+}
+
+#[test]
+fn a_guest_may_call_the_host_with_anything() {
+    check("guest");
+}
