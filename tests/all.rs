@@ -11,6 +11,8 @@
 //! | `live` | teams that stay: the library, `run --keep-alive`, `send` to a team that runs |
 //! | `people` | questions and answers: kills around them, expiry, moves, a person at the terminal |
 //! | `writes` | requests that change something: killed, timed out, broken, settled by the operator |
+//! | `calls` | calls killed before, during and after; calls made together |
+//! | `five_calls` | the proof that nothing is paid twice, with the table that README shows |
 //! | `secrets` | secrets reach the service that is meant, and nothing else |
 //! | `budget` | who is stopped without money, and what counts |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
@@ -38,12 +40,14 @@
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
 mod budget;
+mod calls;
 mod compile_cache;
 mod components;
 mod crash;
 mod driver;
 mod external;
 mod faults;
+mod five_calls;
 mod graph;
 mod house;
 mod javascript;
