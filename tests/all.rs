@@ -27,6 +27,8 @@
 //! | `compile_cache` | compiled components: made once, verified, private |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `graph` | teams drawn on stdout |
+//! | `python` | actions in Python, from `new` to a mended run |
+//! | `scaffold` | what `new` makes builds and runs |
 //! | `house` | the sources keep the rules of the house: who may touch what |
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //! | `map_reduce` | the team that ships with the product and counts words: its join, its faults |
@@ -60,10 +62,12 @@ mod people;
 mod place;
 mod probe;
 mod process;
+mod python;
 mod random_teams;
 mod recovery;
 mod retention;
 mod saved;
+mod scaffold;
 mod secrets;
 mod signals;
 mod snake;

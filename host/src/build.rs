@@ -10,7 +10,7 @@ mod component;
 mod javascript;
 mod python;
 mod rust;
-mod sdk;
+pub(crate) mod sdk;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -20,6 +20,8 @@ mod toolchain;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+
+pub use sdk::Kit;
 
 /// What came of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,9 +11,10 @@ use strata_core::id::hex;
 /// Embeds files of a directory of the project. A function cannot include.
 macro_rules! embedded {
     ($directory:literal: $($path:literal),+ $(,)?) => {
-        &[$(($path, include_bytes!(concat!("../../../", $directory, "/", $path)))),+]
+        &[$(($path, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../", $directory, "/", $path)))),+]
     };
 }
+pub(crate) use embedded;
 
 /// A file by its path, and what is in it.
 pub type Embedded = (&'static str, &'static [u8]);
@@ -58,6 +59,7 @@ pub const PYTHON: Kit = Kit {
         "strata_action/random.py",
         "strata_action/secrets.py",
         "strata_action/state.py",
+        "strata_action/testing.py",
         "strata_action/typed.py",
         "strata_action/wasm.py",
         "toolchain.txt",
@@ -77,7 +79,59 @@ pub const JAVASCRIPT_TOOLS: Kit = Kit {
     files: embedded!["guest-sdk/js/toolchain": "build.mjs", "package-lock.json", "package.json"],
 };
 
+/// The SDK for Rust. Its `toolchain.sh` is part of the builder.
+pub const RUST: Kit = Kit {
+    name: "rust",
+    files: embedded!["guest-sdk/rust":
+        "Cargo.toml",
+        "README.md",
+        "src/action.rs",
+        "src/bindings.rs",
+        "src/clock.rs",
+        "src/context.rs",
+        "src/env.rs",
+        "src/environment.rs",
+        "src/export.rs",
+        "src/failure.rs",
+        "src/files.rs",
+        "src/http.rs",
+        "src/human.rs",
+        "src/json.rs",
+        "src/lib.rs",
+        "src/llm.rs",
+        "src/llm/block.rs",
+        "src/log.rs",
+        "src/memory.rs",
+        "src/message.rs",
+        "src/random.rs",
+        "src/secrets.rs",
+        "src/state.rs",
+        "src/testing.rs",
+        "src/testing/call.rs",
+        "src/testing/files.rs",
+        "src/testing/imports.rs",
+    ],
+};
+
 impl Kit {
+    /// All of them.
+    pub const ALL: [Self; 3] = [RUST, PYTHON, WIT];
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kit| kit.name == name)
+    }
+
+    /// Its name: that of a language, or `wit`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What is in it.
+    pub(crate) fn files(&self) -> &'static [Embedded] {
+        self.files
+    }
+
     /// Unpacks it, unless that was done, and returns its directory. Other contents have another directory.
     pub fn unpack(&self) -> Result<PathBuf, BuildError> {
         cache::unpacked(&format!("sdk/{}-{}", self.name, self.digest()), self.files)
@@ -108,7 +162,8 @@ mod tests {
     use std::path::Path;
 
     /// What is in an SDK's directory and is not for those who build with it.
-    const LEFT_OUT: [&str; 6] = ["__pycache__", "bindgen", "node_modules", "target", "tests", "toolchain"];
+    const LEFT_OUT: [&str; 8] =
+        ["__pycache__", "bindgen", "node_modules", "target", "template", "tests", "toolchain", "toolchain.sh"];
 
     /// The files below a directory that ought to ship.
     fn shipped(root: &Path, dir: &Path, found: &mut BTreeSet<String>) {
@@ -130,6 +185,7 @@ mod tests {
     fn every_file_of_the_project_that_a_kit_is_made_of_is_in_it() {
         let kits = [
             (WIT, "wit"),
+            (RUST, "guest-sdk/rust"),
             (PYTHON, "guest-sdk/python"),
             (JAVASCRIPT, "guest-sdk/js"),
             (JAVASCRIPT_TOOLS, "guest-sdk/js/toolchain"),
