@@ -137,11 +137,6 @@ impl Kit {
         cache::unpacked(&format!("sdk/{}-{}", self.name, self.digest()), self.files)
     }
 
-    /// Its files.
-    pub const fn files(&self) -> &'static [Embedded] {
-        self.files
-    }
-
     /// Tells one version from another.
     pub fn digest(&self) -> String {
         let mut hasher = Sha256::new();
