@@ -30,6 +30,7 @@
 //! | `python` | actions in Python, from `new` to a mended run |
 //! | `scaffold` | what `new` makes builds and runs |
 //! | `house` | the sources keep the rules of the house: who may touch what |
+//! | `book` | the documentation: its files are written, its commands run, its outputs compared |
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //! | `map_reduce` | the team that ships with the product and counts words: its join, its faults |
 //! | `werewolf` | the game that ships with the product: its secrets, its counts, its resumes |
@@ -41,6 +42,7 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
+mod book;
 mod budget;
 mod calls;
 mod compile_cache;
