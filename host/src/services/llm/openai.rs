@@ -178,11 +178,14 @@ impl OpenAi {
                 return Err(too_large());
             }
             for data in events.feed(&chunk) {
-                let text = pieces.take(&data).map_err(|broken| match broken {
-                    Broken::Upstream(message) => Failure { message: self.hidden(message), retry: Retry::Backoff },
-                    Broken::Nonsense(message) => Failure::lasting(self.hidden(message)),
-                })?;
-                listener.text(&text);
+                match pieces.take(&data) {
+                    Ok(text) => listener.text(&text),
+                    Err(_) if pieces.stage() >= Stage::Whole => return Ok(pieces),
+                    Err(Broken::Upstream(message)) => {
+                        return Err(Failure { message: self.hidden(message), retry: Retry::Backoff });
+                    }
+                    Err(Broken::Nonsense(message)) => return Err(Failure::lasting(self.hidden(message))),
+                }
             }
         }
     }
