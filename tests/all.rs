@@ -25,6 +25,8 @@
 //! | `components` | components that cannot be used |
 //! | `javascript` | actions in JavaScript and TypeScript |
 //! | `compile_cache` | compiled components: made once, verified, private |
+//! | `skills` | components on the shelf, and teams that name them |
+//! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `graph` | teams drawn on stdout |
 //! | `python` | actions in Python, from `new` to a mended run |
@@ -48,6 +50,7 @@ mod calls;
 mod compile_cache;
 mod components;
 mod crash;
+mod describing;
 mod driver;
 mod external;
 mod faults;
@@ -72,6 +75,7 @@ mod saved;
 mod scaffold;
 mod secrets;
 mod signals;
+mod skills;
 mod snake;
 mod storage;
 mod stream;

@@ -8,6 +8,7 @@ mod cache;
 mod cargo;
 mod component;
 mod javascript;
+pub mod inventory;
 mod python;
 mod rust;
 pub(crate) mod sdk;
