@@ -7,8 +7,8 @@
 mod cache;
 mod cargo;
 mod component;
-mod javascript;
 pub mod inventory;
+mod javascript;
 mod python;
 mod rust;
 pub(crate) mod sdk;
