@@ -24,6 +24,7 @@
 //! | `joins` | joins as event lines, as `inspect` shows them, in a stalled team; several faults before one |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
+//! | `javascript` | actions in JavaScript and TypeScript |
 //! | `compile_cache` | compiled components: made once, verified, private |
 //! | `replay` | recorded attempts made again and compared |
 //! | `trust` | components that are locked, and signed |
@@ -61,6 +62,7 @@ mod files;
 mod five_calls;
 mod graph;
 mod house;
+mod javascript;
 mod joins;
 mod lineages;
 mod live;

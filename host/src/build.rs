@@ -8,6 +8,7 @@ mod cache;
 mod cargo;
 mod component;
 pub mod inventory;
+mod javascript;
 mod python;
 mod rust;
 pub(crate) mod sdk;
@@ -131,9 +132,10 @@ struct Language {
 }
 
 /// The first whose marker lies in a directory is its language.
-const LANGUAGES: [Language; 2] = [
+const LANGUAGES: [Language; 3] = [
     Language { name: "rust", markers: &["Cargo.toml"], build: rust::build },
     Language { name: "python", markers: &["pyproject.toml", "action.py"], build: python::build },
+    Language { name: "javascript", markers: &["package.json"], build: javascript::build },
 ];
 
 /// Builds the action in a directory, unless its component is up to date.

@@ -67,6 +67,19 @@ pub const PYTHON: Kit = Kit {
     ],
 };
 
+/// The SDK for JavaScript and TypeScript.
+pub const JAVASCRIPT: Kit = Kit {
+    name: "javascript",
+    files: embedded!["guest-sdk/js":
+        "README.md", "package.json", "src/action.js", "src/component.js", "src/environment.js", "src/errors.js", "src/globals.d.ts", "src/globals.js", "src/host.js", "src/http.js", "src/human.js", "src/index.d.ts", "src/index.js", "src/json.js", "src/llm.js", "src/promises.js", "src/serve.js", "src/testing.d.ts", "src/testing.js", "src/text.js", "src/timers.js", "src/trace.js"],
+};
+
+/// What makes components of JavaScript: the script, and the list of the tools that it uses.
+pub const JAVASCRIPT_TOOLS: Kit = Kit {
+    name: "javascript-tools",
+    files: embedded!["guest-sdk/js/toolchain": "build.mjs", "package-lock.json", "package.json"],
+};
+
 /// The SDK for Rust. Its `toolchain.sh` is part of the builder.
 pub const RUST: Kit = Kit {
     name: "rust",
@@ -146,7 +159,7 @@ mod tests {
 
     /// What is in an SDK's directory and is not for those who build with it.
     const LEFT_OUT: [&str; 8] =
-        ["__pycache__", "bindgen", "node_modules", "package-lock.json", "target", "template", "tests", "toolchain.sh"];
+        ["__pycache__", "bindgen", "node_modules", "target", "template", "tests", "toolchain", "toolchain.sh"];
 
     /// The files below a directory that ought to ship.
     fn shipped(root: &Path, dir: &Path, found: &mut BTreeSet<String>) {
@@ -166,7 +179,14 @@ mod tests {
 
     #[test]
     fn every_file_of_the_project_that_a_kit_is_made_of_is_in_it() {
-        for (kit, directory) in [(WIT, "wit"), (PYTHON, "guest-sdk/python"), (RUST, "guest-sdk/rust")] {
+        let kits = [
+            (WIT, "wit"),
+            (RUST, "guest-sdk/rust"),
+            (PYTHON, "guest-sdk/python"),
+            (JAVASCRIPT, "guest-sdk/js"),
+            (JAVASCRIPT_TOOLS, "guest-sdk/js/toolchain"),
+        ];
+        for (kit, directory) in kits {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(directory);
             let mut expected = BTreeSet::new();
             shipped(&root, &root, &mut expected);

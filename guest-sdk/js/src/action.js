@@ -1,0 +1,78 @@
+// What an action is, and what it is called with. How it becomes a component is in `serve.js`.
+
+import { parse } from "./json.js";
+
+/** Declares an action. It only lends its type: the object itself is the action. */
+export function action(definition) {
+  if (typeof definition?.run !== "function") {
+    throw new TypeError("declaring an action: it has no `run(cx)`");
+  }
+  return definition;
+}
+
+/** A message, its data parsed. */
+export function message({ data, ...rest }) {
+  return { ...rest, data: parse(data, `the data of message \`${rest.causeBy}\``) };
+}
+
+class Call {
+  constructor(attempt, call) {
+    this.attempt = attempt;
+    this.role = call.role;
+    this.config = parse(call.config, "the action's `config`");
+    this.news = call.news.map(message);
+    this.outputs = call.outputs.map(message);
+  }
+
+  persona() {
+    const { name, profile, desc, goal, constraints } = this.role;
+    const opening = profile && profile !== name ? `You are ${name}, ${profile}.` : `You are ${name}.`;
+    const parts = [["", desc], ["Your goal: ", goal], ["Your constraints: ", constraints]];
+    const said = parts.filter(([, part]) => part).map(([lead, part]) => `${lead}${part.replace(/\.+$/, "")}.`);
+    return [opening, ...said].join(" ");
+  }
+}
+
+/** What `run` and `plan` are called with. */
+export class Context extends Call {
+  constructor(attempt, input) {
+    super(attempt, input);
+    this.action = input.action;
+    this.index = input.index;
+    this.task = input.task ?? undefined;
+  }
+
+  get newest() {
+    return this.outputs.at(-1) ?? this.news.at(-1);
+  }
+
+  get text() {
+    return this.outputs.at(-1)?.content ?? this.news.map((message) => message.content).join("\n\n");
+  }
+
+  get data() {
+    return this.newest?.data;
+  }
+
+  labelled(causeBy) {
+    const has = (message) => message.causeBy === causeBy;
+    return this.outputs.findLast(has) ?? this.news.findLast(has);
+  }
+
+  briefing() {
+    const parts = this.task ? [`# Task\n\n${this.task.text.trim()}`] : [];
+    for (const { causeBy, sentFrom, content } of [...this.news, ...this.outputs]) {
+      parts.push(`# ${causeBy}${sentFrom && `, by ${sentFrom}`}\n\n${content.trim()}`);
+    }
+    return parts.join("\n\n");
+  }
+}
+
+/** What `choose` is called with. */
+export class Situation extends Call {
+  constructor(attempt, situation) {
+    super(attempt, situation);
+    this.round = situation.round;
+    this.candidates = situation.candidates;
+  }
+}

@@ -1,0 +1,15 @@
+/** What a component has beside the language itself. Not for tests, which have what node has. */
+
+declare const console: Record<"debug" | "info" | "log" | "warn" | "error", (...values: unknown[]) => void>;
+declare function setTimeout(job: (...args: any[]) => void, delayMs?: number, ...args: any[]): number;
+declare function clearTimeout(timer: number | undefined): void;
+declare function queueMicrotask(job: () => void): void;
+declare function atob(text: string): string;
+declare function btoa(text: string): string;
+declare class TextEncoder {
+  encode(text?: string): Uint8Array;
+}
+declare class TextDecoder {
+  constructor(label?: string, options?: { fatal?: boolean });
+  decode(bytes?: Uint8Array | ArrayBuffer): string;
+}

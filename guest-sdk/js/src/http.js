@@ -1,0 +1,81 @@
+// The web, and the secrets that requests may carry.
+
+import { bytes } from "./environment.js";
+import { HostError } from "./errors.js";
+import { call, hostError } from "./host.js";
+
+const BEARER = "authorization";
+
+class Secret {
+  #placeholder;
+
+  constructor(name) {
+    this.name = name;
+    this.#placeholder = call("secrets", "placeholder", name);
+  }
+
+  /** The text that the host replaces on the way out. */
+  toString() {
+    return this.#placeholder;
+  }
+}
+
+export const secrets = { named: (name) => new Secret(name) };
+
+class Response {
+  constructor({ status, headers, body }) {
+    this.status = status;
+    this.headers = headers;
+    this.body = Uint8Array.from(body);
+  }
+
+  get ok() {
+    return this.status >= 200 && this.status < 300;
+  }
+
+  get skipped() {
+    return this.status === 0;
+  }
+
+  header(name) {
+    return this.headers.find((header) => header.name === name.toLowerCase())?.value;
+  }
+
+  text() {
+    return new TextDecoder().decode(this.body);
+  }
+
+  json() {
+    return JSON.parse(this.text());
+  }
+}
+
+export const http = {
+  fetch: (url, options) => new Response(call("http", "fetch", lower(url, options))),
+  fetchMany: (requests) =>
+    call("http", "fetchMany", requests.map(({ url, ...options }) => lower(url, options))).map(outcome),
+};
+
+function lower(url, options = {}) {
+  const { method = "GET", headers = {}, body, json, bearer, secrets: named = [], timeoutMs, idempotencyKey } = options;
+  const sent = Object.entries(headers).map(([name, value]) => ({ name, value: String(value) }));
+  if (bearer) sent.push({ name: BEARER, value: `Bearer ${bearer}` });
+  if (json !== undefined) {
+    if (body !== undefined) throw new HostError("invalid", `requesting \`${url}\`: both \`body\` and \`json\``);
+    sent.push({ name: "content-type", value: "application/json" });
+  }
+  const content = json === undefined ? body : JSON.stringify(json);
+  return {
+    method: method.toUpperCase(),
+    url: String(url),
+    headers: sent,
+    body: content === undefined ? null : bytes(content),
+    secrets: [...named, ...(bearer ? [bearer] : [])].map((secret) => secret.name ?? secret),
+    timeoutMs: timeoutMs ?? null,
+    idempotencyKey: idempotencyKey ?? null,
+  };
+}
+
+function outcome({ tag, val }) {
+  return tag === "ok" ? new Response(val) : hostError(val);
+}

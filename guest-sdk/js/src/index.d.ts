@@ -1,0 +1,298 @@
+/** The types of `@strata/action`. What runs is in the files beside. */
+
+/** Anything JSON can hold. */
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+/** A message as a role sees it. */
+export interface Message<D = any> {
+  /** Unique within the run. */
+  id: string;
+  /** The text. */
+  content: string;
+  /** Structured content, where the sender attached any. */
+  data: D | undefined;
+  /** The label: the name of the action that produced it, or `UserRequirement` for the idea. */
+  causeBy: string;
+  /** The sending role; empty when it came from outside the team. */
+  sentFrom: string;
+  /** The recipients the sender named. */
+  sendTo: string[];
+}
+
+/** Who is acting, as written in the team file. Absent texts are empty. */
+export interface Profile {
+  name: string;
+  profile: string;
+  goal: string;
+  constraints: string;
+  desc: string;
+}
+
+/** One leg of an itinerary: what `from` makes of the message goes to each of `to`. */
+export interface Hop {
+  from: string;
+  to: string[];
+}
+
+/** One piece of planned work. */
+export interface Task {
+  text: string;
+  /** Who shall do it; absent lets the host take the workers in turn. */
+  action?: string;
+}
+
+/** Which try of a call this is. */
+export interface Attempt {
+  /** Counts from 1, across resumes. */
+  number: number;
+  /** The same in all attempts of the call: for services that remove duplicates by key. */
+  idempotencyKey: string;
+}
+
+interface Call<C> {
+  attempt: Attempt;
+  role: Profile;
+  /** The `config` of the team file; null where there is none. */
+  config: C;
+  /** The messages this activation handles, oldest first. */
+  news: Message[];
+  /** What earlier actions of this activation returned, oldest first. */
+  outputs: Message[];
+  /** The role in words, to open a prompt with. */
+  persona(): string;
+}
+
+/** What an action is called with. All but `attempt` is the same in every attempt of the same call. */
+export interface Context<C = any> extends Call<C> {
+  /** The action's name in the team file. */
+  action: string;
+  /** Its index in its role, from 0. */
+  index: number;
+  /** The planned task, in `plan_and_act` roles. */
+  task: Task | undefined;
+  /** The newest message: the last output of this activation, else the last of the news. */
+  readonly newest: Message | undefined;
+  /** The text to work upon: of the newest output, else of all news, separated by blank lines. */
+  readonly text: string;
+  /** The data of the newest message. */
+  readonly data: any;
+  /** The newest message with this label. */
+  labelled(causeBy: string): Message | undefined;
+  /** Everything there is to work upon, as Markdown for a prompt. */
+  briefing(): string;
+}
+
+/** What a thinker is called with. */
+export interface Situation<C = any> extends Call<C> {
+  /** How many choices this activation made before. */
+  round: number;
+  /** The role's actions, by index. */
+  candidates: { name: string; description: string }[];
+}
+
+/** What an action returns. A text alone is its content; data alone becomes the content as JSON. */
+export interface Output<D = any> {
+  content?: string;
+  data?: D;
+  /** Explicit recipients; absent leaves the choice to the environment. */
+  to?: string[];
+  /** An itinerary that travels with the message. */
+  route?: Hop[];
+}
+
+/** An action: `C` is its config, `D` the data it returns. */
+export interface Action<C = any, D = any> {
+  /** By default what package.json says. */
+  name?: string;
+  version?: string;
+  description?: string;
+  /** JSON Schema of the config. */
+  configSchema?: object;
+  /** JSON Schema of the data it returns. */
+  outputSchema?: object;
+  /** What it cannot work without: `llm`, `http`, `files`. */
+  needs?: string[];
+  /** Does the work. State and emissions count only if it returns. */
+  run(cx: Context<C>): Returned<D> | Promise<Returned<D>>;
+  /** As a thinker: the index of the action to run next; -1 or nothing ends the activation. */
+  choose?(situation: Situation<C>): number | void | Promise<number | void>;
+  /** As a planner: the tasks, in order. */
+  plan?(cx: Context<C>): Iterable<string | Task> | Promise<Iterable<string | Task>>;
+}
+
+/** What `run` may return. */
+export type Returned<D> = string | number | boolean | Output<D> | null | void;
+
+/** Declares an action; it stands as the default export of the entry. */
+export function action<C = any, D = any>(definition: Action<C, D>): Action<C, D>;
+
+/** Why an action gives up. Only `retryable` failures are tried again by themselves. */
+export class Failure extends Error {
+  constructor(kind: FailureKind, message: string, options?: { cause?: unknown });
+  kind: FailureKind;
+}
+export type FailureKind = "error" | "retryable" | "denied" | "host";
+
+/** Why the host did not do what was asked. Uncaught, it is the action's failure. */
+export class HostError extends Error {
+  constructor(kind: HostErrorKind, message: string);
+  kind: HostErrorKind;
+}
+export type HostErrorKind = "denied" | "invalid" | "not-found" | "upstream" | "out-of-budget" | "expired";
+
+/** Publishes one more message, when the step commits. */
+export function emit(emission: string | (Output & { content: string; causeBy?: string })): void;
+
+/** Values that last between calls. The writer sees its own writes at once, others after the step. */
+export interface Scope {
+  get<T = any>(key: string): T | undefined;
+  set(key: string, value: unknown): void;
+  delete(key: string): void;
+  keys(): string[];
+}
+export const state: {
+  /** Private to the acting role. */
+  role: Scope;
+  /** One that the team file declares. */
+  scope(name: string): Scope;
+};
+
+/** What the acting role handled and returned. */
+export const memory: {
+  /** The newest messages, oldest of them first. At most 1000. */
+  recent(limit: number): Message[];
+  labelled(causeBy: string, limit: number): Message[];
+};
+
+/** Lines for the operator. `console` writes there, too. */
+export const log: Record<"debug" | "info" | "warn" | "error", (text: string) => void>;
+
+/** Time, from the host; recorded. `Date` reads the same clock. */
+export const clock: {
+  /** Milliseconds since 1970. */
+  now(): number;
+  sleep(durationMs: number): void;
+};
+
+/** Randomness, from the host; seeded and recorded. `Math.random` is made of it. */
+export const random: { bytes(length: number): Uint8Array };
+
+/** Variables of the host, by grant. */
+export const env: { get(name: string): string | undefined };
+
+/** Files below the granted directories. */
+export const files: {
+  read(path: string): Uint8Array;
+  readText(path: string): string;
+  write(path: string, content: string | Uint8Array): void;
+  /** Sorted; names of directories end in `/`. */
+  list(path: string): string[];
+};
+
+/** A question to a person. */
+export interface Question {
+  text: string;
+  /** JSON Schema of the answer. */
+  schema?: object;
+  choices?: string[];
+  /** Seconds there are for an answer. */
+  expiresS?: number;
+  /** Taken when the time is over. */
+  default?: unknown;
+}
+export const human: {
+  /** Asks, and returns with the answer. What comes before a question must come out the same again. */
+  ask<T = any>(question: string | Question): { value: T; source: "person" | "default" };
+};
+
+/** One turn of a conversation. */
+export interface Turn {
+  speaker: "system" | "user" | "assistant" | "tool";
+  content?: string;
+  toolCalls?: ToolCall[];
+  toolCallId?: string;
+}
+/** A call of a tool that the model asks for. */
+export interface ToolCall {
+  id: string;
+  name: string;
+  arguments: any;
+}
+/** What is asked of a model. */
+export interface LlmRequest {
+  /** The last turn. */
+  prompt?: string;
+  /** The first turn. */
+  system?: string;
+  /** The turns between. */
+  messages?: Turn[];
+  model?: string;
+  /** Tools the model may ask for; `parameters` is JSON Schema. */
+  tools?: { name: string; description: string; parameters?: object }[];
+  /** JSON Schema of the reply. */
+  outputSchema?: object;
+  temperature?: number;
+  maxTokens?: number;
+  stop?: string[];
+  seed?: number;
+}
+/** What a model answered. */
+export interface Reply {
+  text: string;
+  data: any;
+  toolCalls: ToolCall[];
+  model: string;
+  usage: { inputTokens: number; outputTokens: number };
+}
+/** Language models, by grant. Replies are recorded and not paid for twice. */
+export const llm: {
+  ask(request: string | LlmRequest): Reply;
+  /** All at once; results in the order of the requests. */
+  askMany(requests: (string | LlmRequest)[]): (Reply | HostError)[];
+};
+/** The first fenced block of code in a text. */
+export function codeBlock(text: string): { language: string; code: string } | undefined;
+
+/** Stands for a secret: its text is replaced on the way out, and never read here. */
+export interface Secret {
+  readonly name: string;
+  toString(): string;
+}
+export const secrets: { named(name: string): Secret };
+
+/** How a request is made. */
+export interface RequestOptions {
+  /** `GET` where absent. */
+  method?: string;
+  headers?: Record<string, string | number | Secret>;
+  body?: string | Uint8Array;
+  /** A body of JSON. */
+  json?: unknown;
+  /** Shown as bearer token. */
+  bearer?: Secret;
+  /** Secrets whose text stands in headers, query or body. */
+  secrets?: (Secret | string)[];
+  /** For the whole exchange; 30 seconds where absent. */
+  timeoutMs?: number;
+  /** For writes: the service knows a repetition by it. */
+  idempotencyKey?: string;
+}
+/** What came back; any status is a response. */
+export interface Response {
+  status: number;
+  headers: { name: string; value: string }[];
+  body: Uint8Array;
+  /** 200 to 299. */
+  ok: boolean;
+  /** A write in doubt that the operator chose to skip. */
+  skipped: boolean;
+  header(name: string): string | undefined;
+  text(): string;
+  json(): any;
+}
+/** Requests, by grant. */
+export const http: {
+  fetch(url: string, options?: RequestOptions): Response;
+  /** At most 64 at once; results in the order of the requests. */
+  fetchMany(requests: (RequestOptions & { url: string })[]): (Response | HostError)[];
+};

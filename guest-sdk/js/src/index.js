@@ -1,0 +1,8 @@
+// What an action imports. Each part has a file of its own.
+
+export { action } from "./action.js";
+export { Failure, HostError } from "./errors.js";
+export { clock, emit, env, files, log, memory, random, state } from "./environment.js";
+export { http, secrets } from "./http.js";
+export { human } from "./human.js";
+export { codeBlock, llm } from "./llm.js";

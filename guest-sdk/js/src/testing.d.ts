@@ -1,0 +1,59 @@
+/** The types of `@strata/action/testing`: tests of actions without the host. */
+
+import type { Action, HostError, Message, Output, Profile, Task, ToolCall } from "./index.js";
+
+/** What a host grants and answers. What is not given is denied. */
+export interface Given {
+  /** The llm's replies, in order; an error in place of one is thrown. */
+  replies?: (string | { text?: string; data?: unknown; toolCalls?: ToolCall[] } | HostError)[];
+  /** Responses to requests, in order. */
+  responses?: (string | { status?: number; headers?: Record<string, string>; body?: string | Uint8Array } | HostError)[];
+  /** People's answers, in order; when none is left a question's default is taken, or it expires. */
+  answers?: unknown[];
+  /** Scopes and their values; `role` is always there. */
+  state?: Record<string, Record<string, unknown>>;
+  files?: Record<string, string | Uint8Array>;
+  secrets?: string[];
+  env?: Record<string, string | undefined>;
+  memory?: (string | Partial<Message>)[];
+  /** Where the clock stands; it moves only when the action sleeps. */
+  now?: number;
+}
+
+/** What an action is called with; everything has a default. */
+export interface Called {
+  attempt?: number;
+  idempotencyKey?: string;
+  role?: Partial<Profile>;
+  action?: string;
+  index?: number;
+  config?: unknown;
+  news?: string | Partial<Message> | (string | Partial<Message>)[];
+  outputs?: string | Partial<Message> | (string | Partial<Message>)[];
+  task?: string | Task;
+}
+
+/** A host in memory, and what an action did with it. */
+export interface FakeHost {
+  /** Fails as the real host would see it: with an error that has a `kind` and a `message`. */
+  run(action: Action, call?: Called): Promise<Required<Pick<Output, "content" | "to" | "route">> & { data: any }>;
+  plan(action: Action, call?: Called): Promise<(string | Task)[]>;
+  choose(
+    action: Action,
+    call?: Called & { round?: number; candidates?: (string | { name: string; description: string })[] },
+  ): Promise<number>;
+  /** The last turn of each request to the llm. */
+  prompts: string[];
+  /** Requests to the llm and the web, as they reach the host. */
+  requests: any[];
+  questions: string[];
+  emitted: (Output & { causeBy: string | null })[];
+  logged: { level: "debug" | "info" | "warn" | "error"; text: string }[];
+  state: Record<string, Record<string, any>>;
+  files: Map<string, string | Uint8Array>;
+  sleptMs: number;
+}
+
+export function fakeHost(given?: Given): FakeHost;
+/** A message with defaults for what is not said, as the host hands it over. */
+export function message(fields: string | Partial<Message>): Message;

@@ -1,0 +1,207 @@
+// Tests of actions without the host: a host in memory, and the calls it makes. Limits are not played; neither is
+// JSON that a real host would check against the schemas of a team file.
+
+import { Context, Situation } from "./action.js";
+import { HostError } from "./errors.js";
+import { install } from "./host.js";
+import { failure, output } from "./serve.js";
+
+const PROFILE = { name: "Tester", profile: "", goal: "", constraints: "", desc: "" };
+
+/** A host that grants nothing but what it is given. */
+export function fakeHost(given = {}) {
+  return new FakeHost(given);
+}
+
+/** A message with defaults for what the test does not say. */
+export function message(fields) {
+  const { data, ...rest } = typeof fields === "string" ? { content: fields } : fields;
+  const whole = { id: "m", content: "", causeBy: "UserRequirement", sentFrom: "", sendTo: ["<all>"], ...rest };
+  return { ...whole, data: data === undefined ? null : JSON.stringify(data) };
+}
+
+class FakeHost {
+  prompts = [];
+  requests = [];
+  questions = [];
+  emitted = [];
+  logged = [];
+  sleptMs = 0;
+
+  constructor({ replies, responses, answers = [], state = {}, files = {}, secrets = [], env = {}, memory = [], now = 0 }) {
+    Object.assign(this, { replies: replies && [...replies], responses: responses && [...responses] });
+    Object.assign(this, { answers: [...answers], files: new Map(Object.entries(files)), now });
+    this.state = { role: {}, ...structuredClone(state) };
+    this.given = { secrets, env, memory: memory.map(message) };
+  }
+
+  /** Runs an action. It fails as the real one would: with an error that has a `kind` and a `message`. */
+  async run(action, call = {}) {
+    return this.#called(async () => {
+      const { data, ...rest } = output(await action.run(new Context(attempt(call), input(call))));
+      return { ...rest, data: data === null ? undefined : JSON.parse(data) };
+    });
+  }
+
+  async plan(action, call = {}) {
+    return this.#called(async () => [...(await action.plan(new Context(attempt(call), input(call))))]);
+  }
+
+  async choose(action, call = {}) {
+    const { round = 0, candidates = [] } = call;
+    const named = candidates.map((candidate) =>
+      typeof candidate === "string" ? { name: candidate, description: "" } : candidate);
+    const situation = { ...input(call), round, candidates: named };
+    return this.#called(async () => (await action.choose(new Situation(attempt(call), situation))) ?? -1);
+  }
+
+  async #called(work) {
+    const before = install(this.#interfaces());
+    try {
+      return await work();
+    } catch (error) {
+      const told = failure(error, () => []);
+      throw Object.assign(new Error(told.message, { cause: error }), { kind: told.kind });
+    } finally {
+      install(before);
+    }
+  }
+
+  #interfaces() {
+    return {
+      environment: { emit: (emission) => void this.emitted.push(read(emission)) },
+      state: this.#scopes(),
+      memory: {
+        recent: (limit) => this.given.memory.slice(-limit),
+        byLabel: (label, limit) => this.given.memory.filter(({ causeBy }) => causeBy === label).slice(-limit),
+      },
+      log: { write: (level, text) => void this.logged.push({ level, text }) },
+      clock: {
+        unixTimeMs: () => this.now,
+        sleep: (durationMs) => {
+          this.now += durationMs;
+          this.sleptMs += durationMs;
+        },
+      },
+      random: { bytes: (length) => Uint8Array.from({ length }, (_, index) => (index * 167 + 41) % 256) },
+      llm: {
+        complete: (request) => this.#complete(request),
+        completeMany: (requests) => requests.map((request) => result(() => this.#complete(request))),
+      },
+      http: {
+        fetch: (request) => this.#fetch(request),
+        fetchMany: (requests) => requests.map((request) => result(() => this.#fetch(request))),
+      },
+      human: { ask: (question) => this.#ask(question) },
+      files: this.#directories(),
+      secrets: {
+        placeholder: (name) => {
+          if (!this.given.secrets.includes(name)) throw denied(`secret \`${name}\``);
+          return `{{secret:${name}}}`;
+        },
+      },
+      env: {
+        get: (name) => {
+          if (!(name in this.given.env)) throw denied(`variable \`${name}\``);
+          return this.given.env[name] ?? null;
+        },
+      },
+    };
+  }
+
+  #scopes() {
+    const scope = (name) => {
+      const found = this.state[name];
+      if (!found) throw new HostError("invalid", `there is no scope \`${name}\``);
+      return found;
+    };
+    return {
+      get: (name, key) => (key in scope(name) ? JSON.stringify(scope(name)[key]) : null),
+      set: (name, key, value) => void (scope(name)[key] = JSON.parse(value)),
+      delete: (name, key) => void delete scope(name)[key],
+      keys: (name) => Object.keys(scope(name)).sort(),
+    };
+  }
+
+  #directories() {
+    return {
+      read: (path) => {
+        if (!this.files.has(path)) throw new HostError("not-found", `reading \`${path}\``);
+        const content = this.files.get(path);
+        return typeof content === "string" ? new TextEncoder().encode(content) : content;
+      },
+      write: (path, content) => void this.files.set(path, new TextDecoder().decode(content)),
+      list: (path) => {
+        const below = [...this.files.keys()].filter((file) => file.startsWith(`${path}/`));
+        const names = below.map((file) => file.slice(path.length + 1).replace(/\/.*/, "/"));
+        return [...new Set(names)].sort();
+      },
+    };
+  }
+
+  #complete(request) {
+    this.requests.push(request);
+    this.prompts.push(request.messages.at(-1)?.content);
+    const reply = next(this.replies, "llm");
+    const { text = "", data, toolCalls = [] } = typeof reply === "string" ? { text: reply } : reply;
+    const calls = toolCalls.map((call) => ({ ...call, arguments: JSON.stringify(call.arguments ?? {}) }));
+    const usage = { inputTokens: 0, outputTokens: 0 };
+    return { text, data: data === undefined ? null : JSON.stringify(data), toolCalls: calls, model: "scripted", usage };
+  }
+
+  #fetch(request) {
+    this.requests.push(request);
+    const given = next(this.responses, "http");
+    const { status = 200, headers = {}, body = "" } = typeof given === "string" ? { body: given } : given;
+    const sent = Object.entries(headers).map(([name, value]) => ({ name: name.toLowerCase(), value }));
+    return { status, headers: sent, body: typeof body === "string" ? new TextEncoder().encode(body) : body };
+  }
+
+  #ask(question) {
+    this.questions.push(question.text);
+    if (this.answers.length > 0) return { value: JSON.stringify(this.answers.shift()), source: "person" };
+    if (question.default !== null) return { value: question.default, source: "default" };
+    throw new HostError("expired", "nobody answered, and the question has no `default`");
+  }
+}
+
+function denied(what) {
+  return new HostError("denied", `${what} is not granted: give it to \`fakeHost\``);
+}
+
+/** The next of a script; an error in it is thrown. */
+function next(script, topic) {
+  if (!script) throw denied(`\`${topic}\``);
+  if (script.length === 0) throw new HostError("upstream", `\`${topic}\`: the script has no more to serve`);
+  const first = script.shift();
+  if (first instanceof Error) throw first;
+  return first;
+}
+
+function result(work) {
+  try {
+    return { tag: "ok", val: work() };
+  } catch (error) {
+    return { tag: "err", val: error };
+  }
+}
+
+function read({ data, ...rest }) {
+  return { ...rest, data: data === null ? undefined : JSON.parse(data) };
+}
+
+function attempt({ attempt: number = 1, idempotencyKey = "test/0/Tester/0" }) {
+  return { number, idempotencyKey };
+}
+
+function input({ role = {}, action = "Test", index = 0, config = null, news = [], outputs = [], task = null }) {
+  return {
+    role: { ...PROFILE, ...role },
+    action,
+    index,
+    config: JSON.stringify(config),
+    news: [news].flat().map(message),
+    outputs: [outputs].flat().map(message),
+    task: typeof task === "string" ? { text: task } : task,
+  };
+}

@@ -1,0 +1,128 @@
+// Makes a component of an action: TypeScript is checked, the source and what it imports become one bundle, the
+// bundle and an engine become a component. Started by `strata-host build`, with one argument: a JSON object with
+// `dir` (the action), `entry` (its source, relative to it), `out` (the component), `about` (what package.json says),
+// `sdk` and `wit` (where those are). What is wrong is written to stderr, as `file:line:column`.
+
+import { spawnSync } from "node:child_process";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { SourceMap } from "node:module";
+import { fileURLToPath } from "node:url";
+import { componentize } from "componentize-qjs";
+import * as esbuild from "esbuild";
+
+const TOOLS = path.join(path.dirname(fileURLToPath(import.meta.url)), "node_modules");
+const BUNDLE = "bundle.js";
+const WORLDS = { "": "action", planner: "planning-action", thinker: "thinking-action", "planner,thinker": "versatile-action" };
+
+const { dir, entry, out, about, sdk, wit } = JSON.parse(process.argv[2]);
+
+try {
+  if (/\.[mc]?ts$/.test(entry)) check();
+  const { source, map } = await bundle();
+  fs.writeFileSync(out, await component(source, map));
+} catch (error) {
+  console.error(error.told ?? error.stack);
+  process.exitCode = 1;
+}
+
+function refuse(told) {
+  throw Object.assign(new Error(told), { told: told.trimEnd() });
+}
+
+/** Checks the types, by the action's own tsconfig.json if it has one. */
+function check() {
+  const compiler = path.join(TOOLS, "typescript/bin/tsc");
+  const own = path.join(dir, "tsconfig.json");
+  const settings = fs.existsSync(own)
+    ? ["--project", own]
+    : ["--strict", "--target", "es2023", "--lib", "es2023", "--module", "esnext", "--moduleResolution", "bundler",
+       "--allowImportingTsExtensions", "--skipLibCheck", "--types", "@strata/action/globals", entry];
+  const done = spawnSync(process.execPath, [compiler, "--noEmit", "--pretty", "false", ...settings], { cwd: dir, encoding: "utf8" });
+  if (done.status === 0) return;
+  refuse((done.stdout + done.stderr).replace(/^(\S+?)\((\d+),(\d+)\): /gm, "$1:$2:$3: ") || String(done.error));
+}
+
+async function bundle() {
+  const exported = ["handler", ...about.exports].join(", ");
+  const start = [
+    `import { component } from ${JSON.stringify(path.join(sdk, "src/component.js"))};`,
+    `import action from ${JSON.stringify("./" + entry)};`,
+    `export const { ${exported} } = component(action, ${JSON.stringify(about)});`,
+  ];
+  const result = await esbuild
+    .build({
+      stdin: { contents: start.join("\n"), resolveDir: dir, sourcefile: path.join(sdk, "entry.js") },
+      absWorkingDir: dir,
+      outfile: path.join(dir, BUNDLE),
+      write: false,
+      bundle: true,
+      format: "esm",
+      platform: "neutral",
+      mainFields: ["module", "main"],
+      target: "es2023",
+      // The engine never gets to the jobs of its own promises; `loop.js` does, once async functions use its.
+      supported: { "async-await": false, "async-generator": false, "for-await": false },
+      external: ["strata:*"],
+      alias: { "@strata/action": path.join(sdk, "src/index.js") },
+      nodePaths: [TOOLS],
+      sourcemap: "external",
+      sourcesContent: false,
+      legalComments: "none",
+      charset: "utf8",
+      logLevel: "silent",
+    })
+    .catch(async ({ errors, message }) => {
+      if (!errors) refuse(message);
+      refuse((await esbuild.formatMessages(errors.map(named), { kind: "error" })).join("\n"));
+    });
+  const [map, source] = [".map", ""].map((end) => result.outputFiles.find((file) => file.path.endsWith(BUNDLE + end)).text);
+  return { source, map: relative(JSON.parse(map)) };
+}
+
+/** The default export is asked for by our own entry, so what esbuild says of it is not about the author's source. */
+function named(error) {
+  if (!/No matching export .* for import "default"/.test(error.text)) return error;
+  return { ...error, location: null, notes: [], text: `\`${entry}\` has no \`export default action({ run(cx) { … } })\`` };
+}
+
+/** Sources of the action are named relative to it, those of the SDK by a word that traces leave out. */
+function relative(map) {
+  const sources = map.sources.map((source) => {
+    const file = path.resolve(dir, source);
+    const own = [sdk, TOOLS].some((home) => file.startsWith(home + path.sep));
+    return own ? `sdk:${path.basename(file)}` : path.relative(dir, file);
+  });
+  return { version: map.version, sources, names: [], mappings: map.mappings };
+}
+
+async function component(source, map) {
+  const jsSource = `${source}\n;globalThis.__strata_source_map = ${JSON.stringify(JSON.stringify(map))};\n`;
+  const world = WORLDS[[...about.exports].sort().join(",")];
+  // A directory for the bundle alone: it is all that the engine may read while it loads it.
+  const moduleRoot = fs.mkdtempSync(path.join(os.tmpdir(), "strata-js-"));
+  const jsPath = path.join(moduleRoot, BUNDLE);
+  try {
+    fs.writeFileSync(jsPath, jsSource);
+    const made = await componentize({ witPath: wit, world, jsSource, jsPath, moduleRoot, sync: true, optSize: true });
+    return made.component;
+  } catch (error) {
+    refuse(located(error.message, new SourceMap(map)));
+  } finally {
+    fs.rmSync(moduleRoot, { recursive: true });
+  }
+}
+
+/** What the engine said when it loaded the bundle, in terms of the sources. */
+function located(message, map) {
+  const text = message.replace(/^.*Failed to finish JavaScript module evaluation: /s, "loading the action: ");
+  const lines = text.split("\n").map((line) => {
+    const frame = /^(\s*at .*?)\(?\/?bundle\.js:(\d+):(\d+)\)?$/.exec(line);
+    if (!frame) return line;
+    const { originalSource, originalLine, originalColumn } = map.findEntry(Number(frame[2]) - 1, Number(frame[3]) - 1);
+    if (!originalSource || originalSource.startsWith("sdk:")) return undefined;
+    return `${frame[1]}(${originalSource}:${originalLine + 1}:${originalColumn + 1})`;
+  });
+  return lines.filter((line) => line !== undefined).join("\n");
+}

@@ -1,0 +1,73 @@
+//! Builds JavaScript and TypeScript actions: the source and what it imports become one bundle, the bundle and a
+//! QuickJS for WebAssembly become a component. The script that does so ships with the SDK.
+//!
+//! What is known of a package, below in `package`; where the tools and the packages come from, in `tools`.
+
+mod package;
+mod tools;
+
+use super::sdk::{JAVASCRIPT, JAVASCRIPT_TOOLS, WIT};
+use super::sources::{Place, fingerprint};
+use super::{BuildError, Built, at, component, tool};
+use package::Package;
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+/// Where node, editors and the type checker look for the SDK.
+const SDK: &str = "node_modules/@strata/action";
+
+/// Builds the action in `dir`.
+pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
+    let package = Package::read(dir)?;
+    let place = Place::of(dir, &package.file_name())?;
+    let fingerprint = fingerprint(dir, &[&WIT.digest(), &JAVASCRIPT.digest(), &JAVASCRIPT_TOOLS.digest()])?;
+    if let Some(component) = place.made_from(&fingerprint) {
+        return Ok(Built { component, fresh: true });
+    }
+    let tools = tools::ready(report)?;
+    if package.has_dependencies {
+        tools::install(dir, &package, report)?;
+    }
+    let sdk = JAVASCRIPT.unpack()?;
+    lend(&sdk, &dir.join(SDK))?;
+    report(&format!("building {}", package.name));
+    componentize(dir, &package, [&tools, &sdk], &place.unfinished())?;
+    Ok(Built { component: place.keep(&fingerprint)?, fresh: false })
+}
+
+fn componentize(dir: &Path, package: &Package, [tools, sdk]: [&Path; 2], to: &Path) -> Result<(), BuildError> {
+    let asked = json!({
+        "dir": dir,
+        "entry": package.entry,
+        "out": to,
+        "about": package.about(),
+        "sdk": sdk,
+        "wit": WIT.unpack()?,
+    });
+    let mut command = tools::node();
+    command.current_dir(dir).arg(tools.join("build.mjs")).arg(asked.to_string());
+    let ended = tool::run(&mut command).map_err(tools::no_node)?;
+    let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
+    if !ended.success {
+        return Err(refused(ended.details.trim_end().to_owned()));
+    }
+    match component::is_action(&at(to, fs::read(to))?) {
+        true => Ok(()),
+        false => Err(refused("the component that componentize-qjs made is no action".into())),
+    }
+}
+
+/// Puts a link to the SDK into an action's directory. A copy that the author put there is left alone.
+fn lend(sdk: &Path, link: &Path) -> Result<(), BuildError> {
+    match fs::read_link(link) {
+        Ok(leads_to) if leads_to == sdk => return Ok(()),
+        Ok(_) => at(link, fs::remove_file(link))?,
+        Err(_) if link.is_dir() => return Ok(()),
+        Err(_) => {}
+    }
+    let parent = link.parent().unwrap_or(link);
+    at(parent, fs::create_dir_all(parent))?;
+    at(link, symlink(sdk, link))
+}

@@ -1,0 +1,157 @@
+//! What package.json says of an action.
+
+use crate::build::{BuildError, at};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::fs;
+use std::path::Path;
+
+/// Where the source lies if package.json does not say.
+const ENTRIES: [&str; 8] = [
+    "src/action.ts",
+    "src/action.js",
+    "src/index.ts",
+    "src/index.js",
+    "action.ts",
+    "action.js",
+    "index.ts",
+    "index.js",
+];
+/// What an action may export beside its handler.
+const INTERFACES: [&str; 2] = ["planner", "thinker"];
+
+/// An action's package.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its source, relative to its directory.
+    pub entry: String,
+    /// Whether it needs packages of others.
+    pub has_dependencies: bool,
+    version: String,
+    description: String,
+    exports: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Authored {
+    name: Option<String>,
+    #[serde(default)]
+    version: String,
+    #[serde(default)]
+    description: String,
+    main: Option<String>,
+    #[serde(default)]
+    exports: Value,
+    #[serde(default)]
+    dependencies: Map<String, Value>,
+    #[serde(default)]
+    strata: Strata,
+}
+
+#[derive(Default, Deserialize)]
+struct Strata {
+    #[serde(default)]
+    exports: Vec<String>,
+}
+
+impl Package {
+    /// Reads package.json in `dir`.
+    pub fn read(dir: &Path) -> Result<Self, BuildError> {
+        let path = dir.join("package.json");
+        let text = at(&path, fs::read_to_string(&path))?;
+        let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
+        let authored: Authored =
+            serde_json::from_str(&text).map_err(|error| refused(format!("package.json: {error}")))?;
+        if let Some(other) = authored.strata.exports.iter().find(|name| !INTERFACES.contains(&name.as_str())) {
+            let known = "`planner` and `thinker`";
+            return Err(refused(format!("package.json: `strata.exports` names `{other}`; there are {known}")));
+        }
+        let named = dir.file_name().map(|name| name.to_string_lossy().into_owned());
+        Ok(Self {
+            entry: entry(dir, &authored).map_err(refused)?,
+            name: authored.name.or(named).unwrap_or_else(|| "action".into()),
+            has_dependencies: authored.dependencies.keys().any(|name| name != "@strata/action"),
+            version: authored.version,
+            description: authored.description,
+            exports: authored.strata.exports,
+        })
+    }
+
+    /// The name as a file may have it: a scope's slash would be a directory.
+    pub fn file_name(&self) -> String {
+        self.name.trim_start_matches('@').replace(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c), "-")
+    }
+
+    /// What the component says of itself, and what it exports beside its handler.
+    pub fn about(&self) -> Value {
+        json!({
+            "name": self.name,
+            "version": self.version,
+            "description": self.description,
+            "exports": self.exports,
+        })
+    }
+}
+
+fn entry(dir: &Path, authored: &Authored) -> Result<String, String> {
+    let exported = authored.exports.as_str().or_else(|| authored.exports.get(".")?.as_str());
+    let entry = match exported.or(authored.main.as_deref()) {
+        Some(named) => named,
+        None => ENTRIES.into_iter().find(|entry| dir.join(entry).is_file()).ok_or(
+            "no source was found: write `src/action.ts` or `src/action.js`, or name it as `main` in package.json",
+        )?,
+    };
+    match dir.join(entry).is_file() {
+        true => Ok(entry.trim_start_matches("./").to_owned()),
+        false => Err(format!("package.json names the entry `{entry}`, which is no file")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(package: &str, files: &[&str]) -> Result<Package, String> {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::create_dir(dir.path().join("src")).expect("a directory");
+        fs::write(dir.path().join("package.json"), package).expect("a manifest");
+        files.iter().for_each(|file| fs::write(dir.path().join(file), "").expect("a source"));
+        Package::read(dir.path()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_source_is_what_the_package_names_or_else_where_it_usually_lies() {
+        let cases = [
+            (r#"{"main":"./a.js"}"#, ["a.js", "index.js"], "a.js"),
+            (r#"{"exports":"./b.js","main":"a.js"}"#, ["a.js", "b.js"], "b.js"),
+            (r#"{"exports":{".":"./b.js"}}"#, ["a.js", "b.js"], "b.js"),
+            ("{}", ["index.js", "src/action.ts"], "src/action.ts"),
+            ("{}", ["index.js", "a.js"], "index.js"),
+        ];
+        for (package, files, expected) in cases {
+            assert_eq!(read(package, &files).expect(package).entry, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_package_is_said() {
+        let cases = [
+            ("{}", "write `src/action.ts` or `src/action.js`"),
+            (r#"{"main":"gone.js"}"#, "names the entry `gone.js`, which is no file"),
+            (r#"{"main":"a.js","strata":{"exports":["chooser"]}}"#, "`strata.exports` names `chooser`"),
+            ("{", "package.json: EOF while parsing"),
+        ];
+        for (package, expected) in cases {
+            let error = read(package, &["a.js"]).expect_err(expected);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_scope_is_no_directory() {
+        let package = read(r#"{"name":"@team/count words","main":"a.js"}"#, &["a.js"]).expect("it is sound");
+        assert_eq!(package.file_name(), "team-count-words");
+    }
+}

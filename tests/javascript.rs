@@ -1,0 +1,128 @@
+//! Actions in JavaScript and TypeScript, from source to what the operator sees; and the SDK's own tests. They need node,
+//! and npm's registry once.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::place::Place;
+
+const TEAM: &str = r#"schema = "strata.team/1"
+[team]
+name = "t"
+idea = "some words"
+[[role]]
+name = "Counter"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Count"
+component = "count"
+[[role]]
+name = "Reporter"
+watch = ["Count"]
+[[role.action]]
+name = "Report"
+component = "report"
+config = { greeting = "hello" }
+"#;
+
+const COUNT: &str = r#"import { action, log } from "@strata/action";
+import { words } from "./words.js";
+
+export default action({
+  run(cx) {
+    log.info("counting");
+    return { data: { words: words(cx.text).length } };
+  },
+});
+"#;
+
+const REPORT: &str = r#"import { action, state } from "@strata/action";
+
+interface Config { greeting: string }
+
+const later = <T>(value: T) => new Promise<T>((resolve) => setTimeout(() => resolve(value), 1));
+
+export default action<Config>({
+  async run(cx) {
+    state.role.set("seen", cx.data);
+    const { words } = await later(cx.data as { words: number });
+    return `${cx.config.greeting}: ${words} at ${new Date().getFullYear() > 2000}`;
+  },
+});
+"#;
+
+/// The team, with a JavaScript and a TypeScript action.
+fn team() -> Place {
+    let place = Place::with(TEAM);
+    for dir in ["count/src", "report/src"] {
+        fs::create_dir_all(place.path(dir)).unwrap();
+    }
+    place.write("count/package.json", r#"{ "name": "@t/count", "version": "1.2.3", "type": "module" }"#);
+    place.write("count/src/action.js", COUNT);
+    place.write("count/src/words.js", "export const words = (text) => text.split(/\\s+/).filter(Boolean);\n");
+    place.write("report/package.json", r#"{ "name": "report" }"#);
+    place.write("report/src/action.ts", REPORT);
+    place
+}
+
+fn said(place: &Place) -> Vec<String> {
+    let lines = place.recorded();
+    let finished = lines.iter().filter(|line| line["kind"] == "action-finished");
+    finished.map(|line| line["output"]["content"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn javascript_and_typescript_are_built_once_and_mended() {
+    let place = team();
+    place.run().expect(0);
+    assert_eq!(said(&place), [r#"{"words":2}"#, "hello: 2 at true"]);
+    let again = place.host(&["build", "count"]).expect(0);
+    assert_eq!(again.stderr, "");
+    assert!(again.stdout.trim_end().ends_with("count/target/guest/t-count.wasm"), "{}", again.stdout);
+
+    // An error nobody caught is told with the places in the sources, through bundle and promise alike.
+    place.write("count/src/words.js", "export const words = (text) =>\n  text.words.filter(Boolean);\n");
+    let failed = place.host(&["run", "team.toml", "--storage", "broken"]).expect(3);
+    let expected =
+        ["TypeError: cannot read property 'filter' of undefined", "words (src/words.js:2:", "run (src/action.js:7:"];
+    expected.iter().for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
+    assert!(!failed.stderr.contains("serve.js"), "frames of the SDK are left out: {}", failed.stderr);
+    place.write("count/src/words.js", "export const words = () => [1, 2, 3];\n");
+    let resumed = place.host(&["run", "--recover_path", "broken", "--events", "-"]).expect(0);
+    assert!(resumed.stdout.contains("hello: 3 at true"), "{}", resumed.stdout);
+}
+
+#[test]
+fn what_is_wrong_with_the_source_is_said_with_its_place() {
+    let place = team();
+    let head = "import { action } from \"@strata/action\";\n";
+    let check = |file: &str, source: &str, expected: &str| {
+        place.write(file, format!("{head}{source}"));
+        let dir = file.split('/').next().unwrap();
+        let refused = place.host(&["build", dir]).expect(2);
+        assert!(refused.stderr.contains(expected), "`{expected}`: {}", refused.stderr);
+    };
+    check("count/src/action.js", "export default action({ run( });", "src/action.js:2:");
+    check("count/src/action.js", "import x from \"nowhere\";", "Could not resolve \"nowhere\"");
+    check("count/src/action.js", "export const x = 1;", "`src/action.js` has no `export default action(");
+    check("count/src/action.js", "null.x;\nexport default action({ run() {} });", "src/action.js:2:1");
+    check("count/src/action.js", "export default action({ run() {}, plan() {} });", "\"exports\": [\"planner\"]");
+    check("report/src/action.ts", "export default action({ run: (cx) => cx.txt });", "src/action.ts:2:41: error TS");
+}
+
+#[test]
+fn a_machine_without_node_is_told_what_to_install() {
+    let place = team();
+    let mut command = place.command(&["build", "count"]);
+    command.env("PATH", place.path("nothing"));
+    let refused = crate::process::Process::spawn(command).end().expect(2);
+    assert!(refused.stderr.contains("running `node`") && refused.stderr.contains("npm"), "{}", refused.stderr);
+}
+
+#[test]
+fn the_sdk_passes_its_own_tests() {
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-sdk/js");
+    let ended = Command::new("node").arg("--test").current_dir(sdk).output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+}
