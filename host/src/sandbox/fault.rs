@@ -43,7 +43,7 @@ pub(super) fn of_failure(failure: types::Failure, ctx: &Ctx) -> Fault {
     if message.trim().is_empty() {
         message = "the action gave no reason".into();
     }
-    let mut fault = match (failure.kind, ctx.memory.refusal()) {
+    let mut fault = match (failure.kind, refusal(ctx)) {
         // Where memory that cannot be had is an exception, the guest lives to tell of it.
         (types::FailureKind::Error, Some(refusal)) => Fault::new(FaultKind::Memory, format!("{refusal}\n{message}")),
         _ => Fault::new(kind, message),
