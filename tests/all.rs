@@ -11,6 +11,8 @@
 //! | `live` | teams that stay: the library, `run --keep-alive`, `send` to a team that runs |
 //! | `people` | questions and answers: kills around them, expiry, moves, a person at the terminal |
 //! | `writes` | requests that change something: killed, timed out, broken, settled by the operator |
+//! | `calls` | calls killed before, during and after; calls made together |
+//! | `five_calls` | the proof that nothing is paid twice, with the table that README shows |
 //! | `secrets` | secrets reach the service that is meant, and nothing else |
 //! | `budget` | who is stopped without money, and what counts |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
@@ -24,6 +26,8 @@
 //! | `compile_cache` | compiled components: made once, verified, private |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `graph` | teams drawn on stdout |
+//! | `python` | actions in Python, from `new` to a mended run |
+//! | `scaffold` | what `new` makes builds and runs |
 //! | `house` | the sources keep the rules of the house: who may touch what |
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //! | `map_reduce` | the team that ships with the product and counts words: its join, its faults |
@@ -37,12 +41,14 @@
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
 mod budget;
+mod calls;
 mod compile_cache;
 mod components;
 mod crash;
 mod driver;
 mod external;
 mod faults;
+mod five_calls;
 mod graph;
 mod house;
 mod joins;
@@ -54,10 +60,12 @@ mod people;
 mod place;
 mod probe;
 mod process;
+mod python;
 mod random_teams;
 mod recovery;
 mod retention;
 mod saved;
+mod scaffold;
 mod secrets;
 mod signals;
 mod snake;

@@ -44,12 +44,13 @@ const RULES: &[Rule] = &[
             "fs::rename",
             "fs::remove_",
         ],
-        // Directories that guests are granted; compiled code; builds; the file of `--events`.
+        // Directories that guests are granted; compiled code; builds; what `new` makes; the file of `--events`.
         only: &[
             "host/src/store",
             "host/src/sandbox/capability",
             "host/src/sandbox/engine/cache",
             "host/src/build",
+            "host/src/scaffold",
             "host/src/cli/run",
             // Where the operator says.
             "host/src/services/llm/record",

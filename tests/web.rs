@@ -9,8 +9,8 @@
 //! | `/v1/drip…` | streams the reply of a model, letter by letter |
 //! | any other | answers with its own path |
 //!
-//! Where a path ends in `/chat/completions` the answer is a model's, which says `re: ` and what it was asked, in ten
-//! tokens for ten.
+//! Where a path ends in `/chat/completions` the answer is a model's, which says `re: ` and what it was asked, in a
+//! thousand tokens for a thousand.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -156,5 +156,5 @@ fn drip(mut stream: &TcpStream, text: &str) -> std::io::Result<()> {
 }
 
 fn usage() -> Value {
-    json!({ "prompt_tokens": 10, "completion_tokens": 10 })
+    json!({ "prompt_tokens": 1000, "completion_tokens": 1000 })
 }

@@ -146,11 +146,32 @@ fn repeated_writes_have_keys_of_their_own_which_stay_over_attempts() {
     place.run().expect(3);
     // The same component trapped by itself: it starts afresh, and is said to.
     let ended = place.resume().expect(0);
-    assert!(ended.stderr.contains("may make writes again"), "{}", ended.stderr);
+    let warned = format!(
+        "A.p starts afresh and may make a write again that it made before: POST http://127.0.0.1:{}/v1/x",
+        web.port()
+    );
+    assert_eq!(ended.stderr.matches(&warned).count(), 2, "{}", ended.stderr);
     let keys: Vec<_> = web.requests().iter().map(|r| r.header("idempotency-key").unwrap().to_owned()).collect();
     assert_eq!(keys.len(), 4);
     assert_ne!(keys[0], keys[1]);
     assert_eq!(keys[..2], keys[2..]);
+}
+
+#[test]
+fn a_retry_by_itself_that_may_repeat_writes_says_so_like_a_resume() {
+    let web = Web::new();
+    let steps = r#"{ http = "URL/x", method = "POST" }, { http = "URL/read" }, { fail = "retryable", attempts = [1] }"#;
+    let place = team(&web, &[("A", steps)], "retries = 1\nbackoff = \"1ms\"");
+    let ended = place.run().expect(0);
+    let warned = format!(
+        "A.p starts afresh and may make a write again that it made before: POST http://127.0.0.1:{}/v1/x",
+        web.port()
+    );
+    assert_eq!(ended.stderr.matches(&warned).count(), 1, "{}", ended.stderr);
+    let lines = ended.events();
+    let told = |kind: &str| lines.iter().rposition(|line| line["kind"] == kind).unwrap();
+    assert!(told("action-failed") < told("writes-forgotten") && told("writes-forgotten") < told("action-started"));
+    assert_eq!(web.lines(), ["POST /v1/x", "GET /v1/read", "POST /v1/x", "GET /v1/read"]);
 }
 
 #[test]

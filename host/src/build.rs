@@ -4,16 +4,23 @@
 //! Here the language is told from what lies in the directory; each language has a module of its own below. Making
 //! a component of a core module is in `component`. What is done with a component is the sandbox's business.
 
+mod cache;
 mod cargo;
 mod component;
+mod python;
 mod rust;
+pub(crate) mod sdk;
+mod sources;
 #[cfg(test)]
 mod tests;
+mod tool;
 mod toolchain;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+
+pub use sdk::Kit;
 
 /// What came of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +66,27 @@ pub enum BuildError {
         /// What was tried.
         details: String,
     },
+    /// The user has no place for what builds need.
+    #[error("looking for the cache directory: neither `XDG_CACHE_HOME` nor `HOME` is set; set one of them")]
+    NoCache,
+    /// What a language's actions are built with could not be had.
+    #[error("setting up {what}: {hint}\n{details}")]
+    Setup {
+        /// What could not be had.
+        what: &'static str,
+        /// What to do about it.
+        hint: &'static str,
+        /// What was said by the program that failed.
+        details: String,
+    },
+    /// The directory holds more than an action is made from.
+    #[error("building `{}`: more than {limit} lie in it; give an action a directory of its own", dir.display())]
+    TooMuch {
+        /// The directory.
+        dir: PathBuf,
+        /// The limit.
+        limit: &'static str,
+    },
     /// The package is not made to become a component.
     #[error("building `{}`: the package is no dynamic library; {hint}", manifest.display())]
     NotALibrary {
@@ -94,27 +122,18 @@ pub enum BuildError {
 }
 
 /// A language that actions can be written in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Language {
-    Rust,
+struct Language {
+    name: &'static str,
+    /// Files that tell the language; one of them is enough.
+    markers: &'static [&'static str],
+    build: fn(&Path, &mut dyn FnMut(&str)) -> Result<Built, BuildError>,
 }
 
-impl Language {
-    const ALL: [Self; 1] = [Self::Rust];
-
-    /// The file that tells the language.
-    const fn marker(self) -> &'static str {
-        match self {
-            Self::Rust => "Cargo.toml",
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Rust => "rust",
-        }
-    }
-}
+/// The first whose marker lies in a directory is its language.
+const LANGUAGES: [Language; 2] = [
+    Language { name: "rust", markers: &["Cargo.toml"], build: rust::build },
+    Language { name: "python", markers: &["pyproject.toml", "action.py"], build: python::build },
+];
 
 /// Builds the action in a directory, unless its component is up to date.
 ///
@@ -130,15 +149,19 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
             return Err(BuildError::NotADirectory { dir: dir.to_owned() });
         }
     };
-    match Language::ALL.into_iter().find(|language| dir.join(language.marker()).is_file()) {
-        Some(Language::Rust) => rust::build(&dir, report),
+    let tells = |language: &&Language| language.markers.iter().any(|marker| dir.join(marker).is_file());
+    match LANGUAGES.iter().find(tells) {
+        Some(language) => (language.build)(&dir, report),
         None => Err(BuildError::UnknownLanguage { dir }),
     }
 }
 
 fn looked_for() -> String {
-    let markers = Language::ALL.map(|language| format!("`{}` ({})", language.marker(), language.name()));
-    markers.join(", ")
+    let one = |language: &Language| {
+        let markers: Vec<String> = language.markers.iter().map(|marker| format!("`{marker}`")).collect();
+        format!("{} ({})", markers.join(" or "), language.name)
+    };
+    LANGUAGES.each_ref().map(one).join(", ")
 }
 
 /// Names the file that an operation failed on.

@@ -13,6 +13,7 @@ mod fork;
 mod graph;
 mod inspect;
 mod joins;
+mod new;
 mod prompt;
 mod prune;
 mod reporter;
@@ -112,6 +113,8 @@ pub fn main() -> ExitCode {
         Command::Answer(args) => answer::answer(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Build { dir } => build::build(&dir),
+        Command::New(args) => new::new(&args),
+        Command::Sdk { name } => new::sdk(&name),
     };
     match done {
         Ok(code) => ExitCode::from(code),

@@ -12,6 +12,7 @@ pub mod manifest;
 pub mod narrator;
 pub mod plugin;
 pub mod sandbox;
+pub mod scaffold;
 pub mod services;
 pub mod store;
 

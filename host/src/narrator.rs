@@ -190,8 +190,13 @@ impl Narrator {
                 fields["reason"] = "out-of-budget".into();
                 vec![("action-suspended", fields)]
             }
-            Event::CallStarted { role, work, attempt, digest, .. } => {
+            Event::CallStarted { role, work, attempt, digest, forgotten, .. } => {
                 let mut told = Vec::new();
+                if !forgotten.is_empty() {
+                    let mut fields = self.call(*role, *work);
+                    fields["writes"] = json!(forgotten);
+                    told.push(("writes-forgotten", fields));
+                }
                 let digest = digest.as_ref().map(|digest| digest.0.clone());
                 let mut call = self.call(*role, *work);
                 call["digest"] = json!(digest);

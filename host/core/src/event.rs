@@ -100,6 +100,8 @@ pub enum Event {
         digest: Option<Digest>,
         /// What happens to the recorded host calls of earlier attempts.
         journal: Journal,
+        /// Writes among those that are forgotten, for people: they took effect, and may be made again.
+        forgotten: Vec<String>,
     },
     /// An attempt called the host and has its answer.
     HostCalled {

@@ -34,10 +34,15 @@ fn encode(core: &[u8]) -> Result<Vec<u8>, String> {
              expect a browser or an operating system"
         )
     })?;
-    if exports(&bytes).iter().any(|name| name == HANDLER) {
+    if is_action(&bytes) {
         return Ok(bytes);
     }
     Err(format!("it does not export `{HANDLER}`; in rust, `strata_action::action!` does that"))
+}
+
+/// Whether a component exports the handler.
+pub fn is_action(component: &[u8]) -> bool {
+    exports(component).iter().any(|name| name == HANDLER)
 }
 
 /// The names of a component's exports; none of what is no component.

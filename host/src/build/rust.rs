@@ -2,8 +2,8 @@
 //! `component` makes the component of it.
 
 use super::cargo::{Package, Target};
-use super::{BuildError, Built, at, component, toolchain};
-use std::fs::{self, File};
+use super::{BuildError, Built, at, cache, component, toolchain};
+use std::fs;
 use std::path::Path;
 
 /// Builds the package in `dir`.
@@ -14,7 +14,8 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     let target_dir = package.workspace.join("target").join("guest");
     at(&target_dir, fs::create_dir_all(&target_dir))?;
     let component = target_dir.join(&package.name).with_extension("wasm");
-    let _lock = lock(&target_dir.join(&package.name).with_extension("lock"))?;
+    // Between cargo's end and the reading of what it made, no other build of the same package may replace it.
+    let _lock = cache::lock(&target_dir.join(&package.name).with_extension("lock"))?;
 
     let target = Target { dir: target_dir, toolchain: toolchain::find(dir, report)? };
     let module = package.compile(&target, report)?;
@@ -23,14 +24,6 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     }
     component::write(&module, &component)?;
     Ok(Built { component, fresh: false })
-}
-
-/// Holds the lock until it is dropped: between cargo's end and the reading of what it made, no other build of the
-/// same package may replace it.
-fn lock(path: &Path) -> Result<File, BuildError> {
-    let file = at(path, File::options().create(true).append(true).open(path))?;
-    at(path, file.lock())?;
-    Ok(file)
 }
 
 /// Cargo keeps the time of a module it had not to compile again, so the component is up to date if it is younger.

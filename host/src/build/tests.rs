@@ -101,7 +101,7 @@ fn what_cannot_be_built_says_why() {
 fn a_directory_without_source_says_what_is_looked_for() {
     let empty = tempfile::tempdir().expect("a temporary directory");
     let cases = [
-        (empty.path().to_owned(), "looked for `Cargo.toml` (rust)"),
+        (empty.path().to_owned(), "looked for `Cargo.toml` (rust), `pyproject.toml` or `action.py` (python)"),
         (empty.path().join("absent"), "it is not a directory"),
         (repository().join("Cargo.lock"), "it is not a directory"),
         (repository(), "describes a workspace and no package"),

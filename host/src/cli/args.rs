@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use strata_core::event::CallPolicy;
 
+use super::new::NewArgs;
 use crate::driver::WhenIdle;
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
@@ -53,6 +54,14 @@ pub(super) enum Command {
         /// The directory of its source.
         #[arg(default_value = ".")]
         dir: PathBuf,
+    },
+    /// Begin an action or a team: something small that builds and runs as it is.
+    New(NewArgs),
+    /// Print where the SDK of a language is, for tests, editors and other build tools.
+    Sdk {
+        /// The language, or `wit` for the interfaces that all languages share.
+        #[arg(value_name = "LANG")]
+        name: String,
     },
 }
 

@@ -59,10 +59,17 @@ impl Reporter {
                 note(format_args!("warning: the idea reached nobody: no role watches `{IDEA_LABEL}`"));
             }
             "writes-unclaimed" => {
-                let writes = line.fields.get("writes").and_then(serde_json::Value::as_array);
-                let (role, action) = (line.text("role"), line.text("action"));
-                for write in writes.into_iter().flatten().filter_map(serde_json::Value::as_str) {
-                    note(format_args!("warning: {role}.{action} no longer makes a write that it made before: {write}"));
+                for write in writes(line) {
+                    note(format_args!("warning: {} no longer makes a write that it made before: {write}", name(line)));
+                }
+            }
+            "writes-forgotten" => {
+                for write in writes(line) {
+                    note(format_args!(
+                        "warning: {} starts afresh and may make a write again that it made before: {write} (a resume with \
+                         `--calls reuse` is served the recorded response)",
+                        name(line)
+                    ));
                 }
             }
             _ if self.loudness == Loudness::Quiet => {}
@@ -214,9 +221,20 @@ fn is_idle_idea(line: &Line) -> bool {
 fn say(line: &Line, began_ms: i64, what: &str) {
     let step = line.fields.get("step").and_then(serde_json::Value::as_u64).unwrap_or_default();
     let seconds = (line.time_ms - began_ms) as f64 / 1000.0;
-    let name = [line.text("role"), line.text("action")].join(".");
-    let name = name.trim_end_matches('.');
+    let name = name(line);
     note(format_args!("{seconds:7.1}s  step {step:<3} {name:<28} {what}"));
+}
+
+/// `ROLE.ACTION`, or the role where no action is named.
+fn name(line: &Line) -> String {
+    let name = [line.text("role"), line.text("action")].join(".");
+    name.trim_end_matches('.').to_owned()
+}
+
+/// The writes that a line lists.
+fn writes(line: &Line) -> impl Iterator<Item = &str> {
+    let writes = line.fields.get("writes").and_then(serde_json::Value::as_array);
+    writes.into_iter().flatten().filter_map(serde_json::Value::as_str)
 }
 
 /// The index of an action, and its name; -1 for what is no action.

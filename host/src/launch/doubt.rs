@@ -98,7 +98,8 @@ fn read(words: &str, stepper: &Stepper) -> Result<Verdict, LaunchError> {
     }
 }
 
-/// What the operator should know about recorded writes before the run goes on.
+/// What the operator should know about recorded writes before the run goes on. Which of them are forgotten is told when
+/// that happens.
 pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<String> {
     let of = |(id, activation): (RoleId, &Activation)| {
         let role = stepper.team().role(id);
@@ -110,16 +111,8 @@ pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<Strin
         }
         let (name, writes) = (name(stepper, id), writes.join(", "));
         let replaced = |event: &Event| matches!(event, Event::ComponentChanged { slot, .. } if Some(*slot) == at);
-        match stepper.journal(activation) {
-            Journal::Fresh => Some(format!(
-                "{name} starts afresh and may make writes again that are recorded: {writes}; `--calls reuse` serves the \
-                 recorded responses"
-            )),
-            Journal::Keep if changed.iter().any(replaced) => {
-                Some(format!("writes are recorded for {name}, and served if its new component makes them: {writes}"))
-            }
-            Journal::Keep => None,
-        }
+        let served = stepper.journal(activation) == Journal::Keep && changed.iter().any(replaced);
+        served.then(|| format!("writes are recorded for {name}, and served if its new component makes them: {writes}"))
     };
     stepper.env().activations().filter_map(of).collect()
 }

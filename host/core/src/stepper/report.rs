@@ -9,8 +9,9 @@ use super::{Stepper, slot};
 use crate::activation::{Addressed, Phase};
 use crate::effect::Invocation;
 use crate::environment::routing::{Parcel, route};
-use crate::event::{CallPolicy, Event, Finished, Work};
+use crate::event::{CallPolicy, Event, Finished, Journal, Work};
 use crate::fault::{Fault, FaultKind, Hope};
+use crate::host_call::Known;
 use crate::id::{Digest, RoleId, RunId, Slot};
 use crate::message::{IDEA_LABEL, Message, TO_ALL};
 use crate::money::Usd;
@@ -79,7 +80,16 @@ impl Stepper {
             attempt: call.attempt,
             digest: call.digest.clone(),
             journal: call.journal,
+            forgotten: self.forgotten(call),
         }
+    }
+
+    /// The writes of earlier attempts that an attempt which starts afresh may repeat.
+    fn forgotten(&self, call: &Invocation) -> Vec<String> {
+        let activation = self.env.role(call.role).activation.as_ref().filter(|_| call.journal == Journal::Fresh);
+        let begun = activation.map_or(&[][..], |activation| &activation.current.begun);
+        let recorded = begun.iter().filter(|begun| begun.result == Known::Recorded);
+        recorded.map(|begun| begun.intent.what.clone()).collect()
     }
 
     /// The end of the attempt that `role` is making. A result that makes no sense is a fault.

@@ -1,0 +1,21 @@
+"""Who answers the calls of an action: the real host inside a component, a fake one in tests. Which one, is set once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_current: Any = None
+
+
+def current() -> Any:
+    """The host of this call."""
+    if _current is None:
+        raise RuntimeError("there is no host here: in tests, run the action by `strata_action.testing.Host().run(…)`")
+    return _current
+
+
+def use(host: Any) -> Any:
+    """Sets the host; returns the one there was."""
+    global _current
+    before, _current = _current, host
+    return before

@@ -1,0 +1,120 @@
+"""What an author marks for the host to call, and how such a function is called: config read as its type, what it
+returns made an output. How calls cross to the host is the business of `wasm`, how tests make them, of `testing`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from . import typed
+from .context import Context, Situation
+from .errors import Failure
+from .message import Output, Task
+
+registered: dict[str, Export] = {}
+"""The functions that are marked, by what they are marked as."""
+
+
+@dataclasses.dataclass
+class Export:
+    """A function that the host calls, and what its annotations say."""
+
+    function: Callable[[Any], Any]
+    needs: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def config_type(self) -> Any:
+        """What `config` is read as: the argument of the annotation `Context[Config]`; any JSON without one."""
+        parameters = list(inspect.signature(self.function).parameters)
+        hint = typing.get_type_hints(self.function).get(parameters[0]) if parameters else None
+        arguments = typing.get_args(hint)
+        return arguments[0] if typing.get_origin(hint) in (Context, Situation) and arguments else Any
+
+    @property
+    def data_type(self) -> Any:
+        """The type of the output's data: the argument of `-> Output[Data]`, or a dataclass returned as it is."""
+        hint = typing.get_type_hints(self.function).get("return")
+        if typing.get_origin(hint) is Output:
+            return typing.get_args(hint)[0]
+        return hint if dataclasses.is_dataclass(hint) and hint is not Output else Any
+
+    @property
+    def config_schema(self) -> str | None:
+        """The JSON Schema of `config`, where its type says anything."""
+        found = typed.schema(self.config_type, strict=True)
+        return typed.dumps(found) if found else None
+
+    @property
+    def output_schema(self) -> str | None:
+        """The JSON Schema of the output's data, where its type says anything."""
+        found = typed.schema(self.data_type)
+        return typed.dumps(found) if found else None
+
+    def config(self, value: Any) -> Any:
+        """The config as its type; one that the team file leaves out as the type's defaults."""
+        wanted = self.config_type
+        if value is None and dataclasses.is_dataclass(wanted):
+            value = {}
+        try:
+            return typed.decode(wanted, value, "config", strict=True)
+        except ValueError as problem:
+            raise Failure(str(problem)) from None
+
+    def act(self, cx: Context) -> Output:
+        """Calls an action."""
+        returned = self.function(cx)
+        if isinstance(returned, Output):
+            return returned
+        if isinstance(returned, str):
+            return Output(returned)
+        if returned is None:
+            raise TypeError(f"`{self.function.__name__}` returned nothing; an action returns a text or an `Output`")
+        return Output(typed.dumps(returned), data=returned)
+
+    def choose(self, situation: Situation) -> int:
+        """Calls a thinker; -1 ends the activation."""
+        chosen = self.function(situation)
+        return -1 if chosen is None else int(chosen)
+
+    def plan(self, cx: Context) -> list[Task]:
+        """Calls a planner."""
+        return [task if isinstance(task, Task) else Task(str(task)) for task in self.function(cx)]
+
+
+def action(function: Callable | None = None, *, needs: Iterable[str] = ()) -> Callable:
+    """Marks the function that is the action: it takes a `Context` and returns a text, an `Output` or a dataclass.
+
+    `needs` names the capabilities that it cannot work without: `llm`, `http`, `files`.
+    """
+    if function is None:
+        return lambda function: action(function, needs=needs)
+    return _register("action", function, needs)
+
+
+def thinker(function: Callable) -> Callable:
+    """Marks a function that takes a `Situation` and returns the index of the action to run next, or None to end."""
+    return _register("thinker", function)
+
+
+def planner(function: Callable) -> Callable:
+    """Marks a function that takes a `Context` and returns the tasks, each a text or a `Task`."""
+    return _register("planner", function)
+
+
+def _register(kind: str, function: Callable, needs: Iterable[str] = ()) -> Callable:
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise TypeError(f"`{function.__name__}` must be a plain function: calls of the host wait by themselves")
+    registered[kind] = function.strata_export = Export(function, list(needs))
+    return function
+
+
+def of(function: Callable) -> Export:
+    """What a marked function exports."""
+    export = getattr(function, "strata_export", None)
+    if export is None:
+        raise TypeError(f"`{getattr(function, '__name__', function)}` is not marked: write `@action` above it")
+    return export

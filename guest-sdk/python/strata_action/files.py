@@ -1,0 +1,25 @@
+"""Files below the directories that `allow.dirs` grants, by their guest path, e.g. `/out/game.html`."""
+
+from __future__ import annotations
+
+from ._host import current
+
+
+def read(path: str) -> bytes:
+    """Reads a whole file. Raises NotFound, Denied, or Invalid for what is no regular file."""
+    return current().files_read(str(path))
+
+
+def read_text(path: str) -> str:
+    """Reads a whole file as UTF-8 text."""
+    return read(path).decode()
+
+
+def write(path: str, content: bytes | str) -> None:
+    """Creates or replaces a file, with the directories above it inside the grant."""
+    current().files_write(str(path), content.encode() if isinstance(content, str) else bytes(content))
+
+
+def list(path: str) -> list[str]:
+    """The names in a directory, sorted; names of directories end in `/`."""
+    return current().files_list(str(path))

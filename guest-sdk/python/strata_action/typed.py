@@ -1,0 +1,142 @@
+"""JSON as Python types and back, and the JSON Schema of a type: dataclasses, enums, literals, lists, maps, optionals."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import types
+import typing
+from typing import Any
+
+_PLAIN = {bool: "boolean", int: "integer", float: "number", str: "string"}
+_NAMES = {bool: "boolean", int: "integer", float: "number", str: "text", list: "list", dict: "table", type(None): "null"}
+
+
+def dumps(value: Any) -> str:
+    """Any value as compact JSON; dataclasses become objects, enums their values."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    raise TypeError(f"a {type(value).__name__} is nothing that JSON can hold")
+
+
+def decode(wanted: Any, value: Any, where: str, *, strict: bool = False) -> Any:
+    """The value as the wanted type. `strict` refuses keys that a dataclass does not have.
+
+    Raises ValueError, which names the place.
+    """
+    if wanted is Any or wanted is object or isinstance(wanted, typing.TypeVar):
+        return value
+    if wanted is None or wanted is type(None):
+        return _expect(value is None, value, where, "null")
+    if wanted in _PLAIN:
+        return _scalar(wanted, value, where)
+    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin in (typing.Union, types.UnionType):
+        return _union(arguments, value, where, strict)
+    if origin is typing.Literal:
+        return _expect(value in arguments, value, where, " or ".join(map(repr, arguments)))
+    if wanted is list or wanted is tuple or origin in (list, tuple):
+        items = _expect(isinstance(value, list), value, where, "a list")
+        item = arguments[0] if arguments else Any
+        decoded = [decode(item, part, f"{where}[{index}]", strict=strict) for index, part in enumerate(items)]
+        return decoded if (origin or wanted) is list else tuple(decoded)
+    if wanted is dict or origin is dict:
+        table = _expect(isinstance(value, dict), value, where, "a table")
+        item = arguments[1] if arguments else Any
+        return {key: decode(item, part, f"{where}.{key}", strict=strict) for key, part in table.items()}
+    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
+        known = [member.value for member in wanted]
+        return wanted(_expect(value in known, value, where, " or ".join(map(repr, known))))
+    if dataclasses.is_dataclass(wanted):
+        return _record(wanted, value, where, strict)
+    raise TypeError(f"{where}: `{wanted}` is no type that JSON can be read as")
+
+
+def _expect(fits: bool, value: Any, where: str, expected: str) -> Any:
+    if not fits:
+        found = _NAMES.get(type(value), type(value).__name__)
+        shown = f"the {found} `{dumps(value)}`" if isinstance(value, (str, int, float)) else found
+        raise ValueError(f"{where}: expected {expected}, found {shown}")
+    return value
+
+
+def _scalar(wanted: type, value: Any, where: str) -> Any:
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return _expect(type(value) is wanted, value, where, {"string": "text"}.get(_PLAIN[wanted], _PLAIN[wanted]))
+
+
+def _union(choices: tuple[Any, ...], value: Any, where: str, strict: bool) -> Any:
+    problems = []
+    for choice in choices:
+        try:
+            return decode(choice, value, where, strict=strict)
+        except ValueError as problem:
+            if choice is not type(None):
+                problems.append(str(problem))
+    raise ValueError(problems[0] if len(problems) == 1 else f"{where}: fits none of its types: " + "; ".join(problems))
+
+
+def _record(wanted: Any, value: Any, where: str, strict: bool) -> Any:
+    table = _expect(isinstance(value, dict), value, where, "a table")
+    hints = typing.get_type_hints(wanted)
+    fields = {field.name: field for field in dataclasses.fields(wanted) if field.init}
+    unknown = [key for key in table if key not in fields]
+    if strict and unknown:
+        raise ValueError(f"{where}: unknown key `{unknown[0]}`; known are {', '.join(fields) or 'none'}")
+    missing = [name for name, field in fields.items() if name not in table and not _has_default(field)]
+    if missing:
+        raise ValueError(f"{where}: `{missing[0]}` is missing")
+    decoded = {
+        name: decode(hints[name], table[name], f"{where}.{name}", strict=strict) for name in fields if name in table
+    }
+    return wanted(**decoded)
+
+
+def _has_default(field: dataclasses.Field) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def schema(wanted: Any, *, strict: bool = False) -> dict[str, Any]:
+    """The JSON Schema of a type; `{}`, which takes anything, where nothing is known of it."""
+    if wanted is None or wanted is type(None):
+        return {"type": "null"}
+    if wanted in _PLAIN:
+        return {"type": _PLAIN[wanted]}
+    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin in (typing.Union, types.UnionType):
+        return {"anyOf": [schema(choice, strict=strict) for choice in arguments]}
+    if origin is typing.Literal:
+        return {"enum": list(arguments)}
+    if wanted is list or wanted is tuple or origin in (list, tuple):
+        return {"type": "array", "items": schema(arguments[0] if arguments else Any, strict=strict)}
+    if wanted is dict or origin is dict:
+        return {"type": "object", "additionalProperties": schema(arguments[1] if arguments else Any, strict=strict)}
+    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
+        return {"enum": [member.value for member in wanted]}
+    if dataclasses.is_dataclass(wanted):
+        hints = typing.get_type_hints(wanted)
+        fields = [field for field in dataclasses.fields(wanted) if field.init]
+        found: dict[str, Any] = {
+            "type": "object",
+            "properties": {field.name: schema(hints[field.name], strict=strict) for field in fields},
+            "required": [field.name for field in fields if not _has_default(field)],
+        }
+        return {**found, "additionalProperties": False} if strict else found
+    return {}
+
+
+def schema_text(wanted: Any) -> str | None:
+    """The JSON Schema of a type as text; a dictionary is one already; none stays none."""
+    if wanted is None:
+        return None
+    return dumps(wanted if isinstance(wanted, dict) else schema(wanted))

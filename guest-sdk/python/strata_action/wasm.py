@@ -1,0 +1,161 @@
+"""Inside a component: binds the author's module to the host. Not for authors.
+
+It is imported when the component is made: what is loaded then is in the component, and nothing can be loaded later,
+for there is no file system to load it from.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+import wit_world.exports as world
+from componentize_py_types import Err
+from wit_world.exports import handler
+from wit_world.imports import types as wit
+
+from . import _host, exports, faults, typed
+from ._wasm_host import Host, message, task
+from .context import Candidate, Context, Situation
+from .errors import Failure
+from .message import Attempt, Profile
+
+_about = ("", "", "")
+_PARTS = {"action": "Handler", "thinker": "Thinker", "planner": "Planner"}
+
+
+def bind(name: str, version: str, description: str, author: ModuleType) -> list[type]:
+    """The classes that the component exports."""
+    global _about
+    if "action" not in exports.registered:
+        raise Failure(f"no function of the module `{author.__name__}` is marked with `@action`")
+    action = exports.registered["action"]
+    doc = (action.function.__doc__ or author.__doc__ or "").strip().split("\n\n")[0]
+    _about = (name, version, description or " ".join(doc.split()))
+    for part, class_name in _PARTS.items():
+        if (part in exports.registered) != hasattr(world, class_name):
+            mark = f"`@{part}` marks a function" if part in exports.registered else f"no function is marked with `@{part}`"
+            raise Failure(f"{mark}, so `{part}` must {'' if part in exports.registered else 'not '}stand in "
+                          "`[tool.strata] exports` of pyproject.toml")
+    _load_all()
+    faults.prepare(author)
+    _host.use(Host())
+    return [globals()[_PARTS[part]] for part in exports.registered]
+
+
+def _load_all() -> None:
+    """Loads what modules import within functions, and what faults are told with."""
+    seen: set[str] = set()
+    while names := [name for name in sys.modules if name not in seen and faults.is_authors(sys.modules[name])]:
+        for name in names:
+            seen.add(name)
+            module = sys.modules[name]
+            with open(module.__file__, "rb") as source:
+                tree = ast.parse(source.read())
+            for node in ast.walk(tree):
+                for wanted in _imported(node, module):
+                    try:
+                        importlib.import_module(wanted)
+                    except Exception:
+                        # Perhaps it is no module but a name in one; else it fails again where it is needed.
+                        pass
+
+
+def _imported(node: ast.AST, module: ModuleType) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        package = module.__package__ if node.level else ""
+        base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+        return [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return []
+
+
+class Handler:
+    """The action."""
+
+    def describe(self) -> Any:
+        export = exports.registered["action"]
+        return handler.Manifest(*_about, export.config_schema, export.output_schema, export.needs)
+
+    def run(self, attempt: Any, input: Any) -> Any:
+        export = exports.registered["action"]
+        output = _guarded(lambda: export.act(_context(export, attempt, input)))
+        return _guarded(lambda: _output(output))
+
+
+class Planner:
+    """The planner."""
+
+    def plan(self, attempt: Any, input: Any) -> Any:
+        export = exports.registered["planner"]
+        tasks = _guarded(lambda: export.plan(_context(export, attempt, input)))
+        return [wit.Task(task.text, task.action) for task in tasks]
+
+
+class Thinker:
+    """The thinker."""
+
+    def choose(self, attempt: Any, situation: Any) -> int:
+        export = exports.registered["thinker"]
+        return _guarded(lambda: export.choose(_situation(export, attempt, situation)))
+
+
+def _guarded(call: Any) -> Any:
+    """Makes a call; what it raises becomes the failure that is told to the host."""
+    _awake()
+    try:
+        return call()
+    except MemoryError:
+        # Whoever is out of memory cannot tell it. The host knows by itself.
+        os.abort()
+    except BaseException as problem:
+        kind, text = faults.describe(problem)
+        raise Err(wit.Failure(wit.FailureKind[kind.upper()], text)) from None
+
+
+def _awake() -> None:
+    """What a component keeps from the time when it was made, and what must not be the same in every call."""
+    os.reload_environ()
+    if "random" in sys.modules:
+        sys.modules["random"].seed(os.urandom(32))
+
+
+def _output(output: Any) -> Any:
+    data = None if output.data is None else typed.dumps(output.data)
+    route = [wit.Hop(hop.from_, list(hop.to)) for hop in output.route]
+    return wit.Output(output.content, data, list(output.to), route)
+
+
+def _context(export: exports.Export, attempt: Any, input: Any) -> Context:
+    return Context(
+        config=export.config(json.loads(input.config)),
+        news=[message(each) for each in input.news],
+        outputs=[message(each) for each in input.outputs],
+        role=_profile(input.role),
+        action=input.action,
+        index=input.index,
+        task=None if input.task is None else task(input.task),
+        attempt=Attempt(attempt.number, attempt.idempotency_key),
+    )
+
+
+def _situation(export: exports.Export, attempt: Any, situation: Any) -> Situation:
+    return Situation(
+        config=export.config(json.loads(situation.config)),
+        candidates=[Candidate(each.name, each.description) for each in situation.candidates],
+        round=situation.round,
+        news=[message(each) for each in situation.news],
+        outputs=[message(each) for each in situation.outputs],
+        role=_profile(situation.role),
+        attempt=Attempt(attempt.number, attempt.idempotency_key),
+    )
+
+
+def _profile(role: Any) -> Profile:
+    return Profile(role.name, role.profile, role.goal, role.constraints, role.desc)

@@ -1,0 +1,25 @@
+"""Answers what it is asked, as its `instruction` says."""
+
+from dataclasses import dataclass
+
+from strata_action import Context, Output, action, llm
+
+
+@dataclass
+class Config:
+    """`config` in the team file."""
+
+    instruction: str
+
+
+@dataclass
+class Answer:
+    """The structured part of the answer."""
+
+    words: int
+
+
+@action(needs=["llm"])
+def respond(cx: Context[Config]) -> Output[Answer]:
+    reply = llm.ask(f"{cx.config.instruction}\n\n{cx.text}", system=cx.persona)
+    return Output(reply.text, data=Answer(words=len(reply.text.split())))

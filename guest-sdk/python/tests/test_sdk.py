@@ -1,0 +1,228 @@
+"""The SDK in plain Python: types from JSON, what functions are told and return, the host in memory."""
+
+import enum
+import unittest
+from dataclasses import dataclass, field
+from typing import Literal
+
+from strata_action import (
+    Candidate, Context, Denied, Failure, Message, NotFound, Output, Situation, Task, Upstream, action, clock, env,
+    environment, exports, files, http, human, llm, log, memory, planner, random, secrets, state, thinker, typed,
+)
+from strata_action.testing import Emission, Host
+
+
+class Mood(enum.Enum):
+    GOOD = "good"
+    BAD = "bad"
+
+
+@dataclass
+class Part:
+    name: str
+    size: float = 1.0
+
+
+@dataclass
+class Whole:
+    parts: list[Part]
+    mood: Mood = Mood.GOOD
+    side: Literal["left", "right"] | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+@action(needs=["llm"])
+def count(cx: Context[Whole]) -> Output[Part]:
+    """Counts."""
+    return Output(f"{len(cx.config.parts)} {cx.text}", data=Part("all", len(cx.config.parts)))
+
+
+class Types(unittest.TestCase):
+    def test_json_becomes_the_wanted_type(self):
+        value = {"parts": [{"name": "a", "size": 2}], "mood": "bad", "side": "left", "counts": {"x": 1}}
+        expected = Whole([Part("a", 2.0)], Mood.BAD, "left", {"x": 1})
+        self.assertEqual(typed.decode(Whole, value, "it"), expected)
+        self.assertEqual(typed.decode(Whole, {"parts": [], "more": 1}, "it"), Whole([]))
+        self.assertEqual(typed.dumps(expected), typed.dumps(value).replace('"size":2', '"size":2.0'))
+
+    def test_what_does_not_fit_says_where(self):
+        cases = [
+            (Whole, {}, "it: `parts` is missing"),
+            (Whole, {"parts": {}}, "it.parts: expected a list, found table"),
+            (Whole, {"parts": [{"name": 1}]}, "it.parts[0].name: expected text, found the integer `1`"),
+            (Whole, {"parts": [], "mood": "odd"}, "it.mood: expected 'good' or 'bad', found the text `\"odd\"`"),
+            (int, True, "it: expected integer, found the boolean `true`"),
+            (int | str, 1.5, "it: fits none of its types: it: expected integer"),
+        ]
+        for wanted, value, expected in cases:
+            with self.assertRaises(ValueError) as raised:
+                typed.decode(wanted, value, "it")
+            self.assertTrue(str(raised.exception).startswith(expected), str(raised.exception))
+        with self.assertRaisesRegex(ValueError, "it: unknown key `more`; known are name, size"):
+            typed.decode(Part, {"name": "a", "more": 1}, "it", strict=True)
+
+    def test_a_type_has_a_schema(self):
+        part = {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "size": {"type": "number"}},
+            "required": ["name"],
+        }
+        found = typed.schema(Whole)
+        self.assertEqual(found["properties"]["parts"], {"type": "array", "items": part})
+        self.assertEqual(found["properties"]["mood"], {"enum": ["good", "bad"]})
+        self.assertEqual(found["properties"]["side"], {"anyOf": [{"enum": ["left", "right"]}, {"type": "null"}]})
+        self.assertEqual(found["required"], ["parts"])
+        self.assertEqual(typed.schema(Part, strict=True)["additionalProperties"], False)
+
+
+class Functions(unittest.TestCase):
+    def test_config_and_data_are_typed(self):
+        output = Host().run(count, news="parts", config={"parts": [{"name": "a"}]})
+        self.assertEqual(output, Output("1 parts", data=Part("all", 1)))
+        export = exports.of(count)
+        self.assertEqual((export.config_type, export.data_type, export.needs), (Whole, Part, ["llm"]))
+        with self.assertRaisesRegex(Failure, "config: `parts` is missing"):
+            Host().run(count)
+
+    def test_what_an_action_may_return(self):
+        cases = [
+            (lambda cx: "text", Output("text")),
+            (lambda cx: Part("a"), Output('{"name":"a","size":1.0}', data=Part("a"))),
+            (lambda cx: [1, 2], Output("[1,2]", data=[1, 2])),
+        ]
+        for function, expected in cases:
+            self.assertEqual(Host().run(action(function)), expected)
+        with self.assertRaisesRegex(TypeError, "returned nothing"):
+            Host().run(action(lambda cx: None))
+        with self.assertRaisesRegex(TypeError, "is nothing that JSON can hold"):
+            Host().run(action(lambda cx: Output("x", data=object())))
+
+    def test_thinkers_and_planners(self):
+        @thinker
+        def choose(situation: Situation):
+            return situation.round if situation.round < len(situation.candidates) else None
+
+        @planner
+        def plan(cx: Context):
+            return [cx.text, Task("paint", action="Paint")]
+
+        self.assertEqual(Host().choose(choose, ["a", Candidate("b")], round=1), 1)
+        self.assertEqual(Host().choose(choose, ["a"], round=1), -1)
+        self.assertEqual(Host().plan(plan, news="a house"), [Task("a house"), Task("paint", "Paint")])
+
+    def test_functions_that_wait_by_themselves_are_refused(self):
+        async def later(cx):
+            return "x"
+
+        with self.assertRaisesRegex(TypeError, "must be a plain function"):
+            action(later)
+        with self.assertRaisesRegex(TypeError, "is not marked"):
+            Host().run(later)
+
+    def test_a_context_tells_what_came_last(self):
+        cx = Context(None, news=[Message("a\n"), Message("b", "Design", {"n": 1}, "Bob")])
+        self.assertEqual((cx.text, cx.newest.content, cx.data(dict[str, int])), ("a\n\n\nb", "b", {"n": 1}))
+        self.assertEqual(cx.briefing, "# UserRequirement\n\na\n\n# Design, by Bob\n\nb")
+        self.assertIsNone(cx.labelled("Poem"))
+        cx.role.profile, cx.role.goal = "Architect", "build."
+        self.assertEqual(cx.persona, "You are Role, Architect. Your goal: build.")
+        with self.assertRaisesRegex(ValueError, "reading the data of message `UserRequirement`: it carries none"):
+            Context(None, news=[Message("x")]).data(Part)
+
+
+class Hosts(unittest.TestCase):
+    def test_state_is_a_dictionary(self):
+        def use():
+            state.role["n"] = state.role.get("n", 0) + 1
+            state.scope("log")["line"] = Part("a")
+            del state.role["old"]
+            return dict(state.role), "old" in state.role, sorted(state.scope("log"))
+
+        host = Host(scopes={"log": {}, "role": {"n": 1, "old": None}})
+        self.assertEqual(host.serve(use), ({"n": 2}, False, ["line"]))
+        self.assertEqual(host.scopes["log"], {"line": {"name": "a", "size": 1.0}})
+        with self.assertRaisesRegex(Exception, "the team declares no such scope"):
+            host.serve(lambda: state.scope("absent")["x"])
+
+    def test_models_are_asked(self):
+        host = Host(replies=['{"name":"a"}', llm.Reply("x", data=[1]), Upstream("down"), "so:\n```py\n1\n```\n~~~\n2"])
+        found = host.serve(lambda: llm.ask("part?", system="Be brief.", schema=Part).parse(Part))
+        self.assertEqual(found, Part("a"))
+        many = host.serve(lambda: llm.ask_many([llm.Request("a"), llm.Request("b")]))
+        self.assertEqual((many[0].data, type(many[1])), ([1], Upstream))
+        blocks = host.serve(lambda: llm.ask("code")).code_blocks
+        self.assertEqual([(b.language, b.text, b.closed) for b in blocks], [("py", "1\n", True), ("", "2\n", False)])
+        self.assertEqual(host.prompts, ["part?", "a", "b", "code"])
+        self.assertEqual(host.requests[0].turns[0], llm.Turn("system", "Be brief."))
+
+    def test_the_web_is_asked(self):
+        host = Host(responses=['{"id":7}', http.Response(404)], secrets=["TOKEN"])
+
+        def order():
+            token = secrets.named("TOKEN")
+            return http.post("https://a.example/orders", json=["tea"], bearer=token, idempotency_key="k").json()
+
+        self.assertEqual(host.serve(order), {"id": 7})
+        sent = host.fetched[0]
+        self.assertEqual((sent.body, sent.idempotency_key), (b'["tea"]', "k"))
+        self.assertEqual(sent.headers["authorization"], "Bearer {{secret:TOKEN}}")
+        self.assertEqual([secret.name for secret in sent.secrets], ["TOKEN"])
+        self.assertFalse(host.serve(lambda: http.get("https://a.example/")).ok)
+
+    def test_files_are_below_what_is_granted(self):
+        host = Host(files={"/in/a": "text", "/in/b/c": b"\xff"}, writable=["/out"])
+        self.assertEqual(host.serve(lambda: (files.read_text("/in/a"), files.list("/in"))), ("text", ["a", "b/"]))
+        host.serve(lambda: files.write("/out/x", "new"))
+        self.assertEqual(host.files["/out/x"], b"new")
+        cases = [
+            (lambda: files.read("/in/none"), NotFound),
+            (lambda: files.read("/etc/passwd"), Denied),
+            (lambda: files.write("/in/a", "x"), Denied),
+            (lambda: files.write("/out/../in/a", "x"), Denied),
+            (lambda: files.list("/etc"), Denied),
+        ]
+        for call, error in cases:
+            with self.assertRaises(error):
+                host.serve(call)
+
+    def test_people_are_asked(self):
+        host = Host(answers=[{"name": "a"}])
+        answer = host.serve(lambda: human.ask("which?", schema=Part, expires=60))
+        self.assertEqual(answer.parse(Part), Part("a"))
+        self.assertEqual((host.questions[0].text, host.questions[0].expires), ("which?", 60))
+        with self.assertRaisesRegex(AssertionError, "no answer left"):
+            host.serve(lambda: human.ask("again?"))
+
+    def test_what_is_not_granted_is_denied(self):
+        calls = [
+            lambda: llm.ask("x"), lambda: http.get("https://a.example/"), lambda: env.get("HOME"),
+            lambda: secrets.named("TOKEN"),
+        ]
+        for call in calls:
+            with self.assertRaises(Denied):
+                Host().serve(call)
+
+    def test_time_randomness_and_the_rest(self):
+        host = Host(unix_time=86400, env={"LANG": "de"}, memory=[Message("a", "A"), Message("b", "B")], seed=1)
+
+        def use():
+            clock.sleep(1.5)
+            log.warn("slow")
+            environment.emit("more", data=Part("x"), to=["B"])
+            drawn = random.generator().random()
+            return clock.now().isoformat(), env.get("LANG"), [m.content for m in memory.by_label("B", 9)], drawn
+
+        first = host.serve(use)
+        self.assertEqual(first[:3], ("1970-01-02T00:00:01.500000+00:00", "de", ["b"]))
+        self.assertEqual((host.slept, host.log), (1.5, [("warn", "slow")]))
+        self.assertEqual(host.emitted, [Emission("more", {"name": "x", "size": 1.0}, ["B"])])
+        again = Host(unix_time=86400, env={"LANG": "de"}, memory=host.memory, seed=1)
+        self.assertEqual(again.serve(use), first)
+
+    def test_without_a_host_nothing_can_be_called(self):
+        with self.assertRaisesRegex(RuntimeError, "there is no host here"):
+            llm.ask("x")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,38 @@
+//! `{{name}}`: answers what it is asked, as its `instruction` says.
+
+use serde::{Deserialize, Serialize};
+use strata_action::{Action, Context, Failure, Output, action, llm};
+
+/// `config` in the team file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What to do with the news.
+    instruction: String,
+}
+
+/// The structured part of the answer.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// How many words it has.
+    pub words: usize,
+}
+
+/// The action.
+pub struct Respond;
+
+impl Action for Respond {
+    type Config = Config;
+    type Data = Answer;
+
+    const NEEDS: &'static [&'static str] = &["llm"];
+
+    fn run(cx: &Context<Config>) -> Result<Output<Answer>, Failure> {
+        let prompt = format!("{}\n\n{}", cx.config.instruction, cx.text());
+        let reply = llm::Request::new(prompt).system(cx.persona()).send()?;
+        let words = reply.text.split_whitespace().count();
+        Ok(Output::new(reply.text).data(Answer { words }))
+    }
+}
+
+action!(Respond);

@@ -1,0 +1,73 @@
+//! Builds Python actions: componentize-py makes a component of the action's modules, the SDK, the packages it needs
+//! and a CPython for WebAssembly.
+//!
+//! What is known of a package, below in `project`; where the tools and the packages come from, in `environment`.
+
+mod environment;
+mod project;
+
+use super::sdk::{self, PYTHON};
+use super::sources::{Place, fingerprint};
+use super::{BuildError, Built, at, component, tool};
+use environment::Environment;
+use project::Project;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The module that the component is made from. It binds the author's module to the SDK.
+const ENTRY: &str = "strata_entry";
+
+/// Builds the action in `dir`.
+pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
+    let project = Project::read(dir)?;
+    let place = Place::of(dir, &project.name)?;
+    let fingerprint = fingerprint(dir, &[&sdk::WIT.digest(), &PYTHON.digest(), env!("CARGO_PKG_VERSION")])?;
+    if let Some(component) = place.made_from(&fingerprint) {
+        return Ok(Built { component, fresh: true });
+    }
+    let environment = Environment::ready(dir, &project, report)?;
+    report(&format!("building {}", project.name));
+    componentize(dir, &project, &environment, &place.unfinished())?;
+    Ok(Built { component: place.keep(&fingerprint)?, fresh: false })
+}
+
+fn componentize(dir: &Path, project: &Project, environment: &Environment, to: &Path) -> Result<(), BuildError> {
+    let entry = tempfile::tempdir().map_err(|source| BuildError::File { path: std::env::temp_dir(), source })?;
+    let path = entry.path().join(ENTRY).with_extension("py");
+    at(&path, fs::write(&path, project.entry()))?;
+    let (wit, sdk) = (sdk::WIT.unpack()?, PYTHON.unpack()?);
+
+    let mut command = environment.componentize();
+    command.current_dir(entry.path()).arg("--wit-path").arg(wit).args(["--world", project.world(), "componentize"]);
+    // The order decides how files are called in tracebacks; see `plain`.
+    let paths: [Option<PathBuf>; 4] =
+        [Some(dir.into()), Some(entry.path().into()), Some(sdk), environment.packages.clone()];
+    paths.iter().flatten().for_each(|path| {
+        command.arg("--python-path").arg(path);
+    });
+    command.arg(ENTRY).arg("--output").arg(to);
+    let ended = tool::run(&mut command).map_err(environment::no_python)?;
+    let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
+    if !ended.success {
+        return Err(refused(plain(&ended.details)));
+    }
+    let bytes = at(to, fs::read(to))?;
+    match component::is_action(&bytes) {
+        true => Ok(()),
+        false => Err(refused("the component that componentize-py made is no action".into())),
+    }
+}
+
+/// What componentize-py says about a failure, without what only its makers understand: the traceback, with the
+/// author's files called as they are.
+fn plain(details: &str) -> String {
+    let from = details.find("Traceback (most recent call last)").unwrap_or(0);
+    let mut lines = Vec::new();
+    for line in details[from..].lines() {
+        if line.starts_with("Caused by:") || line.trim_start().starts_with("Stack backtrace") {
+            break;
+        }
+        lines.push(line.replace("\"/0/", "\""));
+    }
+    lines.join("\n").trim_end().to_owned()
+}

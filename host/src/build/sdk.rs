@@ -1,0 +1,176 @@
+//! What ships inside this program so that actions can be built where there is no checkout of the project: the SDKs of
+//! the languages and the interfaces. They are unpacked into the cache, each version of them into its own directory.
+//!
+//! A language's list of files is here; how it is built with them, in the language's module.
+
+use super::{BuildError, cache};
+use sha2::{Digest, Sha256};
+use std::path::PathBuf;
+use strata_core::id::hex;
+
+/// Embeds files of a directory of the project. A function cannot include.
+macro_rules! embedded {
+    ($directory:literal: $($path:literal),+ $(,)?) => {
+        &[$(($path, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../", $directory, "/", $path)))),+]
+    };
+}
+pub(crate) use embedded;
+
+/// A file by its path, and what is in it.
+pub type Embedded = (&'static str, &'static [u8]);
+
+/// A part of the project that ships with the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Kit {
+    name: &'static str,
+    files: &'static [Embedded],
+}
+
+/// The interfaces.
+pub const WIT: Kit = Kit {
+    name: "wit",
+    files: embedded!["wit": "handler.wit", "host.wit", "http.wit", "human.wit", "types.wit", "world.wit"],
+};
+
+/// The SDK for Python.
+pub const PYTHON: Kit = Kit {
+    name: "python",
+    files: embedded!["guest-sdk/python":
+        "README.md",
+        "pyproject.toml",
+        "strata_action/__init__.py",
+        "strata_action/_host.py",
+        "strata_action/_wasm_host.py",
+        "strata_action/clock.py",
+        "strata_action/context.py",
+        "strata_action/env.py",
+        "strata_action/environment.py",
+        "strata_action/errors.py",
+        "strata_action/exports.py",
+        "strata_action/faults.py",
+        "strata_action/files.py",
+        "strata_action/http.py",
+        "strata_action/human.py",
+        "strata_action/llm.py",
+        "strata_action/log.py",
+        "strata_action/memory.py",
+        "strata_action/message.py",
+        "strata_action/py.typed",
+        "strata_action/random.py",
+        "strata_action/secrets.py",
+        "strata_action/state.py",
+        "strata_action/testing.py",
+        "strata_action/typed.py",
+        "strata_action/wasm.py",
+        "toolchain.txt",
+    ],
+};
+
+/// The SDK for Rust. Its `toolchain.sh` is part of the builder.
+pub const RUST: Kit = Kit {
+    name: "rust",
+    files: embedded!["guest-sdk/rust":
+        "Cargo.toml",
+        "README.md",
+        "src/action.rs",
+        "src/bindings.rs",
+        "src/clock.rs",
+        "src/context.rs",
+        "src/env.rs",
+        "src/environment.rs",
+        "src/export.rs",
+        "src/failure.rs",
+        "src/files.rs",
+        "src/http.rs",
+        "src/human.rs",
+        "src/json.rs",
+        "src/lib.rs",
+        "src/llm.rs",
+        "src/llm/block.rs",
+        "src/log.rs",
+        "src/memory.rs",
+        "src/message.rs",
+        "src/random.rs",
+        "src/secrets.rs",
+        "src/state.rs",
+        "src/testing.rs",
+        "src/testing/call.rs",
+        "src/testing/files.rs",
+        "src/testing/imports.rs",
+    ],
+};
+
+impl Kit {
+    /// All of them.
+    pub const ALL: [Self; 3] = [RUST, PYTHON, WIT];
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kit| kit.name == name)
+    }
+
+    /// Its name: that of a language, or `wit`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What is in it.
+    pub(crate) fn files(&self) -> &'static [Embedded] {
+        self.files
+    }
+
+    /// Unpacks it, unless that was done, and returns its directory. Other contents have another directory.
+    pub fn unpack(&self) -> Result<PathBuf, BuildError> {
+        cache::unpacked(&format!("sdk/{}-{}", self.name, self.digest()), self.files)
+    }
+
+    /// Tells one version from another.
+    pub fn digest(&self) -> String {
+        let mut hasher = Sha256::new();
+        for (path, content) in self.files {
+            for part in [path.as_bytes(), content] {
+                hasher.update((part.len() as u64).to_le_bytes());
+                hasher.update(part);
+            }
+        }
+        hex(&hasher.finalize()[..8])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// What is in an SDK's directory and is not for those who build with it.
+    const LEFT_OUT: [&str; 8] =
+        ["__pycache__", "bindgen", "node_modules", "package-lock.json", "target", "template", "tests", "toolchain.sh"];
+
+    /// The files below a directory that ought to ship.
+    fn shipped(root: &Path, dir: &Path, found: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(dir).expect("the directory is there") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name.starts_with('.') || LEFT_OUT.contains(&name.as_str()) {
+                continue;
+            }
+            if path.is_dir() {
+                shipped(root, &path, found);
+            } else {
+                found.insert(path.strip_prefix(root).expect("it lies below").to_string_lossy().into_owned());
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_of_the_project_that_a_kit_is_made_of_is_in_it() {
+        for (kit, directory) in [(WIT, "wit"), (PYTHON, "guest-sdk/python"), (RUST, "guest-sdk/rust")] {
+            let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(directory);
+            let mut expected = BTreeSet::new();
+            shipped(&root, &root, &mut expected);
+            let embedded: BTreeSet<String> = kit.files.iter().map(|(path, _)| (*path).to_owned()).collect();
+            assert_eq!(embedded, expected, "{directory}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `new`: begins an action or a team, and says what to do next. `sdk`: where the SDK of a language is.
+
+use std::path::Path;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+
+use super::{Failure, note, print};
+use crate::build::Kit;
+use crate::scaffold::{self, LANGUAGES, ScaffoldError};
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host new team press && strata-host run press/team.toml\n  \
+    strata-host new action greet-people --lang python")]
+pub(super) struct NewArgs {
+    /// What is to be made.
+    #[arg(value_enum)]
+    thing: Thing,
+    /// Its name, and that of its directory, which is made here: lower-case letters, digits and dashes.
+    name: String,
+    /// The language of the action.
+    #[arg(long, value_parser = languages(), default_value = LANGUAGES[0].name)]
+    lang: String,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Thing {
+    /// An action, with a test of it.
+    Action,
+    /// A team of two with an action and scripted replies.
+    Team,
+}
+
+pub(super) fn new(args: &NewArgs) -> Result<u8, Failure> {
+    let language = LANGUAGES.iter().find(|language| language.name == args.lang).expect("clap takes no other");
+    let here = Path::new("");
+    let refused = |error: ScaffoldError| Failure::usage(error.to_string());
+    let name = &args.name;
+    let test = language.test;
+    match args.thing {
+        Thing::Action => {
+            scaffold::action(here, name, language).map_err(refused)?;
+            note(format_args!(
+                "made the action `{name}` in {}; go on with:\n  cd {name}\n  {test}\n  strata-host build\n\
+                 A team uses it by `component = \"…/{name}\"`, with `config = {{ instruction = \"…\" }}` and \
+                 `llm` in its `allow`.",
+                language.name
+            ));
+        }
+        Thing::Team => {
+            scaffold::team(here, name, language).map_err(refused)?;
+            note(format_args!(
+                "made the team `{name}`, with an action in {}; go on with:\n  cd {name}\n  strata-host run team.toml",
+                language.name
+            ));
+        }
+    }
+    print(name);
+    Ok(0)
+}
+
+pub(super) fn sdk(name: &str) -> Result<u8, Failure> {
+    let Some(kit) = Kit::named(name) else {
+        let known = Kit::ALL.iter().map(|kit| format!("`{}`", kit.name())).collect::<Vec<_>>().join(", ");
+        return Err(Failure::usage(format!("looking for the SDK `{name}`: there is none; there are {known}")));
+    };
+    let dir = kit.unpack().map_err(|error| Failure::usage(error.to_string()))?;
+    print(&dir.display().to_string());
+    Ok(0)
+}
+
+fn languages() -> PossibleValuesParser {
+    LANGUAGES.iter().map(|language| language.name).collect::<Vec<_>>().into()
+}

@@ -1,0 +1,186 @@
+"""The probe in Python: it does what its config says, step by step. The steps are those of the probe in Rust, whose
+README describes them; how it misbehaves is in `excess`."""
+
+import re
+from typing import Any
+
+import excess
+from strata_action import (
+    Context, Failure, Hop, Message, Output, Situation, Task, action, clock, env, environment, files, http, human, llm,
+    planner, random, secrets, state, thinker, typed,
+)
+
+UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+
+STEPS = {
+    "say": {"data", "to", "route"},
+    "emit": {"data", "to", "cause"},
+    "set": {"value", "scope"},
+    "get": {"scope"},
+    "delete": {"scope"},
+    "llm": set(),
+    "now": set(),
+    "random": set(),
+    "sleep": set(),
+    "read": set(),
+    "write": {"text"},
+    "fail": set(),
+    "choose": set(),
+    "plan": set(),
+    "count": set(),
+    "http": {"method", "body", "key", "secret"},
+    "ask": {"schema", "choices", "expires", "default"},
+    "getenv": set(),
+    "secret": set(),
+}
+"""What a step can do, and what else it may say."""
+
+calls = 0
+
+
+class Deeds:
+    """What came of the steps."""
+
+    def __init__(self, name: str, news: list[Message]):
+        self.name = name
+        self.news = news
+        self.output: Output | None = None
+        self.choices: list[int] | None = None
+        self.tasks: list[Task] | None = None
+        self.reads: list[str] = []
+
+    def say(self, step: dict[str, Any]) -> None:
+        route = [Hop(leg["from"], leg["to"]) for leg in step.get("route", [])]
+        self.output = Output(self.fill_in(step["say"]), step.get("data"), step.get("to", []), route)
+
+    def emit(self, step: dict[str, Any]) -> None:
+        environment.emit(step["emit"], data=step.get("data"), to=step.get("to", []), cause_by=step.get("cause"))
+
+    def set(self, step: dict[str, Any]) -> None:
+        scope(step)[step["set"]] = step["value"]
+
+    def get(self, step: dict[str, Any]) -> None:
+        self.reads.append(printed(scope(step).get(step["get"])))
+
+    def delete(self, step: dict[str, Any]) -> None:
+        del scope(step)[step["delete"]]
+
+    def llm(self, step: dict[str, Any]) -> None:
+        self.reads.append(llm.ask(step["llm"]).text)
+
+    def now(self, step: dict[str, Any]) -> None:
+        self.reads.append(str(round(clock.unix_time() * 1000)))
+
+    def random(self, step: dict[str, Any]) -> None:
+        self.reads.append(random.bytes(step["random"]).hex())
+
+    def sleep(self, step: dict[str, Any]) -> None:
+        clock.sleep(seconds(step["sleep"]))
+
+    def read(self, step: dict[str, Any]) -> None:
+        self.reads.append(files.read_text(step["read"]))
+
+    def write(self, step: dict[str, Any]) -> None:
+        files.write(step["write"], step["text"])
+
+    def fail(self, step: dict[str, Any]) -> None:
+        self.output = excess.commit(step["fail"], self.name) or self.output
+
+    def choose(self, step: dict[str, Any]) -> None:
+        self.choices = step["choose"]
+
+    def plan(self, step: dict[str, Any]) -> None:
+        self.tasks = [Task(each) if isinstance(each, str) else Task(**each) for each in step["plan"]]
+
+    def count(self, step: dict[str, Any]) -> None:
+        global calls
+        calls += 1
+        self.reads.append(str(calls))
+
+    def http(self, step: dict[str, Any]) -> None:
+        bearer = secrets.named(step["secret"]) if "secret" in step else None
+        response = http.request(
+            step.get("method", "GET"), step["http"], body=step.get("body"), idempotency_key=step.get("key"),
+            bearer=bearer,
+        )
+        self.reads.append(response.text)
+
+    def ask(self, step: dict[str, Any]) -> None:
+        expires = seconds(step["expires"]) if "expires" in step else None
+        answer = human.ask(
+            step["ask"], schema=step.get("schema"), choices=step.get("choices", []), expires=expires,
+            default=step.get("default"),
+        )
+        self.reads.append(printed(answer.value))
+
+    def getenv(self, step: dict[str, Any]) -> None:
+        self.reads.append(env.get(step["getenv"], ""))
+
+    def secret(self, step: dict[str, Any]) -> None:
+        self.reads.append(str(secrets.named(step["secret"])))
+
+    def fill_in(self, text: str) -> str:
+        """Puts in what was handled and read. What is put in is not looked at again."""
+        found = {"inputs": ",".join(message.content for message in self.news), "reads": ",".join(self.reads)}
+        return re.sub(r"\{(inputs|reads)\}", lambda place: found[place[1]], text)
+
+
+@action
+def act(cx: Context) -> Output:
+    return carry_out(cx, cx.action).output or Output(f"{cx.action} ok")
+
+
+@thinker
+def choose(situation: Situation) -> int | None:
+    """Without a `choose` step the first action is chosen, once."""
+    choices = carry_out(situation, "think").choices
+    choices = [0] if choices is None else choices
+    return choices[situation.round] if situation.round < len(choices) else None
+
+
+@planner
+def plan(cx: Context) -> list[Task]:
+    """Without a `plan` step there is one task, which says what the action would have said."""
+    deeds = carry_out(cx, cx.action)
+    if deeds.tasks is None:
+        return [Task(deeds.output.content if deeds.output else f"{cx.action} ok")]
+    return deeds.tasks
+
+
+def carry_out(cx: Context | Situation, name: str) -> Deeds:
+    """Carries out the steps that act in this attempt, in order."""
+    deeds = Deeds(name, cx.news)
+    config = cx.config or {}
+    for verb, step in [parsed(step) for step in config.get("steps", [])]:
+        if cx.attempt.number in step.get("attempts", [cx.attempt.number]):
+            getattr(deeds, verb)(step)
+            if step.get("fail") in ("invalid", "big-output"):
+                break
+    return deeds
+
+
+def parsed(step: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """What a step does, and the step."""
+    said = step.keys() - {"attempts"}
+    for verb, more in STEPS.items():
+        if verb in said and said - {verb} <= more:
+            return verb, step
+    raise Failure(f"`{typed.dumps(step)}` is no step of the probe")
+
+
+def scope(step: dict[str, Any]) -> state.Scope:
+    return state.scope(step.get("scope", "role"))
+
+
+def seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+)(ms|s|m|h)", text)
+    if not found:
+        raise Failure(f"`{text}` is no duration")
+    return int(found[1]) * UNITS[found[2]]
+
+
+def printed(value: Any) -> str:
+    """A value as it joins `{reads}`: texts bare, nothing as nothing, all else as compact JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else typed.dumps(value)

@@ -1,0 +1,203 @@
+//! Calls of the host, killed: before one is made, while it is under way, after its answer is recorded. Whatever is hit,
+//! what was recorded is not asked for again, and what was not is. Questions to people are in `people`, writes in `writes`
+//! too; calls that are made together are here.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::place::Place;
+use crate::probe::build;
+use crate::stream;
+use crate::web::Web;
+
+/// A team of one action, granted all of a server, whose models answer below `way`.
+fn team(web: &Web, way: &str, component: &str, config: &str) -> Place {
+    let url = format!("http://127.0.0.1:{}/v1/{way}", web.port());
+    let config = config.replace("URL", &url);
+    Place::with(&format!(
+        "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[llm]\nprovider = \"openai\"\n\
+         base_url = \"{url}\"\nmodel = \"m\"\nretries = 0\nprice = {{ input = 1000.0, output = 1000.0 }}\n\
+         [[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"p\"\n\
+         component = \"{component}\"\nconfig = {{ {config} }}\n[role.action.allow]\nllm = {{ models = [\"*\"] }}\n\
+         http = [{{ host = \"127.0.0.1:{}\", methods = [\"GET\", \"POST\"] }}]\n",
+        web.port()
+    ))
+}
+
+/// The sources of all calls that were recorded, in order.
+fn sources(place: &Place) -> Vec<String> {
+    let lines = place.recorded();
+    stream::of_kind(&lines, "host-call").iter().map(|line| stream::text(&line["source"]).to_owned()).collect()
+}
+
+fn output(place: &Place) -> String {
+    let history = place.team_json()["env"]["history"]["storage"].clone();
+    stream::text(&history[1]["content"]).to_owned()
+}
+
+fn total(place: &Place) -> f64 {
+    place.team_json()["strata"]["budget"]["total"].as_f64().unwrap()
+}
+
+/// Each kind of call, and whether a server sees it.
+const KINDS: [(&str, bool); 5] = [
+    (r#"{ llm = "q" }"#, true),
+    (r#"{ http = "URL/x" }"#, true),
+    (r#"{ http = "URL/x", method = "POST" }"#, true),
+    ("{ now = true }", false),
+    ("{ random = 8 }", false),
+];
+
+/// Waits in the first attempt, so that a kill finds it there.
+const HALT: &str = r#"{ sleep = "60s", attempts = [1] }"#;
+
+#[test]
+fn a_kill_before_a_call_leaves_one_that_is_made_once() {
+    for (call, seen) in KINDS {
+        let web = Web::new();
+        let steps = format!("steps = [{HALT}, {call}, {{ say = \"got {{reads}}\" }}]");
+        let place = team(&web, "plain", "probe.wasm", &steps);
+        let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+        process.until("action-started", None);
+        process.kill();
+        assert_eq!(web.lines().len(), 0, "{call}");
+        place.resume().expect(0);
+        assert_eq!(
+            (web.lines().len(), sources(&place).as_slice()),
+            (usize::from(seen), &["live".to_owned()][..]),
+            "{call}"
+        );
+    }
+}
+
+#[test]
+fn a_kill_while_a_call_is_under_way_leaves_one_that_is_made_again_or_is_in_doubt() {
+    for (call, _) in KINDS.iter().filter(|(_, seen)| *seen) {
+        let web = Web::new();
+        let place = team(&web, "once", "probe.wasm", &format!("steps = [{call}, {{ say = \"got {{reads}}\" }}]"));
+        let process = place.start(&["run", "team.toml", "--storage", "store"]);
+        web.wait(1);
+        process.kill();
+        if call.contains("POST") {
+            place.resume().expect(10);
+            assert_eq!(web.lines().len(), 1, "{call}");
+            place.host(&["run", "--recover_path", "store", "--in-doubt", "redo"]).expect(0);
+        } else {
+            place.resume().expect(0);
+        }
+        assert_eq!((web.lines().len(), sources(&place).as_slice()), (2, &["live".to_owned()][..]), "{call}");
+        let (answer, cost) = if call.contains("llm") { ("got re: q", 2.0) } else { ("got /v1/once/x", 0.0) };
+        assert_eq!(output(&place), answer, "{call}");
+        // What nobody saw the answer of counts for all that was held back for it.
+        assert!(total(&place) >= cost && (cost > 0.0) == (total(&place) > cost), "{call}: {}", total(&place));
+    }
+}
+
+#[test]
+fn a_kill_after_a_call_leaves_its_answer_which_is_served_and_not_paid_again() {
+    for (call, seen) in KINDS {
+        let web = Web::new();
+        let steps = format!("steps = [{call}, {HALT}, {{ say = \"{{reads}}\" }}]");
+        let place = team(&web, "plain", "probe.wasm", &steps);
+        let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+        process.until("host-call", None);
+        process.kill();
+        let recorded = place.host(&["inspect", "store", "--json"]).expect(0).stdout;
+        place.resume().expect(0);
+        assert_eq!(
+            (web.lines().len(), sources(&place)),
+            (usize::from(seen), vec!["live".into(), "recorded".into()]),
+            "{call}"
+        );
+        let served = output(&place);
+        assert!(
+            !served.is_empty() && recorded.contains(served.trim_start_matches("re: ")),
+            "{call}: {served} is not in {recorded}"
+        );
+        assert_eq!(total(&place), if call.contains("llm") { 2.0 } else { 0.0 }, "{call}");
+    }
+}
+
+#[test]
+fn a_kill_right_after_the_start_of_an_attempt_loses_no_reading_of_clock_or_dice() {
+    for call in ["{ now = true }", "{ random = 8 }"] {
+        let web = Web::new();
+        let calls = [call; 20].join(", ");
+        let steps = format!("steps = [{calls}, {HALT}, {{ say = \"{{reads}}\" }}]");
+        for read in [1, 7, 20] {
+            let place = team(&web, "plain", "probe.wasm", &steps);
+            let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+            (0..read).for_each(|_| drop(process.until("host-call", None)));
+            process.kill();
+            place.resume().expect(0);
+            let sources = sources(&place);
+            let live = sources.iter().filter(|source| *source == "live").count();
+            assert_eq!(live, 20, "{call} after {read}: {sources:?}");
+            assert!(sources.len() >= 20 + read, "{call} after {read}: {sources:?}");
+        }
+    }
+}
+
+fn gathering(web: &Web, config: &str) -> Place {
+    let place = team(web, "plain", "gather.wasm", config);
+    fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
+    place
+}
+
+#[test]
+fn requests_that_are_made_together_are_answered_in_their_order_and_each_by_itself() {
+    let web = Web::new();
+    let base = format!("http://127.0.0.1:{}/v1", web.port());
+    let requests = format!(
+        "requests = [\"GET {base}/slow/300/a\", \"DELETE {base}/b\", \"GET {base}/slam\", \"POST {base}/c\", \"GET {base}/d\"]"
+    );
+    let place = gathering(&web, &format!("{requests}, prompts = [\"one\", \"two\"]"));
+    place.run().expect(0);
+    let expected =
+        "/v1/slow/300/a | HostErrorKind::Denied | HostErrorKind::Upstream | /v1/c | /v1/d | re: one | re: two";
+    assert_eq!(output(&place), expected);
+    let mut lines = web.lines();
+    lines.sort();
+    let model = "POST /v1/plain/chat/completions";
+    assert_eq!(lines, ["GET /v1/d", "GET /v1/slam", "GET /v1/slow/300/a", "POST /v1/c", model, model]);
+    assert_eq!(total(&place), 4.0);
+}
+
+#[test]
+fn of_requests_that_are_made_together_only_those_without_an_answer_are_made_again() {
+    let web = Web::new();
+    let base = format!("http://127.0.0.1:{}/v1", web.port());
+    // Two of one kind differ by their occurrence; one is held for ever the first time.
+    let requests =
+        format!("requests = [\"POST {base}/a\", \"POST {base}/a\", \"GET {base}/once/b\", \"GET {base}/c\"]");
+    let place = gathering(&web, &requests);
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    // In which order they come back is chance.
+    let live = |line: &Value| line["kind"] == "host-call";
+    let mut recorded = 0;
+    while recorded < 3 {
+        recorded += usize::from(process.next().as_ref().is_some_and(live));
+    }
+    process.kill();
+    place.resume().expect(0);
+    assert_eq!(output(&place), "/v1/a | /v1/a | /v1/once/b | /v1/c");
+    let count = |line: &str| web.lines().iter().filter(|seen| *seen == line).count();
+    assert_eq!([count("POST /v1/a"), count("GET /v1/once/b"), count("GET /v1/c")], [2, 2, 1]);
+    let keys: Vec<_> = web.requests().iter().filter_map(|r| r.header("idempotency-key").map(str::to_owned)).collect();
+    assert_ne!(keys[0], keys[1]);
+}
+
+#[test]
+fn calls_that_were_made_together_are_all_served_again() {
+    let web = Web::new();
+    let requests =
+        format!("requests = [\"GET http://127.0.0.1:{0}/v1/a\", \"POST http://127.0.0.1:{0}/v1/b\"]", web.port());
+    let place = gathering(&web, &format!("{requests}, prompts = [\"one\", \"two\"], wait = [1]"));
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    (0..4).for_each(|_| drop(process.until("host-call", None)));
+    process.kill();
+    place.resume().expect(0);
+    assert_eq!(output(&place), "/v1/a | /v1/b | re: one | re: two");
+    assert_eq!((web.lines().len(), total(&place)), (4, 4.0));
+}

@@ -1,0 +1,66 @@
+//! `new`: what it makes in Rust builds, passes its test and runs as it is; what it refuses. Other languages have tests of
+//! their own.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::place::Place;
+use crate::probe::project;
+
+#[test]
+fn a_new_team_runs_and_its_action_passes_its_test() {
+    let place = Place::empty();
+    let made = place.host(&["new", "team", "press"]).expect(0);
+    assert_eq!(made.stdout, "press\n");
+    assert!(made.stderr.contains("strata-host run team.toml"), "{}", made.stderr);
+    let action = place.path("press/respond");
+    // The versions that the project uses, so that no registry has to be asked which are the newest.
+    fs::copy(project().join("Cargo.lock"), action.join("Cargo.lock")).unwrap();
+
+    let ended = place.host(&["run", "press/team.toml", "--storage", "store"]).expect(0);
+    assert!(ended.stderr.contains("Editor.Edit"), "{}", ended.stderr);
+    let again = place.host(&["build", "press/respond"]).expect(0);
+    assert_eq!(again.stderr, "");
+
+    let mut tests = Command::new("cargo");
+    tests.args(["test", "--quiet"]).current_dir(&action);
+    let output = tests.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("new")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_new_action_says_what_to_do_and_nothing_is_overwritten() {
+    let place = Place::empty();
+    let made = place.host(&["new", "action", "greet-people", "--lang", "python"]).expect(0);
+    assert_eq!(made.stdout, "greet-people\n");
+    for part in ["cd greet-people", "strata-host build", "python3 -m unittest"] {
+        assert!(made.stderr.contains(part), "{}", made.stderr);
+    }
+    let before = fs::read(place.path("greet-people/action.py")).unwrap();
+    let cases: [(&[&str], &str); 4] = [
+        (&["new", "team", "greet-people"], "it is there already"),
+        (&["new", "action", "../x"], "a name begins with a letter"),
+        (&["new", "action", "x", "--lang", "cobol"], "rust"),
+        (&["sdk", "cobol"], "there are `rust`, `python`, `wit`"),
+    ];
+    for (args, expected) in cases {
+        let ended = place.host(args).expect(2);
+        assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+    }
+    assert_eq!(fs::read(place.path("greet-people/action.py")).unwrap(), before);
+    assert!(!place.path("x").exists());
+}
+
+#[test]
+fn the_sdk_for_rust_stands_alone_with_the_versions_of_the_project() {
+    let read = |path: &str| fs::read_to_string(project().join(path)).unwrap().parse::<toml::Table>().unwrap();
+    let (own, workspace) = (read("guest-sdk/rust/Cargo.toml"), read("Cargo.toml"));
+    for (key, value) in workspace["workspace"]["package"].as_table().unwrap() {
+        assert_eq!(own["package"].get(key), Some(value), "{key}");
+    }
+    for (name, value) in own["dependencies"].as_table().unwrap() {
+        assert_eq!(workspace["workspace"]["dependencies"].get(name), Some(value), "{name}");
+    }
+    assert_eq!(own["lints"], workspace["workspace"]["lints"]);
+}
