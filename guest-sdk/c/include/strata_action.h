@@ -108,26 +108,26 @@ strata_str strata_briefing(const strata_call *call);
 
 // Exports `function` as the action: `strata_error function(const strata_call *, strata_output *)`. The rest is its
 // manifest: `STRATA_ACTION(greet, .name = "greet", .version = "0.1.0", .description = "Greets")`.
-#define STRATA_ACTION(function, ...)                                             \
-  const strata_manifest strata_action_manifest = { __VA_ARGS__ };                \
-  strata_error strata_action_run(const strata_call *call, strata_output *output) { \
-    return function(call, output);                                               \
-  }                                                                              \
+#define STRATA_ACTION(function, ...)                                              \
+  const strata_manifest strata_action_manifest = { __VA_ARGS__ };                 \
+  strata_error strata_action_run(const strata_call *given, strata_output *made) { \
+    return function(given, made);                                                 \
+  }                                                                               \
   STRATA_EXPORT(handler)
 
 // Exports `function` as thinker: `strata_error function(const strata_situation *, int32_t *index)`, where the index of
 // -1 ends the activation.
-#define STRATA_THINKER(function)                                                        \
-  strata_error strata_thinker_choose(const strata_situation *situation, int32_t *index) { \
-    return function(situation, index);                                                  \
-  }                                                                                     \
+#define STRATA_THINKER(function)                                                     \
+  strata_error strata_thinker_choose(const strata_situation *given, int32_t *made) { \
+    return function(given, made);                                                    \
+  }                                                                                  \
   STRATA_EXPORT(thinker)
 
 // Exports `function` as planner: `strata_error function(const strata_call *, strata_plan *)`.
-#define STRATA_PLANNER(function)                                             \
-  strata_error strata_planner_plan(const strata_call *call, strata_plan *plan) { \
-    return function(call, plan);                                             \
-  }                                                                          \
+#define STRATA_PLANNER(function)                                                  \
+  strata_error strata_planner_plan(const strata_call *given, strata_plan *made) { \
+    return function(given, made);                                                 \
+  }                                                                               \
   STRATA_EXPORT(planner)
 
 // What the three define. Tests call them; nobody else has to.
@@ -138,7 +138,7 @@ strata_error strata_planner_plan(const strata_call *call, strata_plan *plan);
 
 // Naming the glue of an interface has the linker take it, and so the component exports what its author defined.
 #if defined(__wasm__)
-#define STRATA_EXPORT(interface)      \
+#define STRATA_EXPORT(interface)        \
   void strata_export_##interface(void); \
   __attribute__((used)) void (*const strata_exports_##interface)(void) = strata_export_##interface;
 #else

@@ -2,7 +2,7 @@
 #ifndef STRATA_BORDER_H
 #define STRATA_BORDER_H
 
-#include "strata_action.h"
+#include "../include/strata_action.h"
 
 strata_error strata_from_host(const strata_action_types_host_error_t *error);
 

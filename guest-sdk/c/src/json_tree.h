@@ -2,7 +2,7 @@
 #ifndef STRATA_JSON_TREE_H
 #define STRATA_JSON_TREE_H
 
-#include "strata_json.h"
+#include "../include/strata_json.h"
 
 // Deeper documents are refused, so that reading one cannot use up the stack.
 #define MOST_DEPTH 128

@@ -1,5 +1,5 @@
 // Texts, and the memory they lie in: blocks that are cut into pieces and never given back.
-#include "strata_text.h"
+#include "../include/strata_text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

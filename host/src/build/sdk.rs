@@ -32,6 +32,43 @@ pub const WIT: Kit = Kit {
     files: embedded!["wit": "handler.wit", "host.wit", "http.wit", "human.wit", "types.wit", "world.wit"],
 };
 
+/// The SDK for C.
+pub const C: Kit = Kit {
+    name: "c",
+    files: embedded!["guest-sdk/c":
+        "README.md",
+        "bindings/bindings.h",
+        "bindings/handler.c",
+        "bindings/imports.c",
+        "bindings/planner.c",
+        "bindings/thinker.c",
+        "include/strata_action.h",
+        "include/strata_host.h",
+        "include/strata_json.h",
+        "include/strata_llm.h",
+        "include/strata_testing.h",
+        "include/strata_text.h",
+        "src/border.h",
+        "src/call.c",
+        "src/host.c",
+        "src/http.c",
+        "src/json.c",
+        "src/json_read.c",
+        "src/json_tree.h",
+        "src/json_write.c",
+        "src/llm.c",
+        "src/text.c",
+        "testing/host.c",
+        "testing/imports.c",
+        "testing/table.h",
+        "toolchain.txt",
+        "wasm/end.c",
+        "wasm/handler.c",
+        "wasm/planner.c",
+        "wasm/thinker.c",
+    ],
+};
+
 /// The SDK for Python.
 pub const PYTHON: Kit = Kit {
     name: "python",
@@ -102,7 +139,7 @@ pub const RUST: Kit = Kit {
 
 impl Kit {
     /// All of them.
-    pub const ALL: [Self; 3] = [RUST, PYTHON, WIT];
+    pub const ALL: [Self; 4] = [RUST, PYTHON, C, WIT];
 
     /// The one of this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -165,7 +202,9 @@ mod tests {
 
     #[test]
     fn every_file_of_the_project_that_a_kit_is_made_of_is_in_it() {
-        for (kit, directory) in [(WIT, "wit"), (PYTHON, "guest-sdk/python"), (RUST, "guest-sdk/rust")] {
+        for (kit, directory) in
+            [(WIT, "wit"), (PYTHON, "guest-sdk/python"), (RUST, "guest-sdk/rust"), (C, "guest-sdk/c")]
+        {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(directory);
             let mut expected = BTreeSet::new();
             shipped(&root, &root, &mut expected);

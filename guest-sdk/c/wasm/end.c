@@ -1,6 +1,6 @@
 // How a C program ends before its time: each way says so to the operator, in C's own terms, and then traps. These stand
 // in place of the C library's, which would need an operating system to speak through.
-#include "strata_host.h"
+#include "../include/strata_host.h"
 #include <stdlib.h>
 
 #define TRAP() __builtin_trap()

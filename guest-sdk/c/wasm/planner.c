@@ -1,5 +1,5 @@
 // Exports the planner that `STRATA_PLANNER` defines.
-#include "border.h"
+#include "../src/border.h"
 
 // Where the bindings export it. Naming that has the linker take it.
 uint8_t *__wasm_export_exports_strata_action_planner_plan(uint8_t *arguments);

@@ -1,5 +1,5 @@
 // Exports the thinker that `STRATA_THINKER` defines.
-#include "border.h"
+#include "../src/border.h"
 
 // Where the bindings export it. Naming that has the linker take it.
 uint8_t *__wasm_export_exports_strata_action_thinker_choose(uint8_t *arguments);

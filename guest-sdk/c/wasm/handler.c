@@ -1,5 +1,5 @@
 // Exports the action that `STRATA_ACTION` defines.
-#include "border.h"
+#include "../src/border.h"
 
 void *cabi_realloc(void *ptr, size_t old_size, size_t align, size_t new_size);
 
