@@ -24,11 +24,14 @@
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `compile_cache` | compiled components: made once, verified, private |
+//! | `skills` | components on the shelf, and teams that name them |
+//! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `graph` | teams drawn on stdout |
 //! | `python` | actions in Python, from `new` to a mended run |
 //! | `scaffold` | what `new` makes builds and runs |
 //! | `house` | the sources keep the rules of the house: who may touch what |
+//! | `book` | the documentation: its files are written, its commands run, its outputs compared |
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //! | `map_reduce` | the team that ships with the product and counts words: its join, its faults |
 //! | `werewolf` | the game that ships with the product: its secrets, its counts, its resumes |
@@ -40,11 +43,13 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
+mod book;
 mod budget;
 mod calls;
 mod compile_cache;
 mod components;
 mod crash;
+mod describing;
 mod driver;
 mod external;
 mod faults;
@@ -68,6 +73,7 @@ mod saved;
 mod scaffold;
 mod secrets;
 mod signals;
+mod skills;
 mod snake;
 mod storage;
 mod stream;

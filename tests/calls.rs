@@ -201,3 +201,34 @@ fn calls_that_were_made_together_are_all_served_again() {
     assert_eq!(output(&place), "/v1/a | /v1/b | re: one | re: two");
     assert_eq!((web.lines().len(), total(&place)), (4, 4.0));
 }
+
+#[test]
+fn a_model_that_fails_for_too_long_stops_the_run_which_a_resume_goes_on_with() {
+    let web = Web::new();
+    let other = format!("{{ http = \"http://127.0.0.1:{}/v1/paid\" }}", web.port());
+    let place = team(
+        &web,
+        "fail/2",
+        "probe.wasm",
+        &format!("steps = [{other}, {{ llm = \"q\" }}, {{ say = \"got {{reads}}\" }}]"),
+    );
+    let text = String::from_utf8(place.read("team.toml")).unwrap().replace("retries = 0", "retries = 1");
+    place.write("team.toml", text);
+    let ended = place.run().expect(3);
+    assert_eq!(stream::of_kind(&ended.events(), "action-failed")[0]["fault"], "host");
+    assert!(
+        ended.stderr.contains("503 Service Unavailable") && ended.stderr.contains("(after 1 retry)"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended
+            .stderr
+            .contains("its last calls of the host, and what came back:\n    http   /v1/paid\n    llm    failed: "),
+        "{}",
+        ended.stderr
+    );
+    place.resume().expect(0);
+    assert_eq!(output(&place), "got /v1/paid,re: q");
+    assert_eq!((web.lines().len(), total(&place)), (4, 2.0));
+}

@@ -52,7 +52,9 @@ const RULES: &[Rule] = &[
             "host/src/build",
             "host/src/scaffold",
             "host/src/cli/run",
+            "host/src/skills/files",
             // Where the operator says.
+            "host/src/cli/manual",
             "host/src/services/llm/record",
         ],
     },
@@ -65,7 +67,12 @@ const RULES: &[Rule] = &[
         what: "the wall clock",
         marks: &["SystemTime", "Instant::now", "Timestamp::now", "Zoned::now"],
         // The cache knows by it what was used last.
-        only: &["host/src/driver/clock", "host/src/sandbox/limits", "host/src/sandbox/engine/cache"],
+        only: &[
+            "host/src/driver/clock",
+            "host/src/sandbox/limits",
+            "host/src/sandbox/engine/cache",
+            "host/src/store/speed",
+        ],
     },
     Rule {
         what: "randomness",
@@ -88,6 +95,8 @@ const RULES: &[Rule] = &[
             "host/src/services/llm/openai/key",
             "host/src/services/http/secret",
             "host/src/build",
+            // Where the shelf is.
+            "host/src/skills",
             // Whether colours are wanted.
             "host/src/manifest/diagnostic",
         ],

@@ -5,6 +5,7 @@
 //! | `/v1/echo…` | answers with the whole request |
 //! | `/v1/slow/MS…` | answers after so many milliseconds |
 //! | `/v1/once/…` | holds the first request for ever, answers later ones |
+//! | `/v1/fail/N…` | refuses the first N requests in passing (503), answers later ones |
 //! | `/v1/slam…` | takes the request and closes the connection |
 //! | `/v1/drip…` | streams the reply of a model, letter by letter |
 //! | any other | answers with its own path |
@@ -117,6 +118,9 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
             answer(stream, &said(&path, &text))
         }
         "drip" => drip(stream, &reply(&text)),
+        "fail" if before < parts.next().and_then(|times| times.parse().ok()).unwrap_or(0) => {
+            write!(&mut &*stream, "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        }
         "once" if before == 0 => reader.read_to_end(&mut Vec::new()).map(drop),
         "slam" => Ok(()),
         _ => answer(stream, &said(&path, &text)),

@@ -6,6 +6,7 @@
 # wait for each other, and one that was killed half way is begun anew.
 #
 # STRATA_WASM_MODE   auto       the ways below in this order, until one works (the default)
+#                    look       whatever is there already; nothing is made
 #                    installed  the target is installed already
 #                    debian     a newer rustc from Debian's packages, unpacked without root; its std is built once
 #                    rustup     `rustup target add`; the last way, since it changes the user's own toolchain
@@ -173,8 +174,9 @@ END
 
 case $mode in
   installed) installed || { say "rustc has no $target; add it: rustup target add $target"; exit 1; } ;;
+  look) installed || { [ -f "$home/ready" ] && echo "$rustc"; } ;;
   rustup) installed || rustup_adds ;;
   debian) debian && echo "$rustc" ;;
   auto) installed || { debian && echo "$rustc"; } || rustup_adds ;;
-  *) say "STRATA_WASM_MODE is \`$mode\`; it can be auto, installed, debian or rustup"; exit 2 ;;
+  *) say "STRATA_WASM_MODE is \`$mode\`; it can be auto, look, installed, debian or rustup"; exit 2 ;;
 esac

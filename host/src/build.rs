@@ -10,6 +10,7 @@ mod cargo;
 mod component;
 mod core_module;
 mod pypi;
+pub mod inventory;
 mod python;
 mod recipe;
 mod rust;

@@ -7,12 +7,15 @@ mod args;
 mod build;
 mod check;
 mod checkpoints;
+mod describe;
 mod diff;
+mod doctor;
 mod events;
 mod fork;
 mod graph;
 mod inspect;
 mod joins;
+mod manual;
 mod new;
 mod prompt;
 mod prune;
@@ -22,6 +25,7 @@ mod run;
 mod screen;
 mod send;
 mod signals;
+mod skill;
 
 use std::process::ExitCode;
 
@@ -34,6 +38,7 @@ use strata_core::event::Status;
 
 use crate::driver::DriverError;
 use crate::manifest::{Diagnostics, Paint};
+use crate::skills::SkillError;
 
 /// Why a command failed, with its exit code.
 #[derive(Debug)]
@@ -62,6 +67,15 @@ impl Failure {
 impl From<Diagnostics> for Failure {
     fn from(diagnostics: Diagnostics) -> Self {
         Self::usage(diagnostics.render(Paint::for_stderr()))
+    }
+}
+
+impl From<SkillError> for Failure {
+    fn from(error: SkillError) -> Self {
+        match error {
+            SkillError::File { .. } => Self::internal(error.to_string()),
+            _ => Self::usage(error.to_string()),
+        }
     }
 }
 
@@ -113,6 +127,12 @@ pub fn main() -> ExitCode {
         Command::Answer(args) => answer::answer(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Build { dir } => build::build(&dir),
+        Command::Describe(args) => describe::describe(&args),
+        Command::Schema => describe::schema(),
+        Command::Skill(command) => skill::skill(&command),
+        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { dir } => manual::pages(&dir),
         Command::New(args) => new::new(&args),
         Command::Sdk { name } => new::sdk(&name),
     };

@@ -33,7 +33,7 @@ use crate::store::{Durability, SavedDefinition, StoreError};
 
 pub use answer::answer;
 pub use compare::{Comparison, Side, compare};
-pub use components::Components;
+pub use components::{Components, read as read_component};
 use control::Control;
 pub use doubt::{Doubt, doubts};
 pub use fork::{Fork, Forked, fork};

@@ -3,9 +3,11 @@
 pub mod build;
 pub mod cli;
 pub mod difference;
+pub mod doctor;
 pub mod driver;
 pub mod gateway;
 pub mod graph;
+pub mod interface;
 pub mod launch;
 pub mod live;
 pub mod manifest;
@@ -14,6 +16,7 @@ pub mod plugin;
 pub mod sandbox;
 pub mod scaffold;
 pub mod services;
+pub mod skills;
 pub mod store;
 
 pub use driver::WhenIdle;

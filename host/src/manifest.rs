@@ -15,8 +15,10 @@ mod names;
 pub mod overrides;
 mod place;
 pub mod policy;
+pub mod schema;
+mod skill;
 mod table;
-mod units;
+pub(crate) mod units;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -141,6 +143,10 @@ impl Definition {
     /// one: that they differ says more than that something is missing.
     pub fn check_ready(&self) -> Result<(), Diagnostics> {
         let missing = self.plugins.iter().filter_map(|(slot, plugin)| {
+            let named = self.places.get(slot).and_then(|place| place.skill.as_ref());
+            if let Some(wanted) = named.filter(|_| !self.given.contains_key(slot)) {
+                return Some(self.at_component(*slot, skill::problem(wanted)?));
+            }
             let error = std::fs::metadata(&plugin.component).err()?;
             let path = plugin.component.display();
             let message = format!("cannot find the component `{path}`: {error}");

@@ -48,7 +48,7 @@ pub fn fault_kind(work: Option<Work>, fault: &Fault) -> FaultKind {
 
 /// A time for people and programs, in UTC.
 pub fn rfc3339(time_ms: i64) -> String {
-    jiff::Timestamp::from_millisecond(time_ms).map_or_else(|_| time_ms.to_string(), |time| time.to_string())
+    jiff::Timestamp::from_millisecond(time_ms).map_or_else(|_| time_ms.to_string(), |time| format!("{time:.3}"))
 }
 
 /// Tells events in the words of one team.

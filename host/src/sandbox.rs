@@ -16,7 +16,7 @@ use crate::gateway::Gateway;
 use crate::plugin::Plugin;
 
 pub use component::{Exports, LoadError, Loaded, Manifest, WasmSandbox};
-pub use engine::Metering;
+pub use engine::{Allocation, CacheHealth, Metering};
 pub use scripted::{Script, ScriptedSandbox, THINK, ended, returned};
 
 mod attempt;

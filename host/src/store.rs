@@ -15,6 +15,7 @@ mod memory;
 mod reader;
 mod schema;
 mod socket;
+pub mod speed;
 mod sqlite;
 pub mod team_json;
 

@@ -19,6 +19,8 @@ use strata_host::services::llm::config::{Config, Endpoint, Price, Provider};
 mod operator;
 #[path = "manifest/properties.rs"]
 mod properties;
+#[path = "manifest/schema.rs"]
+mod schema;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/manifest").join(name)

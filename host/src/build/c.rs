@@ -23,14 +23,11 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     }
     let compiler = Compiler::ready(report)?;
     report(&format!("building {name}"));
-    let module = place.unfinished();
-    for warning in compiler.link(dir, &sources(dir)?, &module)?.lines() {
-        report(warning);
-    }
-    let core = at(&module, fs::read(&module))?;
+    let (module, warnings) = compiler.link(dir, &sources(dir)?, &name)?;
+    warnings.lines().for_each(report);
     let bytes =
-        component::encode(&core).map_err(|details| BuildError::Component { module: dir.to_owned(), details })?;
-    at(&module, fs::write(&module, bytes))?;
+        component::encode(&module).map_err(|details| BuildError::Component { module: dir.to_owned(), details })?;
+    at(&place.unfinished(), fs::write(place.unfinished(), bytes))?;
     Ok(Built { component: place.keep(&fingerprint)?, fresh: false })
 }
 

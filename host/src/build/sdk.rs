@@ -23,7 +23,8 @@ pub type Embedded = (&'static str, &'static [u8]);
 #[derive(Clone, Copy, Debug)]
 pub struct Kit {
     name: &'static str,
-    files: &'static [Embedded],
+    /// Its files.
+    pub files: &'static [Embedded],
 }
 
 /// The interfaces.

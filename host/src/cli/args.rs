@@ -1,5 +1,7 @@
 //! The command line's arguments: commands, flags and their help. What they do is in a file each.
 
+mod skill;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -7,6 +9,8 @@ use strata_core::event::CallPolicy;
 
 use super::new::NewArgs;
 use crate::driver::WhenIdle;
+
+pub(super) use skill::{ShelfArgs, SkillCommand};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
 #[derive(Parser)]
@@ -28,8 +32,14 @@ pub(super) enum Command {
     /// Show what is saved: status, step, faults, mailboxes, joins, budget.
     Inspect(InspectArgs),
     /// List the checkpoints of a saved team, of all its lineages, oldest first.
+    #[command(
+        after_help = "Examples:\n  strata-host checkpoints store\n  strata-host checkpoints store --json | jq -r '.[].id'"
+    )]
     Checkpoints(SavedArgs),
     /// Print the recorded events of a saved team, one JSON object a line, oldest first.
+    #[command(
+        after_help = "Examples:\n  strata-host events store | jq -c 'select(.kind == \"host-call\")'\n  strata-host events store --lineage main.1"
+    )]
     Events {
         /// The storage directory or its team.json.
         path: PathBuf,
@@ -50,14 +60,44 @@ pub(super) enum Command {
     /// Draw a team: roles, what they hear of, routes, joins. Its components need not be there.
     Graph(GraphArgs),
     /// Build the action in a directory to a component and print its path.
+    #[command(
+        after_help = "Examples:\n  strata-host build plugins/probe\n  strata-host run team.toml --recover_path store --component Bob.Write=$(strata-host build write)"
+    )]
     Build {
         /// The directory of its source.
         #[arg(default_value = ".")]
         dir: PathBuf,
     },
+    /// Print what an action can call, or what a component says about itself, as JSON that a model can read.
+    Describe(DescribeArgs),
+    /// Print the JSON Schema of team files, for editors.
+    #[command(after_help = "Examples:\n  strata-host schema > team.schema.json\n\n\
+        Editors that know TOML schemas (Taplo, Even Better TOML) find it by the first line of a team file:\n  \
+        #:schema ./team.schema.json")]
+    Schema,
+    /// Keep components on this machine under their names and versions, for teams to name: `skill = "name@version"`.
+    #[command(subcommand)]
+    Skill(SkillCommand),
+    /// Look at what this machine has of what teams need: toolchains, the cache, the shelf, the disk.
+    Doctor(DoctorArgs),
+    /// Print what completes this command line in a shell.
+    #[command(after_help = "Examples:\n  \
+        strata-host completions bash > ~/.local/share/bash-completion/completions/strata-host\n  \
+        strata-host completions fish > ~/.config/fish/completions/strata-host.fish")]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages, one for each command.
+    #[command(after_help = "Examples:\n  strata-host man ~/.local/share/man/man1 && man strata-host-run")]
+    Man {
+        /// Where to. It is made if it is missing.
+        dir: PathBuf,
+    },
     /// Begin an action or a team: something small that builds and runs as it is.
     New(NewArgs),
     /// Print where the SDK of a language is, for tests, editors and other build tools.
+    #[command(after_help = "Examples:\n  strata-host sdk wit")]
     Sdk {
         /// The language, or `wit` for the interfaces that all languages share.
         #[arg(value_name = "LANG")]
@@ -154,6 +194,9 @@ impl From<Calls> for CallPolicy {
 }
 
 #[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host check team.toml\n  strata-host check team.toml --json | jq '.[].host_calls'"
+)]
 pub(super) struct CheckArgs {
     /// The team file.
     pub(super) team: PathBuf,
@@ -193,6 +236,9 @@ pub(super) struct SavedArgs {
 }
 
 #[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host inspect workspace/storage/team\n  strata-host inspect store --checkpoint main-1 --json | jq .env.roles"
+)]
 pub(super) struct InspectArgs {
     #[command(flatten)]
     pub(super) saved: SavedArgs,
@@ -238,6 +284,7 @@ pub(super) struct DiffArgs {
 }
 
 #[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host prune store --keep 3")]
 pub(super) struct PruneArgs {
     /// The storage directory or its team.json.
     pub(super) path: PathBuf,
@@ -251,6 +298,9 @@ pub(super) struct PruneArgs {
 }
 
 #[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host send store --cause UserRequirement \"another idea\"\n  strata-host send store --cause Review --to Editor \"looks good\""
+)]
 pub(super) struct SendArgs {
     /// The storage directory or its team.json.
     pub(super) path: PathBuf,
@@ -265,13 +315,41 @@ pub(super) struct SendArgs {
 }
 
 #[derive(Args)]
-#[command(after_help = "An answer is a JSON document. Where a text answers the question it may be given as it is:\n  \
-    strata-host answer store ask-1-1-0-0=42 'ask-1-2-0-0=looks good'\n\
-    All answers are taken, or none.")]
+#[command(
+    after_help = "An answer is a JSON document. Where a text answers the question it may be given as it is. All answers are taken, \
+    or none.\n\nExamples:\n  strata-host answer store ask-1-1-0-0=42 'ask-1-2-0-0=looks good'"
+)]
 pub(super) struct AnswerArgs {
     /// The storage directory or its team.json.
     pub(super) path: PathBuf,
     /// What is answered, and how. `inspect` shows what is asked.
     #[arg(value_name = "REQUEST=JSON", required = true)]
     pub(super) answers: Vec<String>,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host describe                     # every interface of the host\n  \
+    strata-host describe plugins/probe       # a directory of source, which is built first\n  \
+    strata-host describe write-code@1.0.0    # a skill\n  \
+    strata-host describe | jq '.interfaces.llm.functions.complete.parameters'")]
+pub(super) struct DescribeArgs {
+    /// A component, a directory with the source of one, or a skill (`name@1.0.0`). Without it, the interfaces of the
+    /// host and every skill.
+    pub(super) component: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) shelf: ShelfArgs,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Exit code 0 when all is there that every team needs, else 1.\n\nExamples:\n  strata-host doctor\n  \
+    strata-host doctor --json | jq '.[] | select(.state != \"good\")'"
+)]
+pub(super) struct DoctorArgs {
+    /// Where teams would be saved: its disk is measured.
+    #[arg(long, value_name = "DIR", default_value = "./workspace/storage/team")]
+    pub(super) storage: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
 }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use strata_core::activation::Phase;
+use strata_core::activation::{Activation, Phase};
 use strata_core::budget::Purse;
-use strata_core::event::{Status, Work};
+use strata_core::event::{HostCall, Outcome, Status, Work};
+use strata_core::fault::Fault;
 use strata_core::message::IDEA_LABEL;
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
@@ -28,6 +29,9 @@ pub(super) enum Loudness {
 const PREVIEW: usize = 60;
 /// How many frames of a guest's stack are shown.
 const FRAMES: usize = 8;
+
+/// How many of the last calls of the host are shown.
+const CALLS: usize = 5;
 
 /// Tells a run as it goes.
 pub(super) struct Reporter {
@@ -103,16 +107,7 @@ impl Reporter {
         let resume = format!("strata-host run --recover_path {}", shell_word(&storage.to_string_lossy()));
         for (id, activation) in env.failed() {
             if let Phase::Failed(fault) = &activation.phase {
-                let role = stepper.team().role(id);
-                let (index, action) = place(role, activation.work(role));
-                let kind = narrator::fault_kind(activation.work(role), fault).name();
-                let cause = fault.message.lines().next().unwrap_or_default();
-                let attempt = activation.current.attempts;
-                note(format_args!("fault: {} action {index} `{action}` attempt {attempt}: {kind}: {cause}", role.name));
-                let rest = fault.message.lines().skip(1).map(str::to_owned);
-                rest.for_each(|line| note(format_args!("    {line}")));
-                section("stack of the guest, innermost first", fault.backtrace.iter().take(FRAMES));
-                section("what it logged last", fault.log.iter());
+                failed(stepper.team().role(id), activation, fault);
             }
         }
         if env.requests().next().is_some() {
@@ -161,6 +156,31 @@ impl Reporter {
             other => note(format_args!("{}; {saved}; go on with:\n  {resume}", other.name())),
         }
     }
+}
+
+/// Tells what failed: where, why, and what it did last.
+fn failed(role: &Role, activation: &Activation, fault: &Fault) {
+    let (index, action) = place(role, activation.work(role));
+    let kind = narrator::fault_kind(activation.work(role), fault).name();
+    let cause = fault.message.lines().next().unwrap_or_default();
+    let attempt = activation.current.attempts;
+    note(format_args!("fault: {} action {index} `{action}` attempt {attempt}: {kind}: {cause}", role.name));
+    let rest = fault.message.lines().skip(1).map(str::to_owned);
+    rest.for_each(|line| note(format_args!("    {line}")));
+    section("stack of the guest, innermost first", fault.backtrace.iter().take(FRAMES));
+    section("what it logged last", fault.log.iter());
+    let calls = &activation.current.journal;
+    let last: Vec<String> = calls[calls.len().saturating_sub(CALLS)..].iter().map(called).collect();
+    section("its last calls of the host, and what came back", last.iter());
+}
+
+/// A call of the host, and what came back.
+fn called(call: &HostCall) -> String {
+    let response = call.response.value();
+    let told = ["text", "body", "message"].iter().find_map(|field| response[*field].as_str().map(str::to_owned));
+    let told = told.unwrap_or_else(|| call.response.as_str().to_owned());
+    let failed = if call.outcome == Outcome::Answered { "" } else { "failed: " };
+    format!("{:<6} {failed}{}", call.kind.name(), preview(&plain(&told), PREVIEW))
 }
 
 /// Tells which joins wait for what, and how they may get it.

@@ -2,7 +2,7 @@
 //! of the team is run.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use strata_core::id::{ActionId, Digest, Part, Slot};
@@ -88,7 +88,13 @@ fn secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
 }
 
 fn load(plugin: &Plugin, sandbox: &WasmSandbox, report: &mut dyn FnMut(&str)) -> Result<Loaded, String> {
-    let path = &plugin.component;
+    let (file, bytes) = read(&plugin.component, report)?;
+    let metering = if plugin.limits.fuel.is_some() { Metering::Fuel } else { Metering::Plain };
+    sandbox.load(&bytes, metering).map_err(|error| format!("cannot load the component `{}`: {error}", file.display()))
+}
+
+/// A component's file and its bytes. A directory of source is built first.
+pub fn read(path: &Path, report: &mut dyn FnMut(&str)) -> Result<(PathBuf, Vec<u8>), String> {
     let file = if path.is_dir() {
         build::build(path, report).map_err(|error| error.to_string())?.component
     } else {
@@ -101,8 +107,7 @@ fn load(plugin: &Plugin, sandbox: &WasmSandbox, report: &mut dyn FnMut(&str)) ->
         return Err(format!("the component `{file}` has {bytes} bytes; at most {MAX_COMPONENT_BYTES} are loaded"));
     }
     let bytes = std::fs::read(&file).map_err(unreadable)?;
-    let metering = if plugin.limits.fuel.is_some() { Metering::Fuel } else { Metering::Plain };
-    sandbox.load(&bytes, metering).map_err(|error| format!("cannot load the component `{}`: {error}", file.display()))
+    Ok((file, bytes))
 }
 
 /// Whether a component may stand in its place.

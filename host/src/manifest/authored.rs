@@ -28,6 +28,9 @@ pub(super) const SCHEMA: &str = "strata.team/1";
 /// More calls at once than any machine has use for.
 pub(super) const MAX_PARALLEL: usize = 1024;
 
+/// As many as most machines have cores.
+pub(super) const DEFAULT_PARALLEL: usize = 8;
+
 /// A team file.
 pub(super) struct Authored {
     pub(super) name: Option<At<String>>,
@@ -174,7 +177,6 @@ fn read_reducer(scope: &Table<'_>) -> Option<Reducer> {
 }
 
 fn read_run(root: &Table<'_>) -> Run {
-    const DEFAULT_PARALLEL: usize = 8;
     let mut run = Run { max_steps: None, max_parallel: DEFAULT_PARALLEL, config: RunConfig::default() };
     let Some(table) = section(root, "run", "`[run]`") else {
         return run;

@@ -113,6 +113,7 @@ impl Checked {
         let place = Place {
             entry: slot.span.clone(),
             component: component.span.clone(),
+            skill: slot.skill.clone(),
             pin: slot.pin.as_ref().map(|pin| pin.span.clone()),
             allow: slot.allow.span.clone(),
             secrets: slot.allow.secrets.clone(),

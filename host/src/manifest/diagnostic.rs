@@ -221,7 +221,7 @@ pub(super) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
 }
 
 /// "did you mean `x`?", or else the choices there are.
-pub(super) fn suggest(word: &str, candidates: &[&str]) -> Option<String> {
+pub(crate) fn suggest(word: &str, candidates: &[&str]) -> Option<String> {
     // A longer list is not read.
     const MAX_LISTED: usize = 30;
     if let Some(meant) = closest(word, candidates.iter().copied()) {

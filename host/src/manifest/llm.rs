@@ -11,7 +11,7 @@ use super::table::{Item, Table};
 use crate::services::llm::config::{Config, Endpoint, Price, Provider};
 
 /// More tries than any upstream deserves.
-const MAX_RETRIES: u64 = 100;
+pub(super) const MAX_RETRIES: u64 = 100;
 
 /// Keys of the providers that answer from a file.
 const FILE_KEYS: [&str; 1] = ["replies"];

@@ -11,7 +11,7 @@ use super::diagnostic::{Problems, suggest};
 use super::table::At;
 
 /// Longer names fit no screen.
-const MAX_NAME_CHARS: usize = 200;
+pub(super) const MAX_NAME_CHARS: usize = 200;
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::diagnostic::{Diagnostic, Source};
 use super::table::At;
+use crate::skills::Wanted;
 
 /// Where a component and what belongs to it are written.
 #[derive(Clone, Debug)]
@@ -12,6 +13,8 @@ pub(super) struct Place {
     /// The head of the table.
     pub(super) entry: Range<usize>,
     pub(super) component: Range<usize>,
+    /// The skill that the component is, where it is named as one.
+    pub(super) skill: Option<Wanted>,
     pub(super) pin: Option<Range<usize>>,
     pub(super) allow: Option<Range<usize>>,
     /// Where its secrets are named.

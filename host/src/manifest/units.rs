@@ -46,6 +46,20 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
+/// What a size looks like, as a regular expression.
+pub(super) fn size_pattern() -> String {
+    pattern(&SIZES.map(|(unit, _)| unit))
+}
+
+/// What a duration looks like, as a regular expression.
+pub(super) fn duration_pattern() -> String {
+    pattern(&DURATIONS.map(|(unit, _)| unit))
+}
+
+fn pattern(units: &[&str]) -> String {
+    format!(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:{})\s*", units.join("|"))
+}
+
 /// The number and its unit.
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -14,7 +14,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::engine::cache::Cache;
-use super::engine::{Engines, Metering, SLOTS};
+use super::engine::{Allocation, CacheHealth, Engines, Metering, SLOTS};
 use super::{Call, Calling, Sandbox, SandboxError, attempt};
 use crate::gateway::Gateway;
 
@@ -106,6 +106,16 @@ impl WasmSandbox {
             slots: Semaphore::new(SLOTS as usize),
             describing: Mutex::default(),
         })))
+    }
+
+    /// Where attempts get their memory.
+    pub fn allocation(&self) -> Allocation {
+        self.0.engines.allocation
+    }
+
+    /// How the cache of compiled code stands.
+    pub fn cache_health(&self) -> CacheHealth {
+        self.0.cache.health()
     }
 
     /// Makes a component ready to be called. Loading it again costs no more than its digest.

@@ -15,6 +15,8 @@ use super::limits::{INSTANCES, MEMORIES, TABLES};
 
 pub(super) mod cache;
 
+pub use cache::CacheHealth;
+
 /// How often running guests are interrupted to check their limits. Short enough that a guest holds up its thread's
 /// other tasks by no more than a timer's usual error, long enough that the switch (about 1 µs) does not show.
 pub(super) const TICK: Duration = Duration::from_millis(5);
@@ -44,23 +46,36 @@ pub enum Metering {
     Fuel,
 }
 
+/// Where attempts get their memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// From a pool that is reserved once.
+    Pool {
+        /// How many attempts it has room for.
+        attempts: u32,
+    },
+    /// From the system, each time, because the address space for a pool is missing.
+    OnDemand,
+}
+
 /// The engines, made when first used.
 pub(super) struct Engines {
     plain: Engine,
+    pub(super) allocation: Allocation,
     fuel: OnceLock<Engine>,
     ticking: Arc<Mutex<Vec<EngineWeak>>>,
 }
 
 impl Engines {
     pub(super) fn new() -> Result<Self, SandboxError> {
-        let plain = engine(Metering::Plain)?;
+        let (plain, allocation) = engine(Metering::Plain)?;
         let ticking = Arc::new(Mutex::new(vec![plain.weak()]));
         let engines = Arc::clone(&ticking);
         thread::Builder::new()
             .name("guest ticker".into())
             .spawn(move || tick(&engines))
             .map_err(|e| SandboxError(format!("cannot start the thread that interrupts guests: {e}")))?;
-        Ok(Self { plain, fuel: OnceLock::new(), ticking })
+        Ok(Self { plain, allocation, fuel: OnceLock::new(), ticking })
     }
 
     pub(super) fn get(&self, metering: Metering) -> Result<&Engine, SandboxError> {
@@ -70,7 +85,7 @@ impl Engines {
         if let Some(engine) = self.fuel.get() {
             return Ok(engine);
         }
-        let made = engine(Metering::Fuel)?;
+        let (made, _) = engine(Metering::Fuel)?;
         let kept = self.fuel.get_or_init(|| made);
         let mut ticking = self.ticking.lock().unwrap_or_else(PoisonError::into_inner);
         ticking.push(kept.weak());
@@ -94,14 +109,15 @@ fn tick(engines: &Mutex<Vec<EngineWeak>>) {
 }
 
 /// An engine with a pool of instances, or without one where the address space for it is missing.
-fn engine(metering: Metering) -> Result<Engine, SandboxError> {
+fn engine(metering: Metering) -> Result<(Engine, Allocation), SandboxError> {
     let mut config = config(metering);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
-    let pooled = Engine::new(&config);
-    pooled.or_else(|_| Engine::new(frugal(&mut config))).map_err(|error| {
-        let error = format!("cannot set up the WebAssembly engine: {error:#}");
-        SandboxError(error)
-    })
+    if let Ok(pooled) = Engine::new(&config) {
+        return Ok((pooled, Allocation::Pool { attempts: SLOTS }));
+    }
+    let frugal = Engine::new(frugal(&mut config));
+    let frugal = frugal.map_err(|error| SandboxError(format!("cannot set up the WebAssembly engine: {error:#}")))?;
+    Ok((frugal, Allocation::OnDemand))
 }
 
 /// Memories that take only what they use, at the price of checking each access.

@@ -45,20 +45,23 @@ impl Compiler {
         Ok(Self { tools, sdk, library })
     }
 
-    /// Compiles and links the C files of `dir` to a core module, and returns the compiler's warnings.
-    pub fn link(&self, dir: &Path, sources: &[String], module: &Path) -> Result<String, BuildError> {
-        let objects = temporary()?;
-        let mut command = zig(&self.tools, objects.path());
+    /// Compiles and links the C files of `dir` to a core module of this name, and returns the module and the compiler's
+    /// warnings.
+    pub fn link(&self, dir: &Path, sources: &[String], name: &str) -> Result<(Vec<u8>, String), BuildError> {
+        let scratch = temporary()?;
+        // Backtraces call the module as its file.
+        let module = scratch.path().join(name);
+        let mut command = zig(&self.tools, scratch.path());
         // In the directory and by bare names, so that messages, assertions and the component hold no path of this
         // machine.
         command.current_dir(dir).arg("cc").args(FLAGS).args(["-Wall", "-Wextra"]);
         command.arg("-I").arg(self.sdk.join("include")).args(sources);
-        command.arg(self.library.join(LIBRARY)).arg("-o").arg(module);
+        command.arg(self.library.join(LIBRARY)).arg("-o").arg(&module);
         let ended = run(&mut command)?;
-        match ended.success {
-            true => Ok(ended.details),
-            false => Err(BuildError::Compile { dir: dir.to_owned(), details: ended.details.trim_end().to_owned() }),
+        if !ended.success {
+            return Err(BuildError::Compile { dir: dir.to_owned(), details: ended.details.trim_end().to_owned() });
         }
+        Ok((at(&module, fs::read(&module))?, ended.details))
     }
 }
 

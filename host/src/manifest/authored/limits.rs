@@ -8,7 +8,10 @@ use crate::manifest::table::{Item, Table};
 use crate::plugin::Limits;
 
 /// More tries than any upstream deserves.
-const MAX_RETRIES: u64 = 100;
+pub(in crate::manifest) const MAX_RETRIES: u64 = 100;
+
+/// The wait before the first further try.
+pub(in crate::manifest) const DEFAULT_BACKOFF: Duration = Duration::from_millis(500);
 
 /// What is written of limits; what is not written is taken from elsewhere.
 #[derive(Clone, Default)]
@@ -105,7 +108,6 @@ impl Patch {
 
     /// When a failed call is tried again.
     pub(in crate::manifest) fn retry(&self) -> Retry {
-        const DEFAULT_BACKOFF: Duration = Duration::from_millis(500);
         let backoff = self.backoff.unwrap_or(DEFAULT_BACKOFF);
         Retry {
             retries: self.retries.unwrap_or(0) as u32,

@@ -9,8 +9,10 @@ use serde_json::Value;
 use super::limits::{self, Patch, Subject};
 use super::section;
 use crate::manifest::http;
+use crate::manifest::skill::{self, Placed};
 use crate::manifest::table::{At, Item, Table};
 use crate::plugin::{Access, DirGrant, Grants, LlmGrant, Schema};
+use crate::skills::Wanted;
 
 /// Schemas are written by hand; a larger file is another file.
 const MAX_SCHEMA_BYTES: u64 = 1 << 20;
@@ -20,6 +22,8 @@ pub(in crate::manifest) struct Slot {
     pub(in crate::manifest) span: Range<usize>,
     pub(in crate::manifest) component: Option<At<PathBuf>>,
     pub(in crate::manifest) pin: Option<At<String>>,
+    /// The skill that the component is, where it is named as one.
+    pub(in crate::manifest) skill: Option<Wanted>,
     pub(in crate::manifest) config: Value,
     pub(in crate::manifest) output_schema: Option<Schema>,
     pub(in crate::manifest) limits: Patch,
@@ -38,10 +42,21 @@ pub(in crate::manifest) struct Allow {
 /// Reads a component's keys from its table.
 pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
     let limits = section(table, "limits", "`limits`").map(|t| limits::read(&t, subject));
+    let pin = table.item("sha256").and_then(|item| read_pin(&item));
+    let (component, pin, skill) = match read_skill(table) {
+        None => (table.required("component").and_then(|item| path(&item)), pin, None),
+        Some(None) => (None, pin, None),
+        // What the author pins holds; what the shelf says is held against the component just as well.
+        Some(Some(Placed { component, pin: shelved, wanted })) => {
+            let shelved = shelved.map(|value| At { value, span: component.span.clone() });
+            (Some(component), pin.or(shelved), Some(wanted))
+        }
+    };
     Slot {
         span: table.span.clone(),
-        component: table.required("component").and_then(|item| path(&item)),
-        pin: table.item("sha256").and_then(|item| read_pin(&item)),
+        component,
+        pin,
+        skill,
         config: table.item("config").map_or(Value::Null, |item| item.json()),
         output_schema: match subject {
             Subject::Action => table.item("output_schema").and_then(|item| read_schema(&item)),
@@ -50,6 +65,16 @@ pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
         limits: limits.unwrap_or_default(),
         allow: section(table, "allow", "`allow`").map(|allow| read_allow(&allow)).unwrap_or_default(),
     }
+}
+
+/// A skill in place of a component; none where there is no `skill`.
+fn read_skill(table: &Table<'_>) -> Option<Option<Placed>> {
+    let item = table.item("skill")?;
+    if let Some(component) = table.item("component") {
+        let problem = table.problems.at(&component.key_span, "there cannot be both `skill` and `component`");
+        table.problems.add(problem.hint("remove one of them"));
+    }
+    Some(skill::read(&item))
 }
 
 /// A path, made absolute.

@@ -16,6 +16,10 @@ use strata_core::id::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+mod health;
+
+pub use health::CacheHealth;
+
 /// What each file begins with. The digit is the version of the format.
 const MAGIC: &[u8; 8] = b"strata\0\x02";
 /// Bytes of the checksum that follows.

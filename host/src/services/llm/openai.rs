@@ -23,7 +23,6 @@ use self::stream::{Broken, Hushed, Pieces, Stage};
 use self::wire::Form;
 use super::config::{ConfigError, Endpoint};
 use super::models::excerpt;
-use super::scripted::estimate;
 use super::{Hearing, Reply, Request};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::client;
@@ -53,8 +52,7 @@ pub(super) struct OpenAi {
 }
 
 /// What is asked of the endpoint.
-struct Asked<'a> {
-    request: &'a Request,
+struct Asked {
     form: Form,
     body: String,
 }
@@ -102,7 +100,7 @@ impl OpenAi {
         let mut form = if streams { Form::Streamed } else { Form::Whole };
         let mut retries = 0;
         loop {
-            let asked = Asked { request, form, body: wire::body(model, request, form)? };
+            let asked = Asked { form, body: wire::body(model, request, form)? };
             let failure = match self.attempt(&asked, hearing).await {
                 Ok(text) => match wire::reply(&text, model, request) {
                     Ok(reply) => {
@@ -132,7 +130,7 @@ impl OpenAi {
     }
 
     /// Makes one request and returns the body of the answer; one that was streamed is put together.
-    async fn attempt(&self, asked: &Asked<'_>, hearing: &mut Hearing) -> Result<String, Failure> {
+    async fn attempt(&self, asked: &Asked, hearing: &mut Hearing) -> Result<String, Failure> {
         let mut sending = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
         if let Some(key) = &self.key {
             sending = sending.header(AUTHORIZATION, key.bearer());
@@ -145,11 +143,10 @@ impl OpenAi {
         if is_stream(&response) {
             let pieces = self.pieces(&mut response, hearing).await?;
             if !pieces.is_counted() {
-                tracing::warn!("the endpoint does not count the tokens of a streamed reply: they are estimated, once");
+                // It may count those that come in one piece.
                 self.unstreamed.store(true, Ordering::Relaxed);
             }
-            let turns = asked.request.messages.iter().map(|turn| turn.content.as_str());
-            return Ok(self.hidden(pieces.answer(|text| (estimate(turns), estimate([text])))));
+            return Ok(self.hidden(pieces.answer()));
         }
         let text = read(&mut response, REPLY_BYTES).await.map_err(|e| self.broken(e))?;
         match text {
@@ -181,11 +178,14 @@ impl OpenAi {
                 return Err(too_large());
             }
             for data in events.feed(&chunk) {
-                let text = pieces.take(&data).map_err(|broken| match broken {
-                    Broken::Upstream(message) => Failure { message: self.hidden(message), retry: Retry::Backoff },
-                    Broken::Nonsense(message) => Failure::lasting(self.hidden(message)),
-                })?;
-                listener.text(&text);
+                match pieces.take(&data) {
+                    Ok(text) => listener.text(&text),
+                    Err(_) if pieces.stage() >= Stage::Whole => return Ok(pieces),
+                    Err(Broken::Upstream(message)) => {
+                        return Err(Failure { message: self.hidden(message), retry: Retry::Backoff });
+                    }
+                    Err(Broken::Nonsense(message)) => return Err(Failure::lasting(self.hidden(message))),
+                }
             }
         }
     }

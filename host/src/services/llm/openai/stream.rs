@@ -102,20 +102,14 @@ impl Pieces {
         self.usage.is_object()
     }
 
-    /// The answer that would have come in one piece; with these counts of tokens where none were told.
-    pub(super) fn answer(self, estimate: impl FnOnce(&str) -> (u32, u32)) -> String {
-        let usage = if self.is_counted() {
-            self.usage
-        } else {
-            let (input, output) = estimate(&self.text);
-            json!({ "prompt_tokens": input, "completion_tokens": output })
-        };
+    /// The answer that would have come in one piece.
+    pub(super) fn answer(self) -> String {
         let mut message = json!({ "content": self.text });
         if self.text.is_empty() && !self.refusal.is_empty() {
             message = json!({ "content": null, "refusal": self.refusal });
         }
         message["tool_calls"] = self.calls.into_values().map(Call::whole).collect();
-        json!({ "model": self.model, "choices": [{ "message": message }], "usage": usage }).to_string()
+        json!({ "model": self.model, "choices": [{ "message": message }], "usage": self.usage }).to_string()
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::gateway::HostError;
 use crate::services::llm::models::{excerpt, invalid};
+use crate::services::llm::scripted::estimate;
 use crate::services::llm::{Reply, Request, Speaker, Tool, ToolCall, Turn};
 
 /// The name that the protocol wants for a schema.
@@ -103,17 +104,19 @@ pub(super) fn reply(body: &str, model: &str, request: &Request) -> Result<Reply,
     let calls = message["tool_calls"].as_array().map(Vec::as_slice);
     let calls = calls.unwrap_or_default().iter().enumerate();
     let usage = &answer["usage"];
-    if !usage.is_object() {
-        tracing::warn!(model, "the endpoint does not say how many tokens were used: the call is taken to be free");
+    let (input, output) = (tokens(&usage["prompt_tokens"]), tokens(&usage["completion_tokens"]));
+    if input.is_none() || output.is_none() {
+        tracing::warn!(model, "the endpoint does not say how many tokens were used: they are estimated");
     }
-    Ok(Reply {
-        text: text(message),
-        data: None,
-        tool_calls: calls.map(|(i, call)| called(call, request, i)).collect(),
-        model: answered_by.unwrap_or(model).to_owned(),
-        input_tokens: tokens(&usage["prompt_tokens"]),
-        output_tokens: tokens(&usage["completion_tokens"]),
-    })
+    let text = text(message);
+    let tool_calls: Vec<ToolCall> = calls.map(|(i, call)| called(call, request, i)).collect();
+    // A budget must hold for endpoints that do not count, too.
+    let asked = request.messages.iter().map(|turn| turn.content.as_str());
+    let said = tool_calls.iter().map(|call| call.arguments.as_str()).chain([text.as_str()]);
+    let (input_tokens, output_tokens) =
+        (input.unwrap_or_else(|| estimate(asked)), output.unwrap_or_else(|| estimate(said)));
+    let model = answered_by.unwrap_or(model).to_owned();
+    Ok(Reply { text, data: None, tool_calls, model, input_tokens, output_tokens })
 }
 
 /// The text of a message: plain, in parts, or in place of it why the model refuses.
@@ -141,9 +144,8 @@ fn called(call: &Value, request: &Request, index: usize) -> ToolCall {
     }
 }
 
-fn tokens(count: &Value) -> u32 {
-    let count = count.as_u64().unwrap_or_default();
-    u32::try_from(count).unwrap_or(u32::MAX)
+fn tokens(count: &Value) -> Option<u32> {
+    Some(u32::try_from(count.as_u64()?).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

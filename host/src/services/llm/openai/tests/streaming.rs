@@ -130,7 +130,11 @@ async fn a_stream_that_breaks_in_the_middle_is_asked_for_again() {
 async fn what_breaks_behind_a_whole_reply_pays_for_nothing_twice() {
     let event = |event: Value| format!("data: {event}\n\n");
     let cut = Play::Stream("content-length: 9999\r\n", event(says("hello")) + &event(end()));
-    check(&[cut], 3, Ok("hello"), "hello", &[true]).await;
+    let failed = stream(&[says("hello"), end(), json!({ "error": "late" })]);
+    let nonsense = stream(&[says("hello"), end(), "{".into()]);
+    for broken in [cut, failed, nonsense] {
+        check(&[broken], 3, Ok("hello"), "hello", &[true]).await;
+    }
 }
 
 #[tokio::test]

@@ -94,13 +94,13 @@ fn a_reply_is_read_whatever_it_leaves_out() {
     let usage = json!({ "prompt_tokens": 3, "completion_tokens": 4 });
     let said = json!([{ "message": { "content": "hi" } }]);
     check(json!({ "choices": said, "usage": usage, "model": "served" }), "hi", "served", (3, 4));
-    check(json!({ "choices": said }), "hi", "asked", (0, 0));
-    check(json!({ "choices": said, "usage": { "prompt_tokens": 5_000_000_000_u64 } }), "hi", "asked", (u32::MAX, 0));
-    check(json!({ "choices": said, "usage": { "prompt_tokens": -1 }, "model": "" }), "hi", "asked", (0, 0));
+    check(json!({ "choices": said }), "hi", "asked", (2, 1));
+    check(json!({ "choices": said, "usage": { "prompt_tokens": 5_000_000_000_u64 } }), "hi", "asked", (u32::MAX, 1));
+    check(json!({ "choices": said, "usage": { "prompt_tokens": -1 }, "model": "" }), "hi", "asked", (2, 1));
     let parts = json!([{ "type": "text", "text": "a" }, { "type": "image" }, { "type": "text", "text": "b" }]);
-    check(json!({ "choices": [{ "message": { "content": parts } }] }), "ab", "asked", (0, 0));
-    check(json!({ "choices": [{ "message": { "content": null, "refusal": "no" } }] }), "no", "asked", (0, 0));
-    check(json!({ "choices": [{ "message": {} }] }), "", "asked", (0, 0));
+    check(json!({ "choices": [{ "message": { "content": parts } }] }), "ab", "asked", (2, 1));
+    check(json!({ "choices": [{ "message": { "content": null, "refusal": "no" } }] }), "no", "asked", (2, 1));
+    check(json!({ "choices": [{ "message": {} }] }), "", "asked", (2, 0));
 }
 
 #[test]

@@ -1,0 +1,76 @@
+//! Which toolchains there are to build actions with. They are only looked for; what can be made is made by the first
+//! build.
+
+use std::process::{Command, Stdio};
+
+use super::toolchain;
+
+/// What there is for one language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tool {
+    /// The language.
+    pub language: &'static str,
+    /// The programs that were found, or what is missing.
+    pub found: Result<String, String>,
+    /// What to do about what is missing.
+    pub advice: &'static str,
+}
+
+/// A language, the programs that its builds call, and where they are had.
+const LANGUAGES: [(&str, &[&[&str]], &str); 3] = [
+    ("rust", &[&["cargo", "--version"]], "actions in rust need it: install rust, e.g. from https://rustup.rs"),
+    (
+        "python",
+        &[&["python3", "--version"], &["python3", "-c", "import ensurepip, venv"]],
+        "actions in python need it: install python 3 with `venv`, e.g. `apt install python3-venv`",
+    ),
+    (
+        "javascript",
+        &[&["node", "--version"], &["npm", "--version"]],
+        "actions in javascript and typescript need it: install node with npm, e.g. from https://nodejs.org",
+    ),
+];
+
+/// Looks for the toolchains of all languages.
+pub fn inventory() -> Vec<Tool> {
+    let language = |(language, programs, advice): (&'static str, &[&[&str]], &'static str)| {
+        let mut found = programs.iter().map(|program| version(program)).collect::<Result<Vec<_>, _>>();
+        if language == "rust" {
+            found = found.map(|found| [found, vec![compiler()]].concat());
+        }
+        let found = found.map(|found| found.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", "));
+        Tool { language, found, advice }
+    };
+    LANGUAGES.map(language).into()
+}
+
+/// What a program says when it is asked for its version; one that only has to succeed says nothing.
+fn version(program: &[&str]) -> Result<String, String> {
+    let [name, args @ ..] = program else { return Ok(String::new()) };
+    let output = Command::new(name).args(args).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("`{name}` does not run: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("`{}` fails: {}", program.join(" "), last_line(&output.stderr)));
+    }
+    let said = last_line(&output.stdout);
+    // Some say only the number.
+    Ok(if said.is_empty() || said.to_lowercase().contains(name.trim_end_matches('3')) {
+        said
+    } else {
+        format!("{name} {said}")
+    })
+}
+
+fn last_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.trim().lines().last().unwrap_or_default().to_owned()
+}
+
+/// What guests in Rust are compiled with.
+fn compiler() -> String {
+    match toolchain::look() {
+        Some(toolchain::Toolchain::Default) => "its own compiler for WebAssembly".into(),
+        Some(toolchain::Toolchain::At(path)) => format!("`{}` for WebAssembly", path.display()),
+        None => "a compiler for WebAssembly is set up by the first build".into(),
+    }
+}

@@ -1,0 +1,71 @@
+//! The arguments of `skill`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+#[derive(Args)]
+pub(in crate::cli) struct ShelfArgs {
+    /// The shelf's directory. Otherwise that of the variable STRATA_SHELF, which `run` and `check` use, too; otherwise
+    /// strata-host/skills below $XDG_DATA_HOME.
+    #[arg(long, value_name = "DIR")]
+    pub(in crate::cli) shelf: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(in crate::cli) enum SkillCommand {
+    /// Put components on the shelf; their own manifests say under which name and version.
+    #[command(after_help = "Examples:\n  strata-host skill add plugins/write-code\n  \
+        strata-host skill add *.wasm --shelf skills\n\n\
+        Then, in a team file:\n  [[role.action]]\n  name = \"WriteCode\"\n  skill = \"write-code@1.0.0\"")]
+    Add {
+        /// Components, or directories with the source of one each.
+        #[arg(required = true, value_name = "COMPONENT")]
+        components: Vec<PathBuf>,
+        #[command(flatten)]
+        shelf: ShelfArgs,
+    },
+    /// List what is on the shelf.
+    #[command(after_help = "Examples:\n  strata-host skill list\n  strata-host skill list --json | jq '.[].name'")]
+    List {
+        /// Print JSON, schemas included.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        shelf: ShelfArgs,
+    },
+    /// List the skills whose name or description holds every word.
+    #[command(after_help = "Examples:\n  strata-host skill search review code")]
+    Search {
+        /// What to look for, in any case.
+        #[arg(required = true, value_name = "WORD")]
+        words: Vec<String>,
+        /// Print JSON, schemas included.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        shelf: ShelfArgs,
+    },
+    /// Show one skill: what it says about itself, and where its component is.
+    #[command(after_help = "Examples:\n  strata-host skill show write-code@1.0.0\n  \
+        strata-host skill show write-code@^1 --json    # the newest of these")]
+    Show {
+        /// The skill.
+        #[arg(value_name = "NAME@VERSION")]
+        name: String,
+        /// Print JSON, schemas included.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        shelf: ShelfArgs,
+    },
+    /// Take a skill from the shelf.
+    #[command(after_help = "Examples:\n  strata-host skill remove write-code@1.0.0")]
+    Remove {
+        /// The skill.
+        #[arg(value_name = "NAME@VERSION")]
+        name: String,
+        #[command(flatten)]
+        shelf: ShelfArgs,
+    },
+}

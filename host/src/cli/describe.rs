@@ -1,0 +1,64 @@
+//! `describe` and `schema`: what actions can call, what components say about themselves, what a team file may hold.
+//! JSON, for models, editors and scripts.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::args::DescribeArgs;
+use super::{Failure, note, print, skill};
+use crate::interface::manifest::document;
+use crate::interface::own;
+use crate::launch::read_component;
+use crate::manifest;
+use crate::sandbox::{Loaded, Metering, WasmSandbox};
+use crate::skills::Shelf;
+
+pub(super) fn describe(args: &DescribeArgs) -> Result<u8, Failure> {
+    let document = match &args.component {
+        None => everything(&skill::open(&args.shelf)?)?,
+        Some(path) => one(path, args)?,
+    };
+    show(&document)
+}
+
+/// `schema`.
+pub(super) fn schema() -> Result<u8, Failure> {
+    show(&manifest::schema::document())
+}
+
+fn show(document: &Value) -> Result<u8, Failure> {
+    print(&serde_json::to_string_pretty(document).map_err(|error| Failure::internal(error.to_string()))?);
+    Ok(0)
+}
+
+/// The host's interfaces, and the skills there are.
+fn everything(shelf: &Shelf) -> Result<Value, Failure> {
+    let mut all = own::document();
+    let listing = shelf.list()?;
+    listing.damaged.iter().for_each(|error| note(format_args!("warning: {error}")));
+    all["skills"] = listing.skills.iter().map(|skill| document(&skill.digest, &skill.manifest)).collect();
+    Ok(all)
+}
+
+/// What is there as a file is meant as one; a skill's name looks like no file's.
+fn one(path: &Path, args: &DescribeArgs) -> Result<Value, Failure> {
+    let name = path.to_str().filter(|name| name.contains('@') && !path.exists());
+    if let Some(name) = name {
+        let shelf = skill::open(&args.shelf)?;
+        let skill = shelf.find(&name.parse()?)?;
+        shelf.component(&skill)?;
+        return Ok(document(&skill.digest, &skill.manifest));
+    }
+    let sandbox = WasmSandbox::new().map_err(|error| Failure::internal(error.to_string()))?;
+    let (_, loaded) = load(path, &sandbox)?;
+    Ok(document(&loaded.digest, &loaded.manifest))
+}
+
+/// A component's bytes, and what it says about itself.
+pub(super) fn load(path: &Path, sandbox: &WasmSandbox) -> Result<(Vec<u8>, Loaded), Failure> {
+    let (file, bytes) = read_component(path, &mut |line| note(line)).map_err(Failure::usage)?;
+    let unfit = |error| Failure::usage(format!("cannot load the component `{}`: {error}", file.display()));
+    let loaded = sandbox.load(&bytes, Metering::Plain).map_err(unfit)?;
+    Ok((bytes, loaded))
+}

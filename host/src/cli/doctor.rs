@@ -1,0 +1,27 @@
+//! `doctor`: what this machine has of what teams need. Exit code 0 when all is there that every team needs.
+
+use super::args::DoctorArgs;
+use super::{Failure, print};
+use crate::doctor::{Finding, State, examine};
+
+pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
+    let findings = examine(&args.storage);
+    if args.json {
+        print(&serde_json::to_string_pretty(&findings).map_err(|error| Failure::internal(error.to_string()))?);
+    } else {
+        findings.iter().for_each(show);
+    }
+    Ok(u8::from(findings.iter().any(|finding| finding.state == State::Bad)))
+}
+
+fn show(finding: &Finding) {
+    let mark = match finding.state {
+        State::Good => "ok",
+        State::Doubtful => "--",
+        State::Bad => "BAD",
+    };
+    print(&format!("{mark:<4} {:<11} {}", finding.about, finding.found));
+    if let Some(advice) = &finding.advice {
+        print(&format!("{:<16} {advice}", ""));
+    }
+}

@@ -1,0 +1,27 @@
+//! `completions` and `man`: what the arguments' own descriptions say, for shells and for `man`.
+
+use std::path::Path;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use super::args::Cli;
+use super::{Failure, note, print};
+
+pub(super) fn completions(shell: Shell) -> Result<u8, Failure> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "strata-host", &mut text);
+    print(String::from_utf8_lossy(&text).trim_end());
+    Ok(0)
+}
+
+pub(super) fn pages(dir: &Path) -> Result<u8, Failure> {
+    let written = std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(Cli::command(), dir));
+    written.map_err(|error| Failure::usage(format!("cannot write manual pages to `{}`: {error}", dir.display())))?;
+    note(format_args!("written to `{}`; `man -l {}` shows the first", dir.display(), first(dir)));
+    Ok(0)
+}
+
+fn first(dir: &Path) -> String {
+    super::shell_word(&dir.join("strata-host.1").display().to_string())
+}

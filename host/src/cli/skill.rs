@@ -1,0 +1,101 @@
+//! `skill`: components on the shelf, for people and for scripts.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::args::{ShelfArgs, SkillCommand};
+use super::describe::load;
+use super::{Failure, note, preview, print};
+use crate::interface::manifest::document;
+use crate::manifest::units::show_size;
+use crate::sandbox::WasmSandbox;
+use crate::skills::{Added, Listing, Shelf, Skill, SkillError};
+
+/// How much of a description fits on a line of a list.
+const PREVIEW: usize = 70;
+
+pub(super) fn skill(command: &SkillCommand) -> Result<u8, Failure> {
+    match command {
+        SkillCommand::Add { components, shelf } => add(components, &open(shelf)?),
+        SkillCommand::List { json, shelf } => list(open(shelf)?.list()?, *json),
+        SkillCommand::Search { words, json, shelf } => list(open(shelf)?.search(words)?, *json),
+        SkillCommand::Show { name, json, shelf } => show(name, *json, &open(shelf)?),
+        SkillCommand::Remove { name, shelf } => {
+            let name = open(shelf)?.remove(&name.parse()?)?;
+            note(format_args!("`{name}` is no longer on the shelf"));
+            Ok(0)
+        }
+    }
+}
+
+/// The shelf that is meant.
+pub(super) fn open(args: &ShelfArgs) -> Result<Shelf, SkillError> {
+    args.shelf.as_ref().map_or_else(Shelf::of_user, |dir| Ok(Shelf::at(dir)))
+}
+
+fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, Failure> {
+    let sandbox = WasmSandbox::new().map_err(|error| Failure::internal(error.to_string()))?;
+    for path in components {
+        let (bytes, loaded) = load(path, &sandbox)?;
+        let refused = |error: SkillError| {
+            let Failure { code, message } = error.into();
+            Failure { code, message: format!("cannot add `{}`: {message}", path.display()) }
+        };
+        let (skill, added) = shelf.add(&bytes, &loaded.manifest).map_err(refused)?;
+        if added == Added::Already {
+            note(format_args!("`{}` is on the shelf already", skill.name()));
+        }
+        print(&skill.name());
+    }
+    Ok(0)
+}
+
+fn list(listing: Listing, json: bool) -> Result<u8, Failure> {
+    listing.damaged.iter().for_each(|error| note(format_args!("warning: {error}")));
+    if json {
+        print_json(&Value::Array(listing.skills.iter().map(json_of).collect()))?;
+        return Ok(0);
+    }
+    let width = listing.skills.iter().map(|skill| skill.name().len()).max().unwrap_or_default();
+    for skill in &listing.skills {
+        print(&format!("{:<width$}  {}", skill.name(), preview(&skill.manifest.description, PREVIEW)));
+    }
+    Ok(0)
+}
+
+fn show(name: &str, json: bool, shelf: &Shelf) -> Result<u8, Failure> {
+    let skill = shelf.find(&name.parse()?)?;
+    // What is damaged is not shown as if it could be used.
+    shelf.component(&skill)?;
+    if json {
+        print_json(&json_of(&skill))?;
+    } else {
+        show_text(&skill, &shelf.file(&skill));
+    }
+    Ok(0)
+}
+
+fn show_text(skill: &Skill, file: &Path) {
+    let manifest = &skill.manifest;
+    print(&format!("name         {}", skill.name()));
+    print(&format!("description  {}", manifest.description));
+    let needs = if manifest.needs.is_empty() { "nothing".into() } else { manifest.needs.join(", ") };
+    print(&format!("needs        {needs}"));
+    print(&format!("component    {} ({})", file.display(), show_size(skill.size)));
+    print(&format!("sha256       {}", skill.digest));
+    for (what, schema) in [("config", &manifest.config_schema), ("output", &manifest.output_schema)] {
+        if let Some(schema) = schema {
+            print(&format!("{what:<12} {schema}"));
+        }
+    }
+}
+
+fn json_of(skill: &Skill) -> Value {
+    document(&skill.digest, &skill.manifest)
+}
+
+fn print_json(value: &Value) -> Result<(), Failure> {
+    print(&serde_json::to_string_pretty(value).map_err(|error| Failure::internal(error.to_string()))?);
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! What this machine has of what teams need, and what to do where something is missing. Nothing is made or mended.
+//!
+//! Each part of the program looks after its own: toolchains are looked for in `build`, compiled code in `sandbox`,
+//! skills in `skills`, the disk in `store`. Here it becomes findings.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::build::inventory::{Tool, inventory};
+use crate::interface::own;
+use crate::manifest::units::show_size;
+use crate::sandbox::{Allocation, WasmSandbox};
+use crate::skills::Shelf;
+use crate::store::speed;
+
+/// What was found out about one thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is about.
+    pub about: &'static str,
+    /// How it stands.
+    pub state: State,
+    /// What was found, in a line.
+    pub found: String,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+}
+
+/// How something stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// As it should be.
+    Good,
+    /// Something is missing or wrong that not every team needs.
+    Doubtful,
+    /// No team can run.
+    Bad,
+}
+
+impl Finding {
+    fn good(about: &'static str, found: impl Into<String>) -> Self {
+        Self { about, state: State::Good, found: found.into(), advice: None }
+    }
+
+    fn doubtful(about: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { state: State::Doubtful, advice: Some(advice.into()), ..Self::good(about, found) }
+    }
+
+    fn bad(about: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { state: State::Bad, ..Self::doubtful(about, found, advice) }
+    }
+}
+
+/// Looks at everything. Teams would be saved in `storage`.
+pub fn examine(storage: &Path) -> Vec<Finding> {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut findings = vec![Finding::good("host", format!("strata-host {version}, for actions of {}", own::package()))];
+    findings.extend(sandbox());
+    findings.push(shelf());
+    findings.push(disk(storage));
+    findings.extend(inventory().into_iter().map(tool));
+    findings
+}
+
+fn sandbox() -> Vec<Finding> {
+    let sandbox = match WasmSandbox::new() {
+        Ok(sandbox) => sandbox,
+        Err(error) => return vec![Finding::bad("sandbox", error.to_string(), "try with more memory or address space")],
+    };
+    let room = match sandbox.allocation() {
+        Allocation::Pool { attempts } => Finding::good("sandbox", format!("a pool with room for {attempts} attempts")),
+        Allocation::OnDemand => Finding::doubtful(
+            "sandbox",
+            "no room for a pool: each attempt gets its memory when it begins, which takes longer",
+            "raise the limit of address space (`ulimit -v`), or of the container's memory",
+        ),
+    };
+    vec![room, cache(&sandbox)]
+}
+
+fn cache(sandbox: &WasmSandbox) -> Finding {
+    let health = sandbox.cache_health();
+    let Some(place) = health.place else {
+        let advice = "set XDG_CACHE_HOME or HOME to a directory that only you can enter (mode 700)";
+        return Finding::doubtful("cache", "compiled code is not kept: there is no private directory for it", advice);
+    };
+    let place = place.display();
+    let found = format!("{} compiled components, {} in `{place}`", health.files, show_size(health.bytes));
+    if health.damaged > 0 {
+        let found = format!("{found}, {} of them damaged", health.damaged);
+        return Finding::doubtful("cache", found, format!("they are compiled again when needed; or: `rm -r {place}`"));
+    }
+    Finding::good("cache", found)
+}
+
+fn shelf() -> Finding {
+    let listed = Shelf::of_user().and_then(|shelf| shelf.list().map(|listing| (shelf, listing)));
+    let (shelf, listing) = match listed {
+        Ok(listed) => listed,
+        Err(error) => {
+            return Finding::doubtful("skills", error.to_string(), "choose another shelf with `STRATA_SHELF`");
+        }
+    };
+    let broken = listing.skills.iter().filter_map(|skill| shelf.component(skill).err());
+    let damaged: Vec<String> = listing.damaged.into_iter().chain(broken).map(|error| error.to_string()).collect();
+    if !damaged.is_empty() {
+        return Finding::doubtful("skills", damaged.join("; "), "`strata-host skill add COMPONENT` mends them");
+    }
+    Finding::good("skills", format!("{} in `{}`", listing.skills.len(), shelf.dir().display()))
+}
+
+fn disk(storage: &Path) -> Finding {
+    let dir = nearest(storage);
+    match speed::sync(&dir) {
+        Ok(time) => {
+            let (us, dir) = (time.as_micros(), dir.display());
+            Finding::good("disk", format!("a write is safe after {us} µs in `{dir}` (with `durability = \"full\"`)"))
+        }
+        Err(error) => {
+            let found = format!("cannot write to `{}`: {error}", dir.display());
+            Finding::bad("disk", found, "choose another directory with `--storage`, or free some room")
+        }
+    }
+}
+
+/// The directory that a path would be made in.
+fn nearest(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let there = absolute.ancestors().find(|dir| dir.is_dir());
+    there.unwrap_or(Path::new("/")).to_owned()
+}
+
+fn tool(tool: Tool) -> Finding {
+    match tool.found {
+        Ok(found) => Finding::good(tool.language, found),
+        Err(missing) => Finding::doubtful(tool.language, missing, tool.advice),
+    }
+}

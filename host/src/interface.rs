@@ -1,0 +1,270 @@
+//! What WIT functions take and return, as JSON Schema: for models that read it, and for whoever hands JSON to such a
+//! function. Where the WIT comes from is the caller's business; the host's own is in `own`.
+//!
+//! | WIT | JSON |
+//! |---|---|
+//! | numbers, `bool`, `string`, `char` | numbers within their range, booleans, strings, strings of one character |
+//! | `list<u8>` | a string in base64 |
+//! | `list`, `tuple` | arrays |
+//! | `map<string, t>` | an object; other maps are arrays of pairs |
+//! | `record` | an object; fields that are options may be absent |
+//! | `enum`, `flags` | one of some strings, an array of some strings |
+//! | `variant` | the case's name, or an object with it as its only key where the case carries a value |
+//! | `option<t>` | what `t` is, or null; `{"some": …}` or null where `t` itself can be null |
+//! | `result<t, e>` | `{"ok": …}` or `{"err": …}`; as a function's result, two schemas apart |
+//! | resources, futures, streams | nothing: they have no JSON |
+
+pub mod manifest;
+pub mod own;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value, json};
+use wit_parser::{
+    Docs, Enum, Flags, Function, Record, Resolve, Result_, Type, TypeDef, TypeDefKind, TypeId, TypeOwner, Variant,
+};
+
+/// Where named types are put, and referred to.
+const DEFINITIONS: &str = "#/$defs/";
+
+/// Writes schemas; the types they have in common are collected meanwhile.
+pub struct Schemas<'a> {
+    resolve: &'a Resolve,
+    definitions: Map<String, Value>,
+}
+
+impl<'a> Schemas<'a> {
+    /// Nothing is written yet.
+    pub fn new(resolve: &'a Resolve) -> Self {
+        Self { resolve, definitions: Map::new() }
+    }
+
+    /// The named types that what was written refers to, to be put under `$defs` of the same document.
+    pub fn definitions(self) -> Map<String, Value> {
+        self.definitions
+    }
+
+    /// A function: its `description`, the schema of its `parameters` as one object, what it `returns` if anything, and
+    /// how it `fails` if it can.
+    pub fn function(&mut self, function: &Function) -> Value {
+        let mut properties = Map::new();
+        let mut required = Vec::new();
+        for param in &function.params {
+            if !self.is_option(&param.ty) {
+                required.push(param.name.clone());
+            }
+            let schema = self.of(&param.ty);
+            properties.insert(param.name.clone(), schema);
+        }
+        let mut schema = described(&function.docs, json!({ "parameters": object(properties, required) }));
+        let (returns, fails) = match &function.result {
+            Some(result) => match self.as_result(result) {
+                Some(Result_ { ok, err }) => (*ok, Some(*err)),
+                None => (Some(*result), None),
+            },
+            None => (None, None),
+        };
+        if let Some(returns) = returns {
+            schema["returns"] = self.of(&returns);
+        }
+        if let Some(fails) = fails {
+            schema["fails"] = self.of_maybe(fails.as_ref());
+        }
+        schema
+    }
+
+    /// A type.
+    pub fn of(&mut self, ty: &Type) -> Value {
+        match ty {
+            Type::Bool => json!({ "type": "boolean" }),
+            Type::U8 => integer(0, u8::MAX.into()),
+            Type::U16 => integer(0, u16::MAX.into()),
+            Type::U32 => integer(0, u32::MAX.into()),
+            Type::U64 => integer(0, u64::MAX),
+            Type::S8 => integer(i8::MIN.into(), i8::MAX as u64),
+            Type::S16 => integer(i16::MIN.into(), i16::MAX as u64),
+            Type::S32 => integer(i32::MIN.into(), i32::MAX as u64),
+            Type::S64 => integer(i64::MIN, i64::MAX as u64),
+            Type::F32 | Type::F64 => json!({ "type": "number" }),
+            Type::Char => json!({ "type": "string", "minLength": 1, "maxLength": 1 }),
+            Type::String => json!({ "type": "string" }),
+            Type::ErrorContext => nothing("an error context"),
+            Type::Id(id) => self.of_id(*id),
+        }
+    }
+
+    fn of_id(&mut self, id: TypeId) -> Value {
+        let def = &self.resolve.types[id];
+        // What an interface only uses is defined where it comes from.
+        if let TypeDefKind::Type(inner @ Type::Id(_)) = &def.kind {
+            return self.of(inner);
+        }
+        let Some(name) = self.name(def) else { return self.of_kind(&def.kind) };
+        if !self.definitions.contains_key(&name) {
+            let schema = described(&def.docs, self.of_kind(&def.kind));
+            self.definitions.insert(name.clone(), schema);
+        }
+        json!({ "$ref": format!("{DEFINITIONS}{name}") })
+    }
+
+    /// `interface.type`; the interface's package is not told, since it is one in nearly all documents.
+    fn name(&self, def: &TypeDef) -> Option<String> {
+        let name = def.name.as_ref()?;
+        let owner = match def.owner {
+            TypeOwner::Interface(id) => self.resolve.interfaces[id].name.as_deref(),
+            TypeOwner::World(id) => Some(self.resolve.worlds[id].name.as_str()),
+            TypeOwner::None => None,
+        };
+        Some(owner.map_or_else(|| name.clone(), |owner| format!("{owner}.{name}")))
+    }
+
+    fn of_kind(&mut self, kind: &TypeDefKind) -> Value {
+        match kind {
+            TypeDefKind::Type(ty) => self.of(ty),
+            TypeDefKind::Record(record) => self.of_record(record),
+            TypeDefKind::Enum(Enum { cases }) => words(cases.iter().map(|case| (case.name.as_str(), &case.docs))),
+            TypeDefKind::Flags(Flags { flags }) => {
+                let items = words(flags.iter().map(|flag| (flag.name.as_str(), &flag.docs)));
+                json!({ "type": "array", "uniqueItems": true, "items": items })
+            }
+            TypeDefKind::Variant(variant) => self.of_variant(variant),
+            TypeDefKind::Tuple(tuple) => {
+                let items: Vec<Value> = tuple.types.iter().map(|ty| self.of(ty)).collect();
+                array_of_all(items)
+            }
+            TypeDefKind::List(Type::U8) => json!({ "type": "string", "contentEncoding": "base64" }),
+            TypeDefKind::List(ty) => json!({ "type": "array", "items": self.of(ty) }),
+            TypeDefKind::FixedLengthList(ty, length) => {
+                json!({ "type": "array", "items": self.of(ty), "minItems": length, "maxItems": length })
+            }
+            TypeDefKind::Map(Type::String, value) => {
+                json!({ "type": "object", "additionalProperties": self.of(value) })
+            }
+            TypeDefKind::Map(key, value) => {
+                let pair = vec![self.of(key), self.of(value)];
+                json!({ "type": "array", "items": array_of_all(pair) })
+            }
+            TypeDefKind::Option(ty) => {
+                let some = self.of(ty);
+                // Of all types only options are written as null.
+                let some = if self.is_option(ty) { only("some", some) } else { some };
+                json!({ "anyOf": [some, { "type": "null" }] })
+            }
+            TypeDefKind::Result(Result_ { ok, err }) => {
+                let (ok, err) = (self.of_maybe(ok.as_ref()), self.of_maybe(err.as_ref()));
+                json!({ "oneOf": [only("ok", ok), only("err", err)] })
+            }
+            TypeDefKind::Resource | TypeDefKind::Handle(_) => nothing("a resource"),
+            TypeDefKind::Future(_) => nothing("a future"),
+            TypeDefKind::Stream(_) => nothing("a stream"),
+            TypeDefKind::Unknown => nothing("a type that is not known"),
+        }
+    }
+
+    fn of_record(&mut self, record: &Record) -> Value {
+        let mut properties = Map::new();
+        let mut required = Vec::new();
+        for field in &record.fields {
+            if !self.is_option(&field.ty) {
+                required.push(field.name.clone());
+            }
+            let schema = described(&field.docs, self.of(&field.ty));
+            properties.insert(field.name.clone(), schema);
+        }
+        object(properties, required)
+    }
+
+    fn of_variant(&mut self, variant: &Variant) -> Value {
+        let cases = variant.cases.iter().map(|case| {
+            let schema = match &case.ty {
+                None => json!({ "const": case.name }),
+                Some(ty) => only(&case.name, self.of(ty)),
+            };
+            described(&case.docs, schema)
+        });
+        let cases: Vec<Value> = cases.collect();
+        json!({ "oneOf": cases })
+    }
+
+    /// What may be missing is null where something has to stand.
+    fn of_maybe(&mut self, ty: Option<&Type>) -> Value {
+        ty.map_or_else(|| json!({ "type": "null" }), |ty| self.of(ty))
+    }
+
+    fn is_option(&self, ty: &Type) -> bool {
+        matches!(self.kind(ty), Some(TypeDefKind::Option(_)))
+    }
+
+    fn as_result(&self, ty: &Type) -> Option<&'a Result_> {
+        match self.kind(ty) {
+            Some(TypeDefKind::Result(result)) => Some(result),
+            _ => None,
+        }
+    }
+
+    /// What a type is, behind its names.
+    fn kind(&self, ty: &Type) -> Option<&'a TypeDefKind> {
+        let Type::Id(id) = ty else { return None };
+        match &self.resolve.types[*id].kind {
+            TypeDefKind::Type(inner) => self.kind(inner),
+            kind => Some(kind),
+        }
+    }
+}
+
+fn integer(least: i64, most: u64) -> Value {
+    json!({ "type": "integer", "minimum": least, "maximum": most })
+}
+
+fn object(properties: Map<String, Value>, required: Vec<String>) -> Value {
+    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+}
+
+/// An object with one key.
+fn only(key: &str, schema: Value) -> Value {
+    object([(key.to_owned(), schema)].into_iter().collect(), vec![key.to_owned()])
+}
+
+/// An array with one element of each schema.
+fn array_of_all(items: Vec<Value>) -> Value {
+    let length = items.len();
+    json!({ "type": "array", "prefixItems": items, "minItems": length, "maxItems": length })
+}
+
+/// One of some words. JSON Schema has no place for a word's own text, so it stands in the description of all.
+fn words<'w>(words: impl Iterator<Item = (&'w str, &'w Docs)>) -> Value {
+    let (mut names, mut texts) = (Vec::new(), Vec::new());
+    for (name, docs) in words {
+        names.push(name);
+        texts.extend(docs.contents.as_ref().map(|text| format!("`{name}`: {}", one_line(text))));
+    }
+    let mut schema = json!({ "type": "string", "enum": names });
+    if !texts.is_empty() {
+        schema["description"] = texts.join("\n").into();
+    }
+    schema
+}
+
+/// No value of JSON stands for such a thing.
+fn nothing(what: &str) -> Value {
+    json!({ "not": {}, "description": format!("{what} cannot be written as JSON") })
+}
+
+/// A schema with what is said about it in front of what it may say itself.
+fn described(docs: &Docs, mut schema: Value) -> Value {
+    if let Some(text) = &docs.contents {
+        let own = schema["description"].as_str().map(|own| format!("\n{own}")).unwrap_or_default();
+        schema["description"] = format!("{}{own}", paragraphs(text)).into();
+    }
+    schema
+}
+
+/// A text without the line ends of its source. Paragraphs stay.
+fn paragraphs(text: &str) -> String {
+    let paragraphs: Vec<String> = text.trim().split("\n\n").map(one_line).collect();
+    paragraphs.join("\n\n")
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,69 @@
+//! The host's own interfaces, `wit/` as this program was made with it, as one JSON document.
+
+use serde_json::{Map, Value, json};
+use wit_parser::{Interface, PackageId, Resolve, SourceMap, World, WorldItem};
+
+use super::{Schemas, described};
+use crate::build::sdk::WIT;
+
+/// The world of what the host offers.
+const HOST: &str = "host";
+
+/// All interfaces: `interfaces.NAME.functions.NAME`, and the types they share under `$defs`.
+///
+/// A function has its parameters as the schema of one object, as models are told of tools.
+pub fn document() -> Value {
+    let (resolve, package) = parse();
+    let package = &resolve.packages[package];
+    let host = &resolve.worlds[package.worlds[HOST]];
+    let mut schemas = Schemas::new(&resolve);
+    let mut interfaces = Map::new();
+    for (name, id) in &package.interfaces {
+        let interface = &resolve.interfaces[*id];
+        if !interface.functions.is_empty() {
+            let by = if offers(&resolve, host, interface) { "host" } else { "action" };
+            interfaces.insert(name.clone(), describe(&mut schemas, interface, by));
+        }
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": package.name.to_string(),
+        "description": "What an action can call (provided by the host), and what the host calls of it (provided by \
+                        the action). Each function has its parameters, what it returns, and how it fails.",
+        "interfaces": interfaces,
+        "$defs": schemas.definitions(),
+    })
+}
+
+/// The name and version of the interfaces.
+pub fn package() -> String {
+    let (resolve, package) = parse();
+    resolve.packages[package].name.to_string()
+}
+
+fn parse() -> (Resolve, PackageId) {
+    let mut map = SourceMap::new();
+    for (name, text) in WIT.files {
+        map.push_str(name, String::from_utf8_lossy(text));
+    }
+    let mut resolve = Resolve::default();
+    let group = map.parse().map_err(|(_, error)| error.to_string());
+    let package = group.and_then(|group| resolve.push_group(group).map_err(|error| error.to_string()));
+    // The host's bindings were made of the same text.
+    let package = package.expect("the host's own interfaces are valid");
+    (resolve, package)
+}
+
+/// Whether a world imports an interface.
+fn offers(resolve: &Resolve, world: &World, interface: &Interface) -> bool {
+    world.imports.values().any(|item| match item {
+        WorldItem::Interface { id, .. } => std::ptr::eq(&resolve.interfaces[*id], interface),
+        _ => false,
+    })
+}
+
+fn describe(schemas: &mut Schemas<'_>, interface: &Interface, by: &str) -> Value {
+    let functions = interface.functions.iter();
+    let functions: Map<String, Value> = functions.map(|(name, f)| (name.clone(), schemas.function(f))).collect();
+    described(&interface.docs, json!({ "provided_by": by, "functions": functions }))
+}

@@ -1,0 +1,89 @@
+//! What kinds of values there are in team files. Each has its counterpart in `table::item`.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::manifest::units::{duration_pattern, show_duration, show_size, size_pattern};
+
+/// Of texts that only mean something when there is one in them.
+const NOT_ZERO: &str = "(?=.*[1-9])";
+
+pub(super) fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+/// A path, relative to the team file.
+pub(super) fn path() -> Value {
+    json!({ "type": "string", "minLength": 1 })
+}
+
+/// A name that others refer to.
+pub(super) fn name() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": crate::manifest::names::MAX_NAME_CHARS })
+}
+
+/// A list of texts, none of them twice.
+pub(super) fn texts() -> Value {
+    json!({ "type": "array", "items": text(), "uniqueItems": true })
+}
+
+/// The same, with something in it.
+pub(super) fn some_texts() -> Value {
+    json!({ "type": "array", "items": text(), "uniqueItems": true, "minItems": 1 })
+}
+
+/// A list of names of variables.
+pub(super) fn variables() -> Value {
+    json!({ "type": "array", "items": { "type": "string", "pattern": "^[^=]+$" }, "uniqueItems": true })
+}
+
+pub(super) fn flag(default: bool) -> Value {
+    json!({ "type": "boolean", "default": default })
+}
+
+pub(super) fn whole(range: RangeInclusive<u64>) -> Value {
+    let mut schema = json!({ "type": "integer", "minimum": range.start() });
+    // TOML has no larger integers.
+    if *range.end() <= i64::MAX as u64 {
+        schema["maximum"] = (*range.end()).into();
+    }
+    schema
+}
+
+/// An amount of USD.
+pub(super) fn amount() -> Value {
+    json!({ "type": "number", "minimum": 0, "default": 0 })
+}
+
+/// One of a few words, the first of which is the default.
+pub(super) fn words(words: &[&str]) -> Value {
+    json!({ "type": "string", "enum": words, "default": words.first() })
+}
+
+/// A number of bytes; `least` tells whether it can be none.
+pub(super) fn size(default: Option<u64>, least: u64) -> Value {
+    let zero = if least == 0 { "" } else { NOT_ZERO };
+    let schema = json!({ "anyOf": [
+        { "type": "string", "pattern": format!("^{zero}{}$", size_pattern()) },
+        { "type": "integer", "minimum": least },
+    ], "examples": ["64MiB"] });
+    with_default(schema, default.map(|bytes| show_size(bytes).replace(' ', "").into()))
+}
+
+/// A duration; `least` tells whether it can be none.
+pub(super) fn duration(default: Option<Duration>, least: Duration) -> Value {
+    let zero = if least.is_zero() { "" } else { NOT_ZERO };
+    let schema = json!({
+        "type": "string", "pattern": format!("^{zero}{}$", duration_pattern()), "examples": ["1.5s"],
+    });
+    with_default(schema, default.map(|duration| show_duration(duration).replace(' ', "").into()))
+}
+
+pub(super) fn with_default(mut schema: Value, default: Option<Value>) -> Value {
+    if let Some(default) = default {
+        schema["default"] = default;
+    }
+    schema
+}

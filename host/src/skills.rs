@@ -1,0 +1,255 @@
+//! The shelf: components kept on this machine under the name and version that they give themselves, so that teams can
+//! name them. What makes a manifest fit for it is in `fit`, which skills are meant in `wanted`, the files in `files`.
+
+mod files;
+mod fit;
+#[cfg(test)]
+mod tests;
+mod wanted;
+
+use std::path::{Path, PathBuf};
+
+use semver::Version;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use strata_core::id::{Digest, hex};
+
+use crate::sandbox::Manifest;
+use files::Change;
+pub use wanted::{Versions, Wanted};
+
+/// The variable that chooses the shelf.
+pub const SHELF_VARIABLE: &str = "STRATA_SHELF";
+
+/// Why something cannot be done with the shelf.
+#[derive(Debug, thiserror::Error)]
+pub enum SkillError {
+    /// Nobody says where it is.
+    #[error("there is no place for skills: neither XDG_DATA_HOME nor HOME is set; choose one with `{SHELF_VARIABLE}`")]
+    NoPlace,
+    /// A file cannot be read or written.
+    #[error("cannot use `{}`: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// What is asked for is no name and version.
+    #[error("`{text}` does not name a skill: {why}")]
+    Name {
+        /// What was asked for.
+        text: String,
+        /// What it should be.
+        why: String,
+    },
+    /// The component does not say what a skill has to say.
+    #[error("the component cannot be a skill: {0}")]
+    Unfit(String),
+    /// There is none like that.
+    #[error("there is no skill `{wanted}` on the shelf `{}`; {hint}", shelf.display())]
+    Unknown {
+        /// What was asked for.
+        wanted: String,
+        /// Where it was looked for.
+        shelf: PathBuf,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// Another component has that name and version.
+    #[error(
+        "`{name}` is on the shelf already, with another component: its sha256 is `{there}`, that of the new one \
+         `{new}`; give the new one another version, or remove the old one: `strata-host skill remove {name}`"
+    )]
+    Taken {
+        /// The name and version.
+        name: String,
+        /// What is there.
+        there: Digest,
+        /// What was to be added.
+        new: Digest,
+    },
+    /// A file is not what was written.
+    #[error("the skill `{name}` is damaged: `{}` is not what was put there; add its component again", path.display())]
+    Damaged {
+        /// The name and version, as the file's name gives them.
+        name: String,
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// A component on the shelf.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skill {
+    /// The SHA-256 of the component.
+    pub digest: Digest,
+    /// How many bytes it has.
+    pub size: u64,
+    /// What it says about itself.
+    pub manifest: Manifest,
+}
+
+/// What became of an addition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It is there now.
+    New,
+    /// It was there before.
+    Already,
+}
+
+/// All that is on a shelf.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The skills, by name and version.
+    pub skills: Vec<Skill>,
+    /// What cannot be read.
+    pub damaged: Vec<SkillError>,
+}
+
+/// A directory with components. It is made with the first one that is added.
+///
+/// Readers need no lock: every file is there as a whole or not at all. Those who change something wait for each other.
+#[derive(Clone, Debug)]
+pub struct Shelf {
+    dir: PathBuf,
+}
+
+impl Skill {
+    /// `NAME@VERSION`.
+    pub fn name(&self) -> String {
+        format!("{}@{}", self.manifest.name, self.manifest.version)
+    }
+
+    fn version(&self) -> Option<Version> {
+        self.manifest.version.parse().ok()
+    }
+}
+
+impl Shelf {
+    /// The shelf in this directory.
+    pub fn at(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    /// The user's shelf, or the one that the environment names.
+    pub fn of_user() -> Result<Self, SkillError> {
+        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        if let Some(chosen) = std::env::var_os(SHELF_VARIABLE).filter(|dir| !dir.is_empty()) {
+            return Ok(Self::at(Path::new(&chosen)));
+        }
+        let base = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
+        Ok(Self::at(&base.ok_or(SkillError::NoPlace)?.join("strata-host/skills")))
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Puts a component on the shelf, with the manifest that it gave.
+    ///
+    /// Adding what is there already changes nothing, but mends it where it was damaged.
+    pub fn add(&self, component: &[u8], manifest: &Manifest) -> Result<(Skill, Added), SkillError> {
+        fit::check(manifest).map_err(SkillError::Unfit)?;
+        let digest = Digest(hex(&Sha256::digest(component)));
+        let skill = Skill { digest, size: component.len() as u64, manifest: manifest.clone() };
+        let change = Change::begin(&self.dir)?;
+        let before = files::read_entry(&self.dir, &skill.name());
+        if let Ok(Some(there)) = &before
+            && there.digest != skill.digest
+        {
+            let (name, there, new) = (skill.name(), there.digest.clone(), skill.digest);
+            return Err(SkillError::Taken { name, there, new });
+        }
+        let whole = matches!(&before, Ok(Some(there)) if *there == skill) && self.component(&skill).is_ok();
+        if whole {
+            return Ok((skill, Added::Already));
+        }
+        // The component first: an entry never names what is not there.
+        change.put_component(&skill.digest, component)?;
+        change.put_entry(&skill)?;
+        Ok((skill, Added::New))
+    }
+
+    /// All skills.
+    pub fn list(&self) -> Result<Listing, SkillError> {
+        let mut listing = Listing::default();
+        for name in files::names(&self.dir)? {
+            match files::read_entry(&self.dir, &name) {
+                Ok(Some(skill)) => listing.skills.push(skill),
+                // It was removed meanwhile.
+                Ok(None) => {}
+                Err(error) => listing.damaged.push(error),
+            }
+        }
+        let key = |skill: &Skill| (skill.manifest.name.clone(), skill.version());
+        listing.skills.sort_by_key(key);
+        Ok(listing)
+    }
+
+    /// The skills whose name or description holds every word, in any case. Those that are named so come first.
+    pub fn search(&self, words: &[String]) -> Result<Listing, SkillError> {
+        let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+        let mut listing = self.list()?;
+        let holds = |text: &str| {
+            let text = text.to_lowercase();
+            words.iter().all(|word| text.contains(word))
+        };
+        let told = |skill: &Skill| format!("{} {}", skill.manifest.name, skill.manifest.description);
+        listing.skills.retain(|skill| holds(&told(skill)));
+        listing.skills.sort_by_key(|skill| !holds(&skill.manifest.name));
+        Ok(listing)
+    }
+
+    /// The skill that is meant; of several versions the newest.
+    pub fn find(&self, wanted: &Wanted) -> Result<Skill, SkillError> {
+        if let Versions::Exactly(version) = &wanted.versions
+            && let Some(skill) = files::read_entry(&self.dir, &format!("{}@{version}", wanted.name))?
+        {
+            return Ok(skill);
+        }
+        let skills = self.list()?.skills;
+        let fitting = skills.iter().filter(|skill| skill.manifest.name == wanted.name);
+        let fitting = fitting.filter(|skill| skill.version().is_some_and(|version| wanted.versions.fit(&version)));
+        let newest = fitting.max_by_key(|skill| skill.version());
+        newest.cloned().ok_or_else(|| SkillError::Unknown {
+            wanted: wanted.to_string(),
+            shelf: self.dir.clone(),
+            hint: wanted.hint(&skills),
+        })
+    }
+
+    /// Where a skill's component is.
+    pub fn file(&self, skill: &Skill) -> PathBuf {
+        files::component(&self.dir, &skill.digest)
+    }
+
+    /// A skill's component, if it is undamaged.
+    pub fn component(&self, skill: &Skill) -> Result<Vec<u8>, SkillError> {
+        let path = self.file(skill);
+        let bytes = std::fs::read(&path).map_err(|source| SkillError::File { path: path.clone(), source })?;
+        if hex(&Sha256::digest(&bytes)) != skill.digest.0 {
+            return Err(SkillError::Damaged { name: skill.name(), path });
+        }
+        Ok(bytes)
+    }
+
+    /// Takes a skill from the shelf. Teams that name it no longer run.
+    pub fn remove(&self, wanted: &Wanted) -> Result<String, SkillError> {
+        let Versions::Exactly(version) = &wanted.versions else {
+            let why = "only one version is removed at a time: `name@1.2.3`".into();
+            return Err(SkillError::Name { text: wanted.to_string(), why });
+        };
+        let name = format!("{}@{version}", wanted.name);
+        let change = Change::begin(&self.dir)?;
+        if !change.remove_entry(&name)? {
+            // Says what else there is.
+            self.find(wanted)?;
+        }
+        let used = self.list()?.skills.into_iter().map(|skill| skill.digest);
+        change.remove_components_but(&used.collect())?;
+        Ok(name)
+    }
+}

@@ -1,0 +1,147 @@
+//! The files of a shelf: `components/SHA256.wasm`, and for each skill `NAME@VERSION.skill`, the checksum of what follows
+//! in the first line and then the entry as JSON. Each is written beside its place and renamed.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use strata_core::id::{Digest, hex};
+
+use super::{Skill, SkillError};
+
+const COMPONENTS: &str = "components";
+const ENTRY_SUFFIX: &str = ".skill";
+const COMPONENT_SUFFIX: &str = ".wasm";
+const LOCK: &str = "lock";
+/// Entries hold a manifest, which is bounded when a component is asked for it; a larger file is another file.
+const MAX_ENTRY_BYTES: u64 = 4 << 20;
+/// Each is read for a list; a directory with more is something else.
+const MAX_ENTRIES: usize = 10_000;
+
+/// Where a component lies.
+pub(super) fn component(shelf: &Path, digest: &Digest) -> PathBuf {
+    shelf.join(COMPONENTS).join(format!("{digest}{COMPONENT_SUFFIX}"))
+}
+
+fn entry(shelf: &Path, name: &str) -> PathBuf {
+    shelf.join(format!("{name}{ENTRY_SUFFIX}"))
+}
+
+/// The names of all entries. A shelf that is not there is empty.
+pub(super) fn names(shelf: &Path) -> Result<Vec<String>, SkillError> {
+    let entries = match fs::read_dir(shelf) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => at(shelf, entries)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        if names.len() == MAX_ENTRIES {
+            return at(shelf, Err(io::Error::other(format!("it holds more than {MAX_ENTRIES} skills"))));
+        }
+        let name = at(shelf, entry)?.file_name();
+        names.extend(name.to_str().and_then(|name| name.strip_suffix(ENTRY_SUFFIX)).map(str::to_owned));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// What an entry says; none where there is no such entry.
+pub(super) fn read_entry(shelf: &Path, name: &str) -> Result<Option<Skill>, SkillError> {
+    let path = entry(shelf, name);
+    let damaged = || SkillError::Damaged { name: name.into(), path: path.clone() };
+    match fs::metadata(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Ok(meta) if meta.len() > MAX_ENTRY_BYTES => return Err(damaged()),
+        meta => at(&path, meta)?,
+    };
+    let bytes = at(&path, fs::read(&path))?;
+    let skill = unseal(&bytes).ok_or_else(damaged)?;
+    // An entry that was renamed is another one's.
+    if skill.name() == name { Ok(Some(skill)) } else { Err(damaged()) }
+}
+
+fn seal(skill: &Skill) -> io::Result<Vec<u8>> {
+    let body = serde_json::to_vec_pretty(skill)?;
+    Ok([hex(&Sha256::digest(&body)).as_bytes(), b"\n", &body].concat())
+}
+
+fn unseal(bytes: &[u8]) -> Option<Skill> {
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let (sum, body) = (&bytes[..end], &bytes[end + 1..]);
+    (sum == hex(&Sha256::digest(body)).as_bytes()).then_some(())?;
+    serde_json::from_slice(body).ok()
+}
+
+/// The right to change a shelf, held by one process at a time.
+pub(super) struct Change<'a> {
+    shelf: &'a Path,
+    _lock: File,
+}
+
+impl<'a> Change<'a> {
+    /// Waits for everyone else who changes the shelf.
+    pub(super) fn begin(shelf: &'a Path) -> Result<Self, SkillError> {
+        let components = shelf.join(COMPONENTS);
+        at(&components, DirBuilder::new().recursive(true).mode(0o700).create(&components))?;
+        let path = shelf.join(LOCK);
+        let lock = at(&path, File::options().create(true).append(true).open(&path))?;
+        at(&path, lock.lock())?;
+        Ok(Self { shelf, _lock: lock })
+    }
+
+    pub(super) fn put_component(&self, digest: &Digest, bytes: &[u8]) -> Result<(), SkillError> {
+        self.put(&component(self.shelf, digest), bytes)
+    }
+
+    pub(super) fn put_entry(&self, skill: &Skill) -> Result<(), SkillError> {
+        let path = entry(self.shelf, &skill.name());
+        self.put(&path, &at(&path, seal(skill))?)
+    }
+
+    /// Whether there was one.
+    pub(super) fn remove_entry(&self, name: &str) -> Result<bool, SkillError> {
+        let path = entry(self.shelf, name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            removed => at(&path, removed.and_then(|()| sync(self.shelf))).map(|()| true),
+        }
+    }
+
+    /// Removes what no entry names, also what was left by an addition that was cut short.
+    pub(super) fn remove_components_but(&self, used: &BTreeSet<Digest>) -> Result<(), SkillError> {
+        let dir = self.shelf.join(COMPONENTS);
+        let used: BTreeSet<PathBuf> = used.iter().map(|digest| component(self.shelf, digest)).collect();
+        for file in at(&dir, fs::read_dir(&dir))? {
+            let path = at(&dir, file)?.path();
+            if !used.contains(&path) {
+                at(&path, fs::remove_file(&path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A reader finds the old file or the new one, also after a loss of power.
+    fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), SkillError> {
+        let dir = path.parent().unwrap_or(self.shelf);
+        let write = || {
+            let mut file = tempfile::NamedTempFile::new_in(dir)?;
+            file.write_all(bytes)?;
+            file.as_file().sync_all()?;
+            file.persist(path).map_err(|error| error.error)?;
+            sync(dir)
+        };
+        at(path, write())
+    }
+}
+
+fn sync(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Names the file that an operation failed on.
+fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, SkillError> {
+    result.map_err(|source| SkillError::File { path: path.to_owned(), source })
+}

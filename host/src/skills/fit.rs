@@ -1,0 +1,48 @@
+//! What a component has to say about itself to become a skill: models choose by it, teams name it, schemas check by it.
+
+use semver::Version;
+
+use crate::plugin::Schema;
+use crate::sandbox::Manifest;
+
+/// Names are read by people, and are names of files.
+const MAX_NAME: usize = 64;
+
+/// Says what is wrong with a manifest.
+pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
+    name(&manifest.name).map_err(|why| format!("its name {why}"))?;
+    let version = &manifest.version;
+    Version::parse(version)
+        .map_err(|error| format!("its version `{version}` is not a semantic one ({error}); write it as `1.0.0`"))?;
+    if manifest.description.trim().is_empty() {
+        return Err("it has no description; say in a sentence what it does and when to choose it".into());
+    }
+    for (what, text) in [("config", &manifest.config_schema), ("output", &manifest.output_schema)] {
+        if let Some(text) = text {
+            schema(text).map_err(|why| format!("its {what} schema is none: {why}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Says what is wrong with a name.
+pub(super) fn name(name: &str) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() {
+        return Err("is empty".into());
+    }
+    if name.len() > MAX_NAME {
+        return Err(format!("has {} characters; at most {MAX_NAME} are taken", name.len()));
+    }
+    if !name.chars().all(plain) || !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        return Err(format!(
+            "`{name}` is not one that a team file could name; use letters, digits, `-`, `_` and `.`: `write-code`"
+        ));
+    }
+    Ok(())
+}
+
+fn schema(text: &str) -> Result<(), String> {
+    let schema = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    Schema::compile(&schema).map(|_| ())
+}

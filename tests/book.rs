@@ -1,0 +1,193 @@
+//! The pages of the documentation: every file in them is written, every command is run, every output is compared.
+//!
+//! A fence `LANG,file=PATH` is a file; it is written into the page's own folder. A fence `console` holds commands after
+//! `$ `, each followed by the exit code it shall have (`? 3`) where that is not 0, and by its output: `[..]` stands for
+//! anything within a line, `...` for any lines; without lines the output is not shown. How outputs are compared is in
+//! `output`; with `BLESS=1` those that differ are written into the page.
+
+mod output;
+mod page;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use crate::place::Place;
+use crate::probe::project;
+use page::{Command, Fence, fences};
+
+/// The pages.
+fn pages() -> PathBuf {
+    project().join("docs/src")
+}
+
+/// The folder of a page, and where in it the next command is run.
+struct Folder {
+    place: Place,
+    directory: PathBuf,
+}
+
+impl Folder {
+    fn new() -> Self {
+        let place = Place::empty();
+        // What the reader has installed.
+        fs::create_dir(place.path(".bin")).unwrap();
+        symlink(env!("CARGO_BIN_EXE_strata-host-under-test"), place.path(".bin/strata-host")).unwrap();
+        let directory = place.path("");
+        Self { place, directory }
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.place.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Runs a command; its exit code and what it wrote.
+    fn run(&mut self, line: &str) -> (i32, String) {
+        if let Some(to) = line.strip_prefix("cd ") {
+            self.directory = self.directory.join(to.trim());
+            assert!(self.directory.is_dir(), "`{line}`: there is no such directory");
+            return (0, String::new());
+        }
+        let host = self.place.command(&[]);
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("exec 2>&1; {line}")]).current_dir(&self.directory).stdin(Stdio::null());
+        for (name, value) in host.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        let path = std::env::var("PATH").unwrap_or_default();
+        shell.env("PATH", format!("{}:{path}", self.place.path(".bin").display()));
+        let output = shell.output().unwrap_or_else(|error| panic!("`{line}`: {error}"));
+        let text = String::from_utf8_lossy(&output.stdout);
+        // The reader's folder is not ours.
+        let text = text.replace(self.place.path("").to_str().unwrap(), "~/");
+        (output.status.code().unwrap_or(-1), text)
+    }
+
+    /// What is wrong with a command, and its output as it should stand in the page.
+    fn check(&mut self, command: &Command) -> Result<(), (String, Option<String>)> {
+        let (code, text) = self.run(&command.line);
+        if code != command.code {
+            return Err((format!("`{}` ended with {code}, not {}:\n{text}", command.line, command.code), None));
+        }
+        if command.output.is_empty() || output::fits(&command.output, &text) {
+            return Ok(());
+        }
+        let shown = format!("`{}` said\n{text}\nand not\n{}", command.line, command.output);
+        Err((shown, Some(text)))
+    }
+}
+
+/// Whether outputs are to be written into the pages.
+fn bless() -> bool {
+    std::env::var_os("BLESS").is_some()
+}
+
+/// Does what a page says.
+fn check(name: &str) {
+    let file = pages().join(name).with_extension("md");
+    let mut text = fs::read_to_string(&file).unwrap();
+    let mut folder = Folder::new();
+    let mut problems = Vec::new();
+    // Up to where the page was tried: a command may stand in it more than once.
+    let mut tried = 0;
+    for fence in fences(&text.clone()) {
+        match fence {
+            Fence::File { name, text } => folder.write(&name, &text),
+            Fence::Toml(text) => {
+                let parsed = text.parse::<toml::Table>();
+                problems.extend(parsed.err().map(|error| format!("{error}\n{text}")));
+            }
+            Fence::Console(commands) => {
+                for command in commands {
+                    let source = command.source();
+                    let at = tried + text[tried..].find(&source).expect("the command was read from here");
+                    tried = at + source.len();
+                    let Err((problem, actual)) = folder.check(&command) else { continue };
+                    problems.push(problem);
+                    if let Some(actual) = actual.filter(|_| bless()) {
+                        let shown = command.source_with(&actual);
+                        text.replace_range(at..tried, &shown);
+                        tried = at + shown.len();
+                    }
+                }
+            }
+        }
+    }
+    if bless() {
+        fs::write(&file, text).unwrap();
+    }
+    assert!(problems.is_empty(), "{name}.md:\n{}", problems.join("\n"));
+}
+
+/// The names of the pages that `SUMMARY.md` lists.
+fn listed() -> Vec<String> {
+    let summary = fs::read_to_string(pages().join("SUMMARY.md")).unwrap();
+    let links = summary.lines().filter_map(|line| Some(line.split_once("](")?.1.split_once(".md)")?.0.to_owned()));
+    links.map(|link| link.trim_start_matches("./").to_owned()).collect()
+}
+
+#[test]
+fn every_page_is_listed_and_tried() {
+    let mut listed = listed();
+    listed.sort();
+    let mut there: Vec<String> = fs::read_dir(pages())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension() == Some("md".as_ref()) && !path.ends_with("SUMMARY.md"))
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    there.sort();
+    assert_eq!(listed, there);
+    let mut tried: Vec<&str> = PAGES.to_vec();
+    tried.sort_unstable();
+    assert_eq!(tried, there);
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    for page in listed() {
+        let text = fs::read_to_string(pages().join(&page).with_extension("md")).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+            let target = link.split('#').next().unwrap_or_default();
+            if target.is_empty() || link.contains("://") {
+                continue;
+            }
+            assert!(pages().join(target).exists(), "{page}.md: `{link}` leads nowhere");
+        }
+    }
+}
+
+/// Makes a test of each page.
+macro_rules! pages {
+    ($($test:ident = $page:literal),+ $(,)?) => {
+        /// The pages that are tried below.
+        const PAGES: &[&str] = &[$($page),+];
+        $(
+            #[test]
+            fn $test() {
+                check($page);
+            }
+        )+
+    };
+}
+
+pages! {
+    the_introduction_holds = "introduction",
+    the_concepts_hold = "concepts",
+    messages_go_where_the_page_says = "messages",
+    recovery_goes_as_the_page_says = "recovery",
+    going_back_goes_as_the_page_says = "going-back",
+    host_calls_are_as_the_page_says = "host-calls",
+    people_are_asked_as_the_page_says = "people",
+    the_sandbox_bites_as_the_page_says = "sandbox",
+    operating_goes_as_the_page_says = "operating",
+    a_team_is_embedded_as_the_page_says = "embedding",
+    migration_from_metagpt_works = "from-metagpt",
+    migration_from_agent_framework_works = "from-agent-framework",
+}

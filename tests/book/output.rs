@@ -1,0 +1,65 @@
+//! Whether an output is as a page shows it: `[..]` stands for anything within a line, `...` alone for any lines; times,
+//! digests and the names of runs are never the same twice, and equal to each other.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// What differs each time, and what it is taken for.
+static UNSTEADY: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
+    [
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
+        (r"\b[0-9a-f]{64}\b", "DIGEST"),
+        (r"\b[0-9a-f]{12}\b", "RUN"),
+        (r"\bmain\.[0-9a-f]{8}\b", "main.FORK"),
+        (r"(?m)^ +\d+\.\ds ", "ELAPSED "),
+    ]
+    .map(|(pattern, name)| (Regex::new(pattern).unwrap(), name))
+});
+
+fn steady(text: &str) -> String {
+    let taken = |text: String, (pattern, name): &(Regex, &str)| pattern.replace_all(&text, *name).into_owned();
+    UNSTEADY.iter().fold(text.trim_end().to_owned(), taken)
+}
+
+/// Whether `actual` fits what is `shown`.
+pub fn fits(shown: &str, actual: &str) -> bool {
+    let (shown, actual) = (steady(shown), steady(actual));
+    let (shown, actual): (Vec<_>, Vec<_>) = (shown.lines().collect(), actual.lines().collect());
+    lines_fit(&shown, &actual)
+}
+
+fn lines_fit(shown: &[&str], actual: &[&str]) -> bool {
+    match shown.split_first() {
+        None => actual.is_empty(),
+        Some((&"...", rest)) => (0..=actual.len()).any(|skipped| lines_fit(rest, &actual[skipped..])),
+        Some((line, rest)) => {
+            actual.split_first().is_some_and(|(first, more)| line_fits(line, first) && lines_fit(rest, more))
+        }
+    }
+}
+
+fn line_fits(shown: &str, actual: &str) -> bool {
+    match shown.trim_end().split_once("[..]") {
+        None => shown.trim_end() == actual.trim_end(),
+        Some((start, rest)) => actual.strip_prefix(start).is_some_and(|after| {
+            after.char_indices().map(|(at, _)| at).chain([after.len()]).any(|at| line_fits(rest, &after[at..]))
+        }),
+    }
+}
+
+#[test]
+fn outputs_fit_as_far_as_they_are_shown() {
+    let check = |shown: &str, actual: &str, expected: bool| assert_eq!(fits(shown, actual), expected, "{shown}");
+    check("a\nb\n", "a\nb", true);
+    check("a\n", "a\nb", false);
+    check("a\n...\n", "a\nb\nc", true);
+    check("...\nc", "a\nb\nc", true);
+    check("...\nd", "a\nb\nc", false);
+    check("a [..] c", "a b c", true);
+    check("a [..] c", "a b d", false);
+    check("[..]s done", "0.1s done", true);
+    check("run 0123456789ab at 2026-01-01T00:00:00.000Z", "run ba9876543210 at 2027-02-02T11:22:33.444Z", true);
+    check("   12.5s  step 0", "    0.1s  step 0", true);
+    check("    0.1s  step 0", "    0.1s  step 1", false);
+}

@@ -1,0 +1,134 @@
+//! What the program says about itself and about components: `describe`, `schema`, `completions`, `man`, `doctor`,
+//! `--help`.
+
+use serde_json::Value;
+
+use crate::place::Place;
+
+fn json(place: &Place, args: &[&str]) -> Value {
+    serde_json::from_str(&place.host(args).expect(0).stdout).expect("it is JSON")
+}
+
+#[test]
+fn the_interfaces_are_described_without_a_component() {
+    let place = Place::empty();
+    let all = json(&place, &["describe", "--shelf", "shelf"]);
+    let complete = &all["interfaces"]["llm"]["functions"]["complete"];
+    assert_eq!(complete["parameters"]["properties"]["request"]["$ref"], "#/$defs/llm.request");
+    assert_eq!(complete["fails"]["$ref"], "#/$defs/types.host-error");
+    assert_eq!(all["interfaces"]["handler"]["provided_by"], "action");
+    assert_eq!(all["skills"], Value::Array(Vec::new()));
+    assert!(!place.path("shelf").exists(), "looking makes nothing");
+}
+
+#[test]
+fn a_component_and_its_source_say_the_same_of_themselves() {
+    let place = Place::empty();
+    let source = crate::probe::project().join("plugins/probe");
+    let of_file = json(&place, &["describe", "probe.wasm"]);
+    assert_eq!(of_file["name"], "probe");
+    assert!(of_file["description"].as_str().is_some_and(|text| !text.is_empty()));
+    assert_eq!(of_file, json(&place, &["describe", source.to_str().unwrap()]));
+    for (what, expected) in
+        [("absent.wasm", "cannot read"), ("absent@1.0.0", "there is no skill"), ("team.toml", "team.toml")]
+    {
+        let refused = place.host(&["describe", what, "--shelf", "shelf"]).expect(2);
+        assert!(refused.stderr.contains(expected) && refused.stdout.is_empty(), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn the_schema_of_team_files_is_printed() {
+    let schema = json(&Place::empty(), &["schema"]);
+    assert_eq!(schema["$defs"]["role"]["properties"]["max_react_loop"]["default"], 1);
+    assert_eq!(schema["properties"]["limits"]["properties"]["memory"]["default"], "64MiB");
+}
+
+#[test]
+fn every_shell_is_given_its_completions() {
+    let place = Place::empty();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let text = place.host(&["completions", shell]).expect(0).stdout;
+        for word in ["strata-host", "describe", "recover_path"] {
+            assert!(text.contains(word), "{shell}: {word}");
+        }
+    }
+    place.host(&["completions", "tcsh"]).expect(2);
+}
+
+#[test]
+fn there_is_a_manual_page_for_each_command() {
+    let place = Place::empty();
+    place.host(&["man", "pages/man1"]).expect(0);
+    for (page, part) in
+        [("strata-host", "strata-host-run"), ("strata-host-run", "recover_path"), ("strata-host-skill-add", "Examples")]
+    {
+        let text = String::from_utf8(place.read(&format!("pages/man1/{page}.1"))).unwrap().replace("\\-", "-");
+        assert!(text.contains(part), "{page}: {text}");
+    }
+    place.host(&["man", "probe.wasm"]).expect(2);
+}
+
+#[test]
+fn help_of_every_command_has_examples() {
+    let place = Place::empty();
+    let commands = |args: &[&str]| -> Vec<String> {
+        let help = place.host(&[args, &["--help"]].concat()).expect(0).stdout;
+        let list =
+            help.split("Commands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap_or_default().to_owned();
+        let names = list.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
+        names
+            .filter_map(|line| line.split_whitespace().next())
+            .filter(|name| *name != "help")
+            .map(str::to_owned)
+            .collect()
+    };
+    let all = commands(&[]);
+    assert!(all.len() > 15, "{all:?}");
+    for name in &all {
+        let below = commands(&[name]);
+        let paths = if below.is_empty() {
+            vec![vec![name.as_str()]]
+        } else {
+            below.iter().map(|b| vec![name.as_str(), b]).collect()
+        };
+        for path in paths {
+            let help = place.host(&[path.as_slice(), &["--help"]].concat()).expect(0).stdout;
+            assert!(help.contains("Examples:\n  strata-host "), "{path:?}: {help}");
+        }
+    }
+}
+
+#[test]
+fn the_doctor_finds_what_teams_need() {
+    let place = Place::empty();
+    let findings = json(&place, &["doctor", "--json"]);
+    let about =
+        |name: &str| findings.as_array().unwrap().iter().find(|finding| finding["about"] == name).unwrap().clone();
+    for name in ["host", "sandbox", "cache", "skills", "disk", "rust"] {
+        assert_eq!(about(name)["state"], "good", "{}", about(name));
+    }
+    let told = place.host(&["doctor"]).expect(0).stdout;
+    assert!(told.lines().any(|line| line.starts_with("ok   disk")), "{told}");
+    assert!(!place.path("workspace").exists(), "looking makes nothing");
+}
+
+#[test]
+fn the_doctor_says_what_to_do_about_what_is_wrong() {
+    let place = Place::empty();
+    let refused = place.host(&["doctor", "--storage", "/proc/self/nowhere"]).expect(1).stdout;
+    assert!(refused.contains("BAD  disk") && refused.contains("choose another directory"), "{refused}");
+    let mut command = place.command(&["doctor", "--json"]);
+    command
+        .env("PATH", place.path(""))
+        .env("XDG_CACHE_HOME", place.path("probe.wasm"))
+        .env("STRATA_SHELF", "probe.wasm");
+    let ended = crate::process::Process::spawn(command).end().expect(0);
+    let findings: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let doubtful = findings.as_array().unwrap().iter().filter(|finding| finding["state"] == "doubtful");
+    let doubtful: Vec<&str> = doubtful.map(|finding| finding["about"].as_str().unwrap()).collect();
+    assert_eq!(doubtful, ["cache", "skills", "rust", "python", "javascript"]);
+    assert!(
+        findings.as_array().unwrap().iter().all(|finding| finding["state"] == "good" || finding["advice"].is_string())
+    );
+}
