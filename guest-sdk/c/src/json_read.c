@@ -196,7 +196,7 @@ static strata_json *read_value(reader *in) {
 bool strata_json_parse(strata_str text, strata_json **value, strata_str *problem) {
   reader in = { text, 0, 0, NULL };
   strata_json *read = read_value(&in);
-  skip_blanks(&in);
+  if (read) skip_blanks(&in);
   if (read && in.at < text.len) read = refuse(&in, "more than one value");
   *value = read ? read : strata_json_new_null();
   if (!read && problem) *problem = strata_format("%s, at byte %zu", in.problem, in.at);
