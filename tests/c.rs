@@ -87,7 +87,7 @@ fn a_team_in_c_is_begun_tested_built_run_broken_and_mended() {
 
     let source = fs::read_to_string(action.join("action.c")).unwrap();
     let cases = [
-        ("assert(instruction.len == 0);", "action.c:24: respond: assertion `instruction.len == 0` failed"),
+        ("assert(instruction.len == 0);", "action.c:21: respond: assertion `instruction.len == 0` failed"),
         ("exit(3);", "the action called `exit` with code 3; an action ends by returning"),
         ("abort();", "the action called `abort`"),
     ];

@@ -5,9 +5,6 @@
 
 #define TRAP() __builtin_trap()
 
-// Naming this has the linker take all that is here, before it looks into the C library.
-void strata_ends(void) {}
-
 _Noreturn void __assert_fail(const char *expression, const char *file, int line, const char *function) {
   strata_log_error("%s:%d: %s: assertion `%s` failed", file, line, function ? function : "?", expression);
   TRAP();

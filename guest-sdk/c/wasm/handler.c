@@ -10,10 +10,6 @@ __attribute__((used)) static void *(*const allocator)(void *, size_t, size_t, si
 uint8_t *__wasm_export_exports_strata_action_handler_run(uint8_t *arguments);
 __attribute__((used)) static uint8_t *(*const exported)(uint8_t *) = __wasm_export_exports_strata_action_handler_run;
 
-// How the program ends before its time.
-void strata_ends(void);
-__attribute__((used)) static void (*const ends)(void) = strata_ends;
-
 void strata_export_handler(void) {}
 
 static exports_strata_action_handler_option_json_t schema(const char *text) {

@@ -56,7 +56,7 @@ impl Compiler {
         // machine.
         command.current_dir(dir).arg("cc").args(FLAGS).args(["-Wall", "-Wextra"]);
         command.arg("-I").arg(self.sdk.join("include")).args(sources);
-        command.arg(self.library.join(LIBRARY)).arg("-o").arg(&module);
+        command.arg(self.library.join(ENDS.1)).arg(self.library.join(LIBRARY)).arg("-o").arg(&module);
         let ended = run(&mut command)?;
         if !ended.success {
             return Err(BuildError::Compile { dir: dir.to_owned(), details: ended.details.trim_end().to_owned() });
@@ -66,6 +66,8 @@ impl Compiler {
 }
 
 const LIBRARY: &str = "libstrata_action.a";
+/// What stands in place of parts of the C library. An object of its own, which comes before any library.
+const ENDS: (&str, &str) = ("wasm/end.c", "wasm-end.o");
 
 /// Compiles the SDK. An archive, since of that the linker takes only what is asked for: a component exports what its
 /// author defines.
@@ -81,7 +83,9 @@ fn archive(tools: &Path, sdk: &Path, dir: &Path) -> Result<(), BuildError> {
         if !ended.success {
             return Err(broken(format!("{}\n{}", dir.display(), ended.details)));
         }
-        objects.push(object);
+        if *path != ENDS.0 {
+            objects.push(object);
+        }
     }
     let ended = run(zig(tools, scratch.path()).args(["ar", "rcs"]).arg(dir.join(LIBRARY)).args(&objects))?;
     if !ended.success {
