@@ -44,7 +44,7 @@ think = { component = "probe.wasm", config = { steps = [{ choose = [1, 0, -1] }]
 [[role.action]]
 name = "One"
 component = "probe.wasm"
-config = { steps = [{ llm = "hello" }, { random = 4 }, { count = true }, { set = "k", value = { a = [1] } }, { get = "k" }, { emit = "aside", cause = "Aside" }, { say = "{inputs}: {reads}", data = { x = 1 } }] }
+config = { steps = [{ llm = "hello" }, { count = true }, { set = "k", value = { a = [1] } }, { get = "k" }, { emit = "aside", cause = "Aside" }, { say = "{inputs}: {reads}", data = { x = 1 } }] }
 [role.action.allow]
 llm = { models = ["*"] }
 [[role.action]]

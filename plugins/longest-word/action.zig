@@ -91,9 +91,9 @@ const state = struct {
 const memory = std.heap.wasm_allocator;
 
 export fn cabi_realloc(old: [*]const u8, old_len: usize, _: usize, new_len: usize) [*]u8 {
-    // Aligned for anything that an interface can hold.
-    const made = memory.alignedAlloc(u8, .@"8", new_len) catch @trap();
-    @memcpy(made[0..old_len], old[0..old_len]);
+    // Aligned for anything that an interface can hold. Also nothing must lie within the memory.
+    const made = memory.alignedAlloc(u8, .@"8", @max(new_len, 1)) catch @trap();
+    if (old_len > 0) @memcpy(made[0..old_len], old[0..old_len]);
     return made.ptr;
 }
 

@@ -42,10 +42,8 @@ pub fn ready(core: &[u8]) -> Result<Ready, String> {
         append_length(&mut bytes, range.len());
         bytes.extend_from_slice(&core[range.clone()]);
     }
-    if !module.typed
-        && let Some(world) = world(&module.exports)
-    {
-        embed_type(&mut bytes, world)?;
+    if !module.typed {
+        embed_type(&mut bytes, world(&module.exports))?;
     }
     Ok(Ready { bytes, imports_wasi: module.imports_wasi })
 }
@@ -80,15 +78,18 @@ fn read(core: &[u8]) -> wasmparser::Result<Module> {
     Ok(module)
 }
 
-/// The narrowest world that has these exports; none for what is no action.
-fn world(exports: &[String]) -> Option<&'static str> {
+/// The narrowest world that has these exports; that which has none for what is no action.
+fn world(exports: &[String]) -> &'static str {
     let has = |interface: &str| exports.iter().any(|export| export.starts_with(interface));
-    has("strata:action/handler@").then(|| match (has("strata:action/thinker@"), has("strata:action/planner@")) {
+    if !has("strata:action/handler@") {
+        return "host";
+    }
+    match (has("strata:action/thinker@"), has("strata:action/planner@")) {
         (false, false) => "action",
         (true, false) => "thinking-action",
         (false, true) => "planning-action",
         (true, true) => "versatile-action",
-    })
+    }
 }
 
 fn embed_type(bytes: &mut Vec<u8>, world: &str) -> Result<(), String> {
@@ -129,11 +130,11 @@ mod tests {
         let handler = "strata:action/handler@0.1.0#run";
         let (thinker, planner) = ("strata:action/thinker@0.1.0#choose", "strata:action/planner@0.1.0#plan");
         let cases = [
-            (names(&["memory", thinker]), None),
-            (names(&["memory", handler]), Some("action")),
-            (names(&[handler, thinker]), Some("thinking-action")),
-            (names(&[planner, handler]), Some("planning-action")),
-            (names(&[thinker, handler, planner]), Some("versatile-action")),
+            (names(&["memory", thinker]), "host"),
+            (names(&["memory", handler]), "action"),
+            (names(&[handler, thinker]), "thinking-action"),
+            (names(&[planner, handler]), "planning-action"),
+            (names(&[thinker, handler, planner]), "versatile-action"),
         ];
         for (exports, expected) in cases {
             assert_eq!(world(&exports), expected, "{exports:?}");
