@@ -83,6 +83,8 @@ FAILING"#;
         let place = Place::with(&team);
         fs::copy(component, place.path("probe.wasm")).unwrap();
         place.write("replies.toml", "[[reply]]\ntext = \"hi\"\n");
+        // Compiling an interpreter takes longer than a run is waited for.
+        assert!(place.command(&["check", "team.toml"]).output().unwrap().status.success());
         let ended = place.run().expect(3);
         told(&stream::parse(&ended.stdout))
     };
