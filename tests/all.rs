@@ -34,6 +34,7 @@
 //! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
 //! | `graph` | teams drawn on stdout |
 //! | `python` | actions in Python, from `new` to a mended run |
+//! | `dev` | `dev`: what is changed while it watches, and where it goes on from |
 //! | `scaffold` | what `new` makes builds and runs |
 //! | `house` | the sources keep the rules of the house: who may touch what |
 //! | `book` | the documentation: its files are written, its commands run, its outputs compared |
@@ -55,6 +56,7 @@ mod compile_cache;
 mod components;
 mod crash;
 mod describing;
+mod dev;
 mod driver;
 mod external;
 mod faults;
