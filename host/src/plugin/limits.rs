@@ -44,7 +44,7 @@ impl Default for Limits {
             host_bytes: 64 << 20,
             // The largest real ones, interpreters with their libraries, have about 30 MB.
             component_bytes: 64 << 20,
-            compile: Duration::from_secs(60),
+            compile: Duration::from_secs(300),
         }
     }
 }
