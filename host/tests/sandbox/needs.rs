@@ -24,8 +24,8 @@ fn needing(need: &str) -> Guest<'static> {
 
 /// Loads a team of one action with this `allow`; what is said about it.
 fn checked(component: &[u8], allow: &str) -> String {
-    let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("a.wasm"), component).unwrap();
+    let home = tempfile::tempdir().expect("a directory");
+    std::fs::write(home.path().join("a.wasm"), component).expect("it is written");
     let text = format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n[[role]]\nname = \"R\"\nwatch = [\"UserRequirement\"]\n\
          [[role.action]]\nname = \"A\"\ncomponent = \"a.wasm\"\nallow = {{ {allow} }}\n"
