@@ -4,6 +4,7 @@
 //! - `limits`: every limit bites, and only the guest that deserves it
 //! - `keys`: no key of `[limits]` or `[allow]` is without a guest that tries it
 //! - `grants`: what is not granted is refused
+//! - `plain`, `echo`: functions of components that know nothing of the host
 //! - `people`: guests that ask
 //! - `http`: requests, secrets and variables
 //! - `determinism`: what WebAssembly leaves open is settled
@@ -13,6 +14,7 @@
 mod calls;
 mod determinism;
 mod driver;
+mod echo;
 mod grants;
 mod guest;
 mod http;
@@ -20,4 +22,5 @@ mod keys;
 mod limits;
 mod loading;
 mod people;
+mod plain;
 mod wasi;
