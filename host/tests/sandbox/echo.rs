@@ -134,7 +134,7 @@ fn float(float: f64) -> Value {
 
 /// A type as the text format has it. What has to have a name is defined first.
 fn text(ty: &Ty, definitions: &mut Vec<String>) -> String {
-    let mut define = |definition: String, definitions: &mut Vec<String>| {
+    let define = |definition: String, definitions: &mut Vec<String>| {
         let at = definitions.len();
         definitions.push(format!("(type $d{at} {definition}) (export $t{at} \"t{at}\" (type $d{at}))"));
         format!("$t{at}")
