@@ -33,6 +33,7 @@
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
 //! | `graph` | teams drawn on stdout |
+//! | `c` | actions in C, from `new` to a mended run; one in Zig, by a recipe |
 //! | `python` | actions in Python, from `new` to a mended run |
 //! | `scaffold` | what `new` makes builds and runs |
 //! | `house` | the sources keep the rules of the house: who may touch what |
@@ -43,13 +44,16 @@
 //!
 //! What they are made of: `place` (a folder with a team in which the host is run), `process` (a running host),
 //! `terminal` (a host that a person sits in front of), `stream` (event lines), `saved` (`team.json`), `probe` (the
-//! component that does as it is told), `web` (a server), `signer` (somebody with a key). Teams that are
+//! component that does as it is told), `alike` (one team for the probes of all languages), `web` (a server), `signer`
+//! (somebody with a key). Teams that are
 //! longer than a few lines are fixtures.
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
+mod alike;
 mod book;
 mod budget;
+mod c;
 mod calls;
 mod compile_cache;
 mod components;

@@ -56,8 +56,8 @@ fn bytes(dir: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn a_recorded_run_does_the_same_again_without_the_network_and_nothing_is_written() {
     let place = recorded();
-    // Whoever asked a model now would not be answered.
-    std::fs::remove_file(place.path("replies.toml")).unwrap();
+    // Whoever asked a model now would be told something else.
+    place.write("replies.toml", "[[reply]]\ntext = \"goodbye\"\n");
     let before = bytes(&place.path("store"));
     let ended = place.host(&["replay", "store", "--verify"]).expect(0);
     assert_eq!(ended.stdout, "equal: 4, different: 0, not made again: 0\n", "{}", ended.stderr);
@@ -90,7 +90,7 @@ fn what_an_action_does_otherwise_is_told_with_where_and_what() {
         &[one, "the output differs", "recorded: one go hello", "found:    eins"],
     );
     check("by the way", "by the", &[one, "emission 1 differs", "recorded: by the way"]);
-    check("value = 1", "value = 2", &[one, "state write 1 (`tally/k`) differs"]);
+    check("{ set =", "{ set = \"j\", value = 1, scope = \"tally\" }, { set =", &[one, "state write 1 (`tally/"]);
     check("{ llm = \"hi\" }", "{ llm = \"ho\" }", &[one, "a host call differs", "a call of `llm`"]);
     check("{ now = true }, ", "", &[one, "differs"]);
     check(

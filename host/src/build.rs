@@ -4,12 +4,16 @@
 //! Here the language is told from what lies in the directory; each language has a module of its own below. Making
 //! a component of a core module is in `component`. What is done with a component is the sandbox's business.
 
+mod c;
 mod cache;
 mod cargo;
 mod component;
+mod core_module;
 pub mod inventory;
 mod javascript;
+mod pypi;
 mod python;
+mod recipe;
 mod rust;
 pub(crate) mod sdk;
 mod sources;
@@ -132,10 +136,12 @@ struct Language {
 }
 
 /// The first whose marker lies in a directory is its language.
-const LANGUAGES: [Language; 3] = [
+const LANGUAGES: [Language; 5] = [
     Language { name: "rust", markers: &["Cargo.toml"], build: rust::build },
     Language { name: "python", markers: &["pyproject.toml", "action.py"], build: python::build },
     Language { name: "javascript", markers: &["package.json"], build: javascript::build },
+    Language { name: "c", markers: &["action.c"], build: c::build },
+    Language { name: "any other, by a recipe", markers: &["build.sh"], build: recipe::build },
 ];
 
 /// Builds the action in a directory, unless its component is up to date.

@@ -1,9 +1,11 @@
 //! Makes a component of a core module, and makes sure that it is an action.
 
+use super::core_module::{self, Ready};
 use super::{BuildError, at};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
+use wasi_preview1_component_adapter_provider as wasi;
 use wit_component::{ComponentEncoder, DecodedWasm};
 
 /// The interface that every action exports.
@@ -26,18 +28,24 @@ pub fn write(module: &Path, component: &Path) -> Result<(), BuildError> {
 }
 
 /// Encodes a core module as a component that exports the handler. The error says what is wrong with the module.
-fn encode(core: &[u8]) -> Result<Vec<u8>, String> {
-    let encoder = ComponentEncoder::default().validate(true).module(core);
-    let bytes = encoder.and_then(|mut encoder| encoder.encode()).map_err(|error| {
+pub fn encode(core: &[u8]) -> Result<Vec<u8>, String> {
+    let refused = |reason: String| {
         format!(
-            "{error:#}; an action imports nothing but interfaces of strata:action, while its dependencies may \
+            "{reason}; an action imports nothing but interfaces of strata:action, while its dependencies may \
              expect a browser or an operating system"
         )
-    })?;
+    };
+    let Ready { bytes, imports_wasi } = core_module::ready(core).map_err(refused)?;
+    let mut encoder = ComponentEncoder::default().validate(true).module(&bytes);
+    if imports_wasi {
+        let (name, adapter) = (wasi::WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, wasi::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER);
+        encoder = encoder.and_then(|encoder| encoder.adapter(name, adapter));
+    }
+    let bytes = encoder.and_then(|mut encoder| encoder.encode()).map_err(|error| refused(format!("{error:#}")))?;
     if is_action(&bytes) {
         return Ok(bytes);
     }
-    Err(format!("it does not export `{HANDLER}`; in rust, `strata_action::action!` does that"))
+    Err(format!("it does not export `{HANDLER}`; in rust `strata_action::action!` does that, in c `STRATA_ACTION`"))
 }
 
 /// Whether a component exports the handler.

@@ -8,7 +8,7 @@ mod project;
 
 use super::sdk::{self, PYTHON};
 use super::sources::{Place, fingerprint};
-use super::{BuildError, Built, at, component, tool};
+use super::{BuildError, Built, at, component, pypi, tool};
 use environment::Environment;
 use project::Project;
 use std::fs;
@@ -49,7 +49,7 @@ fn componentize(dir: &Path, project: &Project, environment: &Environment, to: &P
         command.arg("--python-path").arg(path);
     });
     command.arg(ENTRY).arg("--output").arg(to);
-    let ended = tool::run(&mut command).map_err(environment::no_python)?;
+    let ended = tool::run(&mut command).map_err(pypi::no_python)?;
     let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
     if !ended.success {
         return Err(refused(plain(&ended.details)));

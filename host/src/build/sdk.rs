@@ -33,6 +33,43 @@ pub const WIT: Kit = Kit {
     files: embedded!["wit": "handler.wit", "host.wit", "http.wit", "human.wit", "types.wit", "world.wit"],
 };
 
+/// The SDK for C.
+pub const C: Kit = Kit {
+    name: "c",
+    files: embedded!["guest-sdk/c":
+        "README.md",
+        "bindings/bindings.h",
+        "bindings/handler.c",
+        "bindings/imports.c",
+        "bindings/planner.c",
+        "bindings/thinker.c",
+        "include/strata_action.h",
+        "include/strata_host.h",
+        "include/strata_json.h",
+        "include/strata_llm.h",
+        "include/strata_testing.h",
+        "include/strata_text.h",
+        "src/border.h",
+        "src/call.c",
+        "src/host.c",
+        "src/http.c",
+        "src/json.c",
+        "src/json_read.c",
+        "src/json_tree.h",
+        "src/json_write.c",
+        "src/llm.c",
+        "src/text.c",
+        "testing/host.c",
+        "testing/imports.c",
+        "testing/table.h",
+        "toolchain.txt",
+        "wasm/end.c",
+        "wasm/handler.c",
+        "wasm/planner.c",
+        "wasm/thinker.c",
+    ],
+};
+
 /// The SDK for Python.
 pub const PYTHON: Kit = Kit {
     name: "python",
@@ -116,7 +153,7 @@ pub const RUST: Kit = Kit {
 
 impl Kit {
     /// All of them.
-    pub const ALL: [Self; 3] = [RUST, PYTHON, WIT];
+    pub const ALL: [Self; 4] = [RUST, PYTHON, C, WIT];
 
     /// The one of this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -185,6 +222,7 @@ mod tests {
             (PYTHON, "guest-sdk/python"),
             (JAVASCRIPT, "guest-sdk/js"),
             (JAVASCRIPT_TOOLS, "guest-sdk/js/toolchain"),
+            (C, "guest-sdk/c"),
         ];
         for (kit, directory) in kits {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(directory);

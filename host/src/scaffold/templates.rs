@@ -34,6 +34,12 @@ pub const LANGUAGES: &[Language] = &[
         ],
         beside: None,
     },
+    Language {
+        name: "c",
+        test: "make test",
+        template: embedded!["guest-sdk/c/template": "Makefile", "action.c", "gitignore", "tests/respond.c"],
+        beside: None,
+    },
 ];
 
 /// A team of two that needs no model of its own.

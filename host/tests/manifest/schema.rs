@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 use strata_host::manifest::schema;
+use strata_host::plugin::{Advice, Plugin};
 use toml::{Table, Value};
 
 use super::*;
@@ -298,7 +299,10 @@ fn what_the_schema_calls_a_default_changes_nothing() {
     let read = |team: &Value| {
         let text = toml::to_string(team).unwrap();
         let team = Definition::parse(&text, "team.toml", &folder("good")).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        format!("{:?}", (team.team, team.plugins, team.run, team.llm))
+        // Where a limit can be changed differs, of course.
+        let advice = |(slot, plugin): (_, Plugin)| (slot, Plugin { advice: Advice::default(), ..plugin });
+        let plugins: Vec<_> = team.plugins.into_iter().map(advice).collect();
+        format!("{:?}", (team.team, plugins, team.run, team.llm))
     };
     assert_eq!(read(&full), read(&plain));
 }

@@ -1,0 +1,176 @@
+// The host's functions as an author calls them, over those of the bindings.
+#include "border.h"
+
+strata_error strata_fail(strata_kind kind, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  strata_error error = { kind, strata_vformat(format, arguments) };
+  va_end(arguments);
+  return error;
+}
+
+strata_error strata_from_host(const strata_action_types_host_error_t *error) {
+  static const strata_kind kinds[] = {
+    [STRATA_ACTION_TYPES_HOST_ERROR_KIND_DENIED] = STRATA_DENIED,
+    [STRATA_ACTION_TYPES_HOST_ERROR_KIND_INVALID] = STRATA_INVALID,
+    [STRATA_ACTION_TYPES_HOST_ERROR_KIND_NOT_FOUND] = STRATA_NOT_FOUND,
+    [STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM] = STRATA_UPSTREAM,
+    [STRATA_ACTION_TYPES_HOST_ERROR_KIND_OUT_OF_BUDGET] = STRATA_OUT_OF_BUDGET,
+    [STRATA_ACTION_TYPES_HOST_ERROR_KIND_EXPIRED] = STRATA_EXPIRED,
+  };
+  return (strata_error){ kinds[error->kind], error->message };
+}
+
+strata_json *strata_parse_or_null(strata_action_types_option_json_t text) {
+  strata_json *value;
+  // The host hands over nothing but JSON; of what it does not, `null` is made.
+  if (!text.is_some) return strata_json_new_null();
+  strata_json_parse(text.val, &value, NULL);
+  return value;
+}
+
+strata_action_types_option_json_t strata_written_or_none(const strata_json *value) {
+  strata_action_types_option_json_t text = { value != NULL, { 0, 0 } };
+  if (value) text.val = strata_json_write(value);
+  return text;
+}
+
+strata_action_option_string_t strata_some_or_none(strata_str text) {
+  return (strata_action_option_string_t){ text.ptr != NULL, text };
+}
+
+strata_json *strata_message_data(const strata_message *message) {
+  return strata_parse_or_null(message->data);
+}
+
+strata_error strata_emit(const strata_emission *emission) {
+  strata_action_types_host_error_t error;
+  strata_action_types_option_json_t data = strata_written_or_none(emission->data);
+  strata_action_environment_emission_t raw = {
+    .content = emission->content,
+    .data = { data.is_some, data.val },
+    .to = emission->to,
+    .cause_by = strata_some_or_none(emission->cause_by),
+    .route = { emission->route.ptr, emission->route.len },
+  };
+  return OUTCOME(strata_action_environment_emit(&raw, &error));
+}
+
+strata_error strata_state_get(strata_str scope, strata_str key, strata_json **value) {
+  strata_action_types_host_error_t error;
+  strata_action_state_option_json_t text;
+  *value = strata_json_new_null();
+  STRATA_TRY(OUTCOME(strata_action_state_get(&scope, &key, &text, &error)));
+  *value = strata_parse_or_null((strata_action_types_option_json_t){ text.is_some, text.val });
+  return STRATA_SUCCESS;
+}
+
+strata_error strata_state_set(strata_str scope, strata_str key, const strata_json *value) {
+  strata_action_types_host_error_t error;
+  strata_str text = strata_json_write(value);
+  return OUTCOME(strata_action_state_set(&scope, &key, &text, &error));
+}
+
+strata_error strata_state_delete(strata_str scope, strata_str key) {
+  strata_action_types_host_error_t error;
+  return OUTCOME(strata_action_state_delete(&scope, &key, &error));
+}
+
+strata_error strata_state_keys(strata_str scope, strata_strs *keys) {
+  strata_action_types_host_error_t error;
+  *keys = (strata_strs){ 0, 0 };
+  return OUTCOME(strata_action_state_keys(&scope, keys, &error));
+}
+
+strata_messages strata_memory_recent(uint32_t limit) {
+  strata_action_memory_list_message_t found;
+  strata_action_memory_recent(limit, &found);
+  return (strata_messages){ found.ptr, found.len };
+}
+
+strata_messages strata_memory_by_label(strata_str label, uint32_t limit) {
+  strata_action_memory_list_message_t found;
+  strata_action_memory_by_label(&label, limit, &found);
+  return (strata_messages){ found.ptr, found.len };
+}
+
+#define LOG(name, level)                              \
+  void strata_log_##name(const char *format, ...) {   \
+    va_list arguments;                                \
+    va_start(arguments, format);                      \
+    strata_str line = strata_vformat(format, arguments); \
+    va_end(arguments);                                \
+    strata_action_log_write(level, &line);            \
+  }
+LOG(debug, STRATA_ACTION_LOG_LEVEL_DEBUG)
+LOG(info, STRATA_ACTION_LOG_LEVEL_INFO)
+LOG(warn, STRATA_ACTION_LOG_LEVEL_WARN)
+LOG(error, STRATA_ACTION_LOG_LEVEL_ERROR)
+
+double strata_unix_time_ms(void) {
+  return strata_action_clock_unix_time_ms();
+}
+
+void strata_sleep(uint32_t duration_ms) {
+  strata_action_clock_sleep(duration_ms);
+}
+
+strata_error strata_random(uint32_t length, strata_str *bytes) {
+  strata_action_types_host_error_t error;
+  strata_action_list_u8_t raw = { 0, 0 };
+  strata_error outcome = OUTCOME(strata_action_random_bytes(length, &raw, &error));
+  *bytes = (strata_str){ (const char *)raw.ptr, raw.len };
+  return outcome;
+}
+
+strata_error strata_file_read(strata_str path, strata_str *content) {
+  strata_action_types_host_error_t error;
+  strata_action_list_u8_t raw = { 0, 0 };
+  strata_error outcome = OUTCOME(strata_action_files_read(&path, &raw, &error));
+  *content = (strata_str){ (const char *)raw.ptr, raw.len };
+  return outcome;
+}
+
+strata_error strata_file_write(strata_str path, strata_str content) {
+  strata_action_types_host_error_t error;
+  strata_action_list_u8_t raw = { (uint8_t *)content.ptr, content.len };
+  return OUTCOME(strata_action_files_write(&path, &raw, &error));
+}
+
+strata_error strata_file_list(strata_str path, strata_strs *names) {
+  strata_action_types_host_error_t error;
+  *names = (strata_strs){ 0, 0 };
+  return OUTCOME(strata_action_files_list(&path, names, &error));
+}
+
+strata_error strata_env(strata_str name, strata_str *value) {
+  strata_action_types_host_error_t error;
+  strata_action_option_string_t found = { 0 };
+  strata_error outcome = OUTCOME(strata_action_env_get(&name, &found, &error));
+  *value = outcome.kind == STRATA_OK && found.is_some ? found.val : (strata_str){ 0, 0 };
+  return outcome;
+}
+
+strata_error strata_secret(strata_str name, strata_str *placeholder) {
+  strata_action_types_host_error_t error;
+  *placeholder = (strata_str){ 0, 0 };
+  return OUTCOME(strata_action_secrets_placeholder(&name, placeholder, &error));
+}
+
+strata_error strata_ask(const strata_question *question, strata_json **answer) {
+  strata_action_types_host_error_t error;
+  strata_action_types_option_json_t schema = strata_written_or_none(question->schema);
+  strata_action_types_option_json_t otherwise = strata_written_or_none(question->otherwise);
+  strata_action_human_question_t raw = {
+    .text = question->text,
+    .schema = { schema.is_some, schema.val },
+    .choices = question->choices,
+    .expires_s = { question->expires_s > 0, question->expires_s },
+    .default_ = { otherwise.is_some, otherwise.val },
+  };
+  strata_action_human_answer_t given;
+  *answer = strata_json_new_null();
+  STRATA_TRY(OUTCOME(strata_action_human_ask(&raw, &given, &error)));
+  *answer = strata_parse_or_null((strata_action_types_option_json_t){ true, given.value });
+  return STRATA_SUCCESS;
+}

@@ -1,0 +1,275 @@
+// The functions that the bindings import, over the host in memory.
+#include "table.h"
+#include <string.h>
+
+typedef strata_action_types_host_error_t host_error;
+
+static const strata_str none;
+
+static bool refuse(host_error *error, strata_action_types_host_error_kind_t kind, strata_str message) {
+  *error = (host_error){ kind, message };
+  return false;
+}
+
+static bool denied(host_error *error, const char *what, strata_str name) {
+  strata_str message = strata_format("%s `%.*s`: the test does not grant it", what, STR_ARG(name));
+  return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_DENIED, message);
+}
+
+// The failure that an entry stands for.
+static bool failed(host_error *error, const entry *served) {
+  static const strata_action_types_host_error_kind_t kinds[] = {
+    [STRATA_DENIED] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_DENIED,
+    [STRATA_INVALID] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_INVALID,
+    [STRATA_NOT_FOUND] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_NOT_FOUND,
+    [STRATA_ERROR] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM,
+    [STRATA_RETRYABLE] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM,
+    [STRATA_HOST] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM,
+    [STRATA_UPSTREAM] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM,
+    [STRATA_OUT_OF_BUDGET] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_OUT_OF_BUDGET,
+    [STRATA_EXPIRED] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_EXPIRED,
+  };
+  return refuse(error, kinds[served->kind], served->value);
+}
+
+// A copy, since what an action hands over it may change afterwards.
+static strata_str kept(strata_str text) {
+  return strata_format("%.*s", STR_ARG(text));
+}
+
+bool strata_action_environment_emit(strata_action_environment_emission_t *emission, host_error *error) {
+  (void)error;
+  table_add(&strata_test_host.emitted, (entry){ .value = kept(emission->content) });
+  return true;
+}
+
+static bool knows(strata_str scope, host_error *error) {
+  if (table_find(&strata_test_host.scopes, none, scope)) return true;
+  strata_str message = strata_format("using the scope `%.*s`: the test does not declare it", STR_ARG(scope));
+  return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_INVALID, message);
+}
+
+bool strata_action_state_get(strata_str *scope, strata_str *key, strata_action_state_option_json_t *found,
+                             host_error *error) {
+  if (!knows(*scope, error)) return false;
+  entry *value = table_find(&strata_test_host.state, *scope, *key);
+  *found = (strata_action_state_option_json_t){ value != NULL, value ? value->value : none };
+  return true;
+}
+
+bool strata_action_state_set(strata_str *scope, strata_str *key, strata_str *value, host_error *error) {
+  if (!knows(*scope, error)) return false;
+  entry *before = table_find(&strata_test_host.state, *scope, *key);
+  if (before) before->value = kept(*value);
+  else table_add(&strata_test_host.state, (entry){ .scope = kept(*scope), .key = kept(*key), .value = kept(*value) });
+  return true;
+}
+
+bool strata_action_state_delete(strata_str *scope, strata_str *key, host_error *error) {
+  if (!knows(*scope, error)) return false;
+  entry *before = table_find(&strata_test_host.state, *scope, *key);
+  if (before) table_remove(&strata_test_host.state, before);
+  return true;
+}
+
+static bool less(strata_str a, strata_str b) {
+  int order = memcmp(a.ptr, b.ptr, a.len < b.len ? a.len : b.len);
+  return order < 0 || (order == 0 && a.len < b.len);
+}
+
+static void insert_sorted(strata_strs *into, strata_str text) {
+  size_t at = into->len++;
+  for (; at > 0 && less(text, into->ptr[at - 1]); at--) into->ptr[at] = into->ptr[at - 1];
+  into->ptr[at] = text;
+}
+
+bool strata_action_state_keys(strata_str *scope, strata_strs *keys, host_error *error) {
+  if (!knows(*scope, error)) return false;
+  const table *state = &strata_test_host.state;
+  *keys = (strata_strs){ strata_alloc(state->len * sizeof(strata_str)), 0 };
+  for (size_t i = 0; i < state->len; i++) {
+    if (strata_equal(state->ptr[i].scope, *scope)) insert_sorted(keys, state->ptr[i].key);
+  }
+  return true;
+}
+
+static void remembered(const strata_str *label, uint32_t limit, strata_action_memory_list_message_t *found) {
+  strata_messages memory = strata_test_host.memory;
+  *found = (strata_action_memory_list_message_t){ strata_alloc(memory.len * sizeof(strata_message)), 0 };
+  size_t fits = 0;
+  for (size_t i = 0; i < memory.len; i++) fits += !label || strata_equal(memory.ptr[i].cause_by, *label);
+  for (size_t i = 0; i < memory.len; i++) {
+    if (label && !strata_equal(memory.ptr[i].cause_by, *label)) continue;
+    if (fits-- <= limit) found->ptr[found->len++] = memory.ptr[i];
+  }
+}
+
+void strata_action_memory_recent(uint32_t limit, strata_action_memory_list_message_t *found) {
+  remembered(NULL, limit, found);
+}
+
+void strata_action_memory_by_label(strata_str *label, uint32_t limit, strata_action_memory_list_message_t *found) {
+  remembered(label, limit, found);
+}
+
+void strata_action_log_write(strata_action_log_level_t level, strata_str *message) {
+  (void)level;
+  table_add(&strata_test_host.logged, (entry){ .value = kept(*message) });
+}
+
+double strata_action_clock_unix_time_ms(void) {
+  return strata_test_host.slept_ms;
+}
+
+void strata_action_clock_sleep(uint32_t duration_ms) {
+  strata_test_host.slept_ms += duration_ms;
+}
+
+bool strata_action_random_bytes(uint32_t length, strata_action_list_u8_t *bytes, host_error *error) {
+  if (length > 65536) return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_INVALID, STR("more than 65536 bytes"));
+  *bytes = (strata_action_list_u8_t){ strata_alloc(length), length };
+  // The same in each test.
+  for (uint32_t i = 0; i < length; i++) {
+    strata_test_host.random = strata_test_host.random * 1664525 + 1013904223;
+    bytes->ptr[i] = (uint8_t)(strata_test_host.random >> 24);
+  }
+  return true;
+}
+
+bool strata_action_llm_complete(strata_action_llm_request_t *request, strata_action_llm_reply_t *reply,
+                                host_error *error) {
+  strata_llm_turns turns = request->messages;
+  strata_str prompt = turns.len ? turns.ptr[turns.len - 1].content : none;
+  table_add(&strata_test_host.prompts, (entry){ .value = kept(prompt) });
+  if (!strata_test_host.replies.granted) return denied(error, "asking the", STR("llm"));
+  entry *served = table_next(&strata_test_host.replies);
+  if (!served) return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM, STR("the test has no more replies"));
+  if (served->kind != STRATA_OK) return failed(error, served);
+  *reply = (strata_action_llm_reply_t){ .text = served->value, .model = STR("scripted") };
+  return true;
+}
+
+void strata_action_llm_complete_many(strata_action_llm_list_request_t *requests,
+                                     strata_action_llm_list_result_reply_host_error_t *results) {
+  *results = (strata_action_llm_list_result_reply_host_error_t){
+    strata_alloc(requests->len * sizeof *results->ptr), requests->len };
+  for (size_t i = 0; i < requests->len; i++) {
+    strata_action_llm_reply_t reply;
+    host_error error;
+    results->ptr[i].is_err = !strata_action_llm_complete(&requests->ptr[i], &reply, &error);
+    if (results->ptr[i].is_err) results->ptr[i].val.err = error;
+    else results->ptr[i].val.ok = reply;
+  }
+}
+
+// Whether a path lies below the directory that another file or a granted directory stands for.
+static bool readable(strata_str path) {
+  const table *files = &strata_test_host.files, *writable = &strata_test_host.writable;
+  for (size_t i = 0; i < files->len; i++) {
+    strata_str directory = files->ptr[i].key;
+    while (directory.len && directory.ptr[directory.len - 1] != '/') directory.len--;
+    if (directory.len && strata_starts_with(path, directory)) return true;
+  }
+  for (size_t i = 0; i < writable->len; i++) {
+    if (strata_starts_with(path, strata_format("%.*s/", STR_ARG(writable->ptr[i].key)))) return true;
+  }
+  return false;
+}
+
+bool strata_action_files_read(strata_str *path, strata_action_list_u8_t *content, host_error *error) {
+  if (!readable(*path)) return denied(error, "reading", *path);
+  entry *found = table_find(&strata_test_host.files, none, *path);
+  if (!found) {
+    strata_str message = strata_format("reading `%.*s`: there is no such file", STR_ARG(*path));
+    return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_NOT_FOUND, message);
+  }
+  *content = (strata_action_list_u8_t){ (uint8_t *)found->value.ptr, found->value.len };
+  return true;
+}
+
+bool strata_action_files_write(strata_str *path, strata_action_list_u8_t *content, host_error *error) {
+  const table *writable = &strata_test_host.writable;
+  bool granted = false;
+  for (size_t i = 0; i < writable->len; i++) {
+    granted |= strata_starts_with(*path, strata_format("%.*s/", STR_ARG(writable->ptr[i].key)));
+  }
+  if (!granted) return denied(error, "writing", *path);
+  char *copy = strata_alloc(content->len + 1);
+  if (content->len) memcpy(copy, content->ptr, content->len);
+  entry *before = table_find(&strata_test_host.files, none, *path);
+  if (!before) before = table_add(&strata_test_host.files, (entry){ .key = kept(*path) });
+  before->value = (strata_str){ copy, content->len };
+  return true;
+}
+
+bool strata_action_files_list(strata_str *path, strata_strs *names, host_error *error) {
+  strata_str directory = strata_format("%.*s/", STR_ARG(*path));
+  if (!readable(directory)) return denied(error, "listing", *path);
+  const table *files = &strata_test_host.files;
+  *names = (strata_strs){ strata_alloc(files->len * sizeof(strata_str)), 0 };
+  for (size_t i = 0; i < files->len; i++) {
+    strata_str file = files->ptr[i].key;
+    if (!strata_starts_with(file, directory)) continue;
+    strata_str name = strata_slice(file, directory.len, file.len);
+    size_t end = strata_find(name, STR("/"));
+    name = strata_slice(name, 0, end < name.len ? end + 1 : end);
+    bool known = false;
+    for (size_t j = 0; j < names->len; j++) known |= strata_equal(names->ptr[j], name);
+    if (!known) insert_sorted(names, name);
+  }
+  return true;
+}
+
+bool strata_action_human_ask(strata_action_human_question_t *question, strata_action_human_answer_t *answer,
+                             host_error *error) {
+  table_add(&strata_test_host.questions, (entry){ .value = kept(question->text) });
+  entry *served = table_next(&strata_test_host.answers);
+  if (served && served->value.ptr) {
+    *answer = (strata_action_human_answer_t){ served->value, STRATA_ACTION_HUMAN_SOURCE_PERSON };
+    return true;
+  }
+  if (question->default_.is_some) {
+    *answer = (strata_action_human_answer_t){ question->default_.val, STRATA_ACTION_HUMAN_SOURCE_DEFAULT };
+    return true;
+  }
+  return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_EXPIRED, STR("nobody answered in time"));
+}
+
+bool strata_action_http_fetch(strata_action_http_request_t *request, strata_action_http_response_t *response,
+                              host_error *error) {
+  strata_str told = strata_format("%.*s %.*s", STR_ARG(request->method), STR_ARG(request->url));
+  table_add(&strata_test_host.fetched, (entry){ .value = told });
+  if (!strata_test_host.responses.granted) return denied(error, "fetching", request->url);
+  entry *served = table_next(&strata_test_host.responses);
+  if (!served) return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM, STR("the test has no more responses"));
+  if (served->kind != STRATA_OK) return failed(error, served);
+  *response = (strata_action_http_response_t){
+    .status = served->status, .body = { (uint8_t *)served->value.ptr, served->value.len } };
+  return true;
+}
+
+void strata_action_http_fetch_many(strata_action_http_list_request_t *requests,
+                                   strata_action_http_list_result_response_host_error_t *results) {
+  *results = (strata_action_http_list_result_response_host_error_t){
+    strata_alloc(requests->len * sizeof *results->ptr), requests->len };
+  for (size_t i = 0; i < requests->len; i++) {
+    strata_action_http_response_t response;
+    host_error error;
+    results->ptr[i].is_err = !strata_action_http_fetch(&requests->ptr[i], &response, &error);
+    if (results->ptr[i].is_err) results->ptr[i].val.err = error;
+    else results->ptr[i].val.ok = response;
+  }
+}
+
+bool strata_action_secrets_placeholder(strata_str *name, strata_str *placeholder, host_error *error) {
+  if (!table_find(&strata_test_host.secrets, none, *name)) return denied(error, "naming the secret", *name);
+  *placeholder = strata_format("{{secret:%.*s}}", STR_ARG(*name));
+  return true;
+}
+
+bool strata_action_env_get(strata_str *name, strata_action_option_string_t *value, host_error *error) {
+  entry *found = table_find(&strata_test_host.variables, none, *name);
+  if (!found) return denied(error, "reading the variable", *name);
+  *value = (strata_action_option_string_t){ found->value.ptr != NULL, found->value };
+  return true;
+}

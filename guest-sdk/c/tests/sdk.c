@@ -1,0 +1,131 @@
+// The SDK against the host in memory.
+#include <strata_testing.h>
+
+static strata_str again(const char *json) {
+  strata_json *value;
+  strata_str problem = STR("");
+  return strata_json_parse(strata_from(json), &value, &problem) ? strata_json_write(value) : problem;
+}
+
+static void json_is_read_and_written(void) {
+  static const char *const cases[][2] = {
+    { " { \"a\" : [ 1 , -0.5e3 , true , null ] , \"b\" : { } } ", "{\"a\":[1,-0.5e3,true,null],\"b\":{}}" },
+    { "\"\\u00e4\\ud83d\\ude00\\n\\\"\\/\\u0001\"", "\"\xc3\xa4\xf0\x9f\x98\x80\\n\\\"/\\u0001\"" },
+    { "12345678901234567890", "12345678901234567890" },
+    { "", "expected a value, at byte 0" },
+    { "[1,]", "expected a value, at byte 3" },
+    { "{\"a\" 1}", "expected `:`, at byte 5" },
+    { "01", "more than one value, at byte 1" },
+    { "\"\\ud800\"", "half a character in a text, at byte 7" },
+    { "\"a\nb\"", "a control character in a text, at byte 2" },
+    { "tru", "expected a value, at byte 0" },
+    { "\"open", "a text without end, at byte 5" },
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) STRATA_EXPECT_TEXT(again(cases[i][0]), cases[i][1]);
+  strata_buffer deep = { 0 };
+  for (int i = 0; i < 1000; i++) strata_append(&deep, STR("["));
+  strata_json *value;
+  strata_str problem;
+  STRATA_EXPECT(!strata_json_parse(strata_written(&deep), &value, &problem));
+  STRATA_EXPECT_TEXT(problem, "too deep, at byte 128");
+}
+
+static void json_is_built_and_looked_into(void) {
+  strata_json *list = strata_json_push(strata_json_new_array(), strata_json_new_number(0.1));
+  strata_json_push(list, strata_json_new_int(-7));
+  strata_json *object = strata_json_set(strata_json_new_object(), "list", list);
+  strata_json_set(object, "name", strata_json_new_text(STR("old")));
+  strata_json_set(object, "name", strata_json_new_text(STR("a\tb")));
+  STRATA_EXPECT_TEXT(strata_json_write(object), "{\"list\":[0.1,-7],\"name\":\"a\\tb\"}");
+  STRATA_EXPECT(strata_json_int(strata_json_at(strata_json_get(object, "list"), 1), 0) == -7);
+  STRATA_EXPECT(strata_json_int(strata_json_at(strata_json_get(object, "list"), 0), 5) == 5);
+  STRATA_EXPECT(strata_json_is_null(strata_json_at(strata_json_get(strata_json_get(object, "x"), "y"), 9)));
+  STRATA_EXPECT_TEXT(strata_json_key_at(object, 1), "name");
+  STRATA_EXPECT_TEXT(strata_json_write(strata_json_new_number(1.0 / 0.0)), "null");
+}
+
+static void texts_are_cut_and_joined(void) {
+  STRATA_EXPECT_TEXT(strata_trim(STR(" \n a b\t")), "a b");
+  STRATA_EXPECT_TEXT(strata_slice(STR("hello"), 1, 99), "ello");
+  STRATA_EXPECT(strata_find(STR("hello"), STR("lo")) == 3 && strata_find(STR("hello"), STR("x")) == 5);
+  strata_str parts[] = { STR("a"), STR(""), STR("c") };
+  STRATA_EXPECT_TEXT(strata_join((strata_strs){ parts, 3 }, STR(",")), "a,,c");
+}
+
+static void nothing_is_granted_that_was_not_granted(void) {
+  strata_str text;
+  strata_http_response response;
+  strata_json *value;
+  STRATA_EXPECT_KIND(strata_llm_ask(STR("x"), &text), STRATA_DENIED);
+  STRATA_EXPECT_KIND(strata_http_get(STR("http://x/"), &response), STRATA_DENIED);
+  STRATA_EXPECT_KIND(strata_file_read(STR("/in/a"), &text), STRATA_DENIED);
+  STRATA_EXPECT_KIND(strata_file_write(STR("/out/a"), STR("x")), STRATA_DENIED);
+  STRATA_EXPECT_KIND(strata_secret(STR("TOKEN"), &text), STRATA_DENIED);
+  STRATA_EXPECT_KIND(strata_env(STR("LANG"), &text), STRATA_DENIED);
+  STRATA_EXPECT_KIND(strata_state_get(STR("other"), STR("k"), &value), STRATA_INVALID);
+}
+
+static void what_the_host_gives_arrives(void) {
+  strata_json *value;
+  STRATA_EXPECT_OK(strata_state_set(STR("role"), STR("k"), strata_json_new_int(1)));
+  STRATA_EXPECT_OK(strata_state_get(STR("role"), STR("k"), &value));
+  STRATA_EXPECT(strata_json_int(value, 0) == 1);
+  strata_strs keys;
+  STRATA_EXPECT_OK(strata_state_set(STR("role"), STR("a"), value));
+  STRATA_EXPECT_OK(strata_state_keys(STR("role"), &keys));
+  STRATA_EXPECT_TEXT(strata_join(keys, STR(",")), "a,k");
+  STRATA_EXPECT_OK(strata_state_delete(STR("role"), STR("k")));
+  STRATA_EXPECT(strata_test_value("role", "k").ptr == NULL);
+
+  strata_test_response(404, "none");
+  strata_test_http_error(STRATA_UPSTREAM, "gone");
+  strata_http_request requests[2] = { { .method = STR("GET"), .url = STR("http://a/") },
+                                      { .method = STR("GET"), .url = STR("http://b/") } };
+  strata_http_result results[2];
+  strata_http_fetch_many(requests, 2, results);
+  STRATA_EXPECT(results[0].response.status == 404);
+  STRATA_EXPECT_TEXT(results[0].response.body, "none");
+  STRATA_EXPECT_KIND(results[1].error, STRATA_UPSTREAM);
+  STRATA_EXPECT_TEXT(strata_test_fetched(1), "GET http://b/");
+
+  strata_test_writable("/out");
+  STRATA_EXPECT_OK(strata_file_write(STR("/out/b/c"), STR("text")));
+  STRATA_EXPECT_TEXT(strata_test_content("/out/b/c"), "text");
+  STRATA_EXPECT_OK(strata_file_list(STR("/out"), &keys));
+  STRATA_EXPECT_TEXT(strata_join(keys, STR(",")), "b/");
+
+  strata_test_answer("\"yes\"");
+  strata_question question = { .text = STR("sure?"), .otherwise = strata_json_new_bool(false) };
+  STRATA_EXPECT_OK(strata_ask(&question, &value));
+  STRATA_EXPECT_TEXT(strata_json_text(value, STR("")), "yes");
+  STRATA_EXPECT_OK(strata_ask(&question, &value));
+  STRATA_EXPECT(!strata_json_bool(value, true));
+  STRATA_EXPECT_TEXT(strata_test_question(0), "sure?");
+}
+
+static void a_briefing_says_where_everything_comes_from(void) {
+  strata_call call = strata_test_call("a game\n", NULL);
+  strata_message output = strata_test_message("Code", "<p>", "{\"n\":2}");
+  output.sent_from = STR("Eve");
+  call.outputs = (strata_messages){ &output, 1 };
+  STRATA_EXPECT_TEXT(strata_briefing(&call), "# UserRequirement\n\na game\n\n# Code, by Eve\n\n<p>");
+  STRATA_EXPECT_TEXT(strata_text(&call), "<p>");
+  STRATA_EXPECT(strata_json_int(strata_json_get(strata_message_data(strata_newest(&call)), "n"), 0) == 2);
+  STRATA_EXPECT(strata_labelled(&call, STR("Poem")) == NULL);
+  call.role.goal = STR("win.");
+  STRATA_EXPECT_TEXT(strata_persona(&call.role), "You are Tester. Your goal: win.");
+}
+
+static void memory_is_the_newest_oldest_first(void) {
+  strata_test_remember(strata_test_message("A", "1", NULL));
+  strata_test_remember(strata_test_message("B", "2", NULL));
+  strata_test_remember(strata_test_message("A", "3", NULL));
+  strata_messages recent = strata_memory_recent(2);
+  STRATA_EXPECT(recent.len == 2 && strata_equal(recent.ptr[0].content, STR("2")));
+  recent = strata_memory_by_label(STR("A"), 1);
+  STRATA_EXPECT(recent.len == 1 && strata_equal(recent.ptr[0].content, STR("3")));
+}
+
+STRATA_TESTS(json_is_read_and_written, json_is_built_and_looked_into, texts_are_cut_and_joined,
+             nothing_is_granted_that_was_not_granted, what_the_host_gives_arrives,
+             a_briefing_says_where_everything_comes_from, memory_is_the_newest_oldest_first)

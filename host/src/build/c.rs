@@ -1,0 +1,45 @@
+//! Builds C actions: a core module of the action's files and the SDK. What is exported is what the action's files
+//! define, and that tells the component's type.
+//!
+//! The compiler, and the SDK as a library, are had by `compiler`.
+
+mod compiler;
+
+use super::sdk::{self, C};
+use super::sources::{Place, fingerprint};
+use super::{BuildError, Built, at, component};
+use compiler::Compiler;
+use std::fs;
+use std::path::Path;
+
+/// Builds the action in `dir`: all C files in it. Those in directories below are something else, e.g. its tests.
+pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
+    let name = dir.file_name().map_or("action".into(), |name| name.to_string_lossy());
+    let place = Place::of(dir, &name)?;
+    let made_with = [C.digest(), sdk::WIT.digest(), compiler::PACKAGES.into(), env!("CARGO_PKG_VERSION").into()];
+    let fingerprint = fingerprint(dir, &made_with.each_ref().map(String::as_str))?;
+    if let Some(component) = place.made_from(&fingerprint) {
+        return Ok(Built { component, fresh: true });
+    }
+    let compiler = Compiler::ready(report)?;
+    report(&format!("building {name}"));
+    let (module, warnings) = compiler.link(dir, &sources(dir)?, &name)?;
+    warnings.lines().for_each(report);
+    let bytes =
+        component::encode(&module).map_err(|details| BuildError::Component { module: dir.to_owned(), details })?;
+    at(&place.unfinished(), fs::write(place.unfinished(), bytes))?;
+    Ok(Built { component: place.keep(&fingerprint)?, fresh: false })
+}
+
+/// The names of the C files in a directory, sorted.
+fn sources(dir: &Path) -> Result<Vec<String>, BuildError> {
+    let mut names = Vec::new();
+    for entry in at(dir, fs::read_dir(dir))? {
+        let name = at(dir, entry)?.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".c") && !name.starts_with('.') {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}

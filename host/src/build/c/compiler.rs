@@ -1,0 +1,116 @@
+//! The compiler for C actions, zig's, with its C library; and the SDK, compiled with it once per machine and version.
+
+use crate::build::pypi::Tools;
+use crate::build::sdk::C;
+use crate::build::{BuildError, at, cache, tool};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The compiler's package, with its digests.
+pub const PACKAGES: &str = include_str!("../../../../guest-sdk/c/toolchain.txt");
+
+const TOOLS: Tools = Tools {
+    language: "c",
+    what: "the compiler for c actions",
+    told: "setting up the compiler for c actions: zig, 100 MB from PyPI, once",
+    packages: PACKAGES,
+};
+
+/// A reactor has no `main`: it is called by its exports. The line numbers are for the compiler's own messages, the
+/// debug information for the names of functions in backtraces; the rest of it is dropped later.
+const FLAGS: [&str; 6] = ["--target=wasm32-wasi", "-mexec-model=reactor", "-std=gnu17", "-Os", "-g", "-UNDEBUG"];
+
+const BROKEN: &str = "this should not happen with the files that ship with the program; take the directory away that \
+                      is named below, and try again";
+
+/// What compiles actions.
+#[derive(Debug)]
+pub struct Compiler {
+    tools: PathBuf,
+    sdk: PathBuf,
+    library: PathBuf,
+}
+
+impl Compiler {
+    /// Finds what is needed, and makes what is not there.
+    pub fn ready(report: &mut dyn FnMut(&str)) -> Result<Self, BuildError> {
+        let tools = TOOLS.ready(report)?;
+        let sdk = C.unpack()?;
+        let version = tools.file_name().unwrap_or_default().to_string_lossy();
+        let library = cache::once(&format!("c/library-{}-{version}", C.digest()), |dir| {
+            report("compiling the sdk and the library for c actions, once");
+            archive(&tools, &sdk, dir)
+        })?;
+        Ok(Self { tools, sdk, library })
+    }
+
+    /// Compiles and links the C files of `dir` to a core module of this name, and returns the module and the compiler's
+    /// warnings.
+    pub fn link(&self, dir: &Path, sources: &[String], name: &str) -> Result<(Vec<u8>, String), BuildError> {
+        let scratch = temporary()?;
+        // Backtraces call the module as its file.
+        let module = scratch.path().join(name);
+        let mut command = zig(&self.tools, scratch.path());
+        // In the directory and by bare names, so that messages, assertions and the component hold no path of this
+        // machine.
+        command.current_dir(dir).arg("cc").args(FLAGS).args(["-Wall", "-Wextra"]);
+        command.arg("-I").arg(self.sdk.join("include")).args(sources);
+        command.arg(self.library.join(ENDS.1)).arg(self.library.join(LIBRARY)).arg("-o").arg(&module);
+        let ended = run(&mut command)?;
+        if !ended.success {
+            return Err(BuildError::Compile { dir: dir.to_owned(), details: ended.details.trim_end().to_owned() });
+        }
+        Ok((at(&module, fs::read(&module))?, ended.details))
+    }
+}
+
+const LIBRARY: &str = "libstrata_action.a";
+/// What stands in place of parts of the C library. An object of its own, which comes before any library.
+const ENDS: (&str, &str) = ("wasm/end.c", "wasm-end.o");
+
+/// Compiles the SDK. An archive, since of that the linker takes only what is asked for: a component exports what its
+/// author defines.
+fn archive(tools: &Path, sdk: &Path, dir: &Path) -> Result<(), BuildError> {
+    let broken = |details: String| BuildError::Setup { what: "the sdk for c", hint: BROKEN, details };
+    let scratch = temporary()?;
+    let mut objects = Vec::new();
+    for (path, _) in C.files().iter().filter(|(path, _)| path.ends_with(".c") && !path.starts_with("testing/")) {
+        let object = dir.join(path.replace('/', "-")).with_extension("o");
+        let mut command = zig(tools, scratch.path());
+        command.current_dir(sdk).arg("cc").args(FLAGS).args(["-w", "-I", "include", "-c", path, "-o"]).arg(&object);
+        let ended = run(&mut command)?;
+        if !ended.success {
+            return Err(broken(format!("{}\n{}", dir.display(), ended.details)));
+        }
+        if *path != ENDS.0 {
+            objects.push(object);
+        }
+    }
+    let ended = run(zig(tools, scratch.path()).args(["ar", "rcs"]).arg(dir.join(LIBRARY)).args(&objects))?;
+    if !ended.success {
+        return Err(broken(format!("{}\n{}", dir.display(), ended.details)));
+    }
+    objects.iter().try_for_each(|object| at(object, fs::remove_file(object)))
+}
+
+/// A zig that keeps its C library with the tools, and all else only as long as it runs.
+fn zig(tools: &Path, scratch: &Path) -> Command {
+    let mut command = Command::new(tools.join("venv/bin/python"));
+    command.args(["-m", "ziglang"]);
+    command.env("ZIG_GLOBAL_CACHE_DIR", tools.join("cache")).env("ZIG_LOCAL_CACHE_DIR", scratch);
+    // What a caller set for compilers of his own machine.
+    for name in ["CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "ZIG_LIB_DIR"] {
+        command.env_remove(name);
+    }
+    command.env("NO_COLOR", "1");
+    command
+}
+
+fn run(command: &mut Command) -> Result<tool::Ended, BuildError> {
+    tool::run(command).map_err(crate::build::pypi::no_python)
+}
+
+fn temporary() -> Result<tempfile::TempDir, BuildError> {
+    tempfile::tempdir().map_err(|source| BuildError::File { path: std::env::temp_dir(), source })
+}

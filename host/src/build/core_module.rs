@@ -1,0 +1,168 @@
+//! Core modules before they become components: their type, what of them is kept, which operating system they expect.
+//!
+//! A module that does not say what its type is gets the one that its exports tell. So any compiler for WebAssembly can
+//! make actions, with no tool that knows of components.
+
+use super::sdk::WIT;
+use std::path::Path;
+use wasmparser::{Parser, Payload};
+use wit_component::StringEncoding;
+use wit_parser::Resolve;
+
+/// What wit-component and its kin write a component's type into.
+const TYPE: &str = "component-type";
+/// What compilers write for debuggers. Nobody reads it here, and it outweighs the code tenfold.
+const DEBUG: &str = ".debug_";
+
+/// What is known of a core module.
+#[derive(Debug, Default)]
+struct Module {
+    exports: Vec<String>,
+    imports_wasi: bool,
+    typed: bool,
+    /// Its sections, by number, without those for debuggers.
+    kept: Vec<(u8, std::ops::Range<usize>)>,
+}
+
+/// A module that is ready to become a component.
+#[derive(Debug)]
+pub struct Ready {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Whether it calls the operating system in the way of WASI's first preview, which C libraries do.
+    pub imports_wasi: bool,
+}
+
+/// Makes a module ready. The error says what is wrong with it.
+pub fn ready(core: &[u8]) -> Result<Ready, String> {
+    let module = read(core).map_err(|error| error.to_string())?;
+    let mut bytes = core[..8].to_vec();
+    for (number, range) in &module.kept {
+        bytes.push(*number);
+        append_length(&mut bytes, range.len());
+        bytes.extend_from_slice(&core[range.clone()]);
+    }
+    if !module.typed {
+        embed_type(&mut bytes, world(&module.exports))?;
+    }
+    Ok(Ready { bytes, imports_wasi: module.imports_wasi })
+}
+
+fn read(core: &[u8]) -> wasmparser::Result<Module> {
+    let mut module = Module::default();
+    for payload in Parser::new(0).parse_all(core) {
+        let payload = payload?;
+        let mut debug = false;
+        match &payload {
+            Payload::ExportSection(exports) => {
+                for export in exports.clone() {
+                    module.exports.push(export?.name.to_owned());
+                }
+            }
+            Payload::ImportSection(imports) => {
+                for import in imports.clone().into_imports() {
+                    module.imports_wasi |=
+                        import?.module == wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME;
+                }
+            }
+            Payload::CustomSection(section) => {
+                module.typed |= section.name().starts_with(TYPE);
+                debug = section.name().starts_with(DEBUG);
+            }
+            _ => {}
+        }
+        if let Some((number, range)) = payload.as_section().filter(|_| !debug) {
+            module.kept.push((number, range));
+        }
+    }
+    Ok(module)
+}
+
+/// The narrowest world that has these exports; that which has none for what is no action.
+fn world(exports: &[String]) -> &'static str {
+    let has = |interface: &str| exports.iter().any(|export| export.starts_with(interface));
+    if !has("strata:action/handler@") {
+        return "host";
+    }
+    match (has("strata:action/thinker@"), has("strata:action/planner@")) {
+        (false, false) => "action",
+        (true, false) => "thinking-action",
+        (false, true) => "planning-action",
+        (true, true) => "versatile-action",
+    }
+}
+
+fn embed_type(bytes: &mut Vec<u8>, world: &str) -> Result<(), String> {
+    let texts = WIT.files().iter().map(|(path, text)| (*path, String::from_utf8_lossy(text)));
+    let mut sources = wit_parser::SourceMap::default();
+    texts.for_each(|(path, text)| sources.push(Path::new(path), text));
+    let mut resolve = Resolve::default();
+    let group = sources.parse().map_err(|(_, error)| error.to_string())?;
+    let package = resolve.push_group(group).map_err(|error| error.to_string())?;
+    let world = resolve.select_world(&[package], Some(world)).map_err(|error| error.to_string())?;
+    wit_component::embed_component_metadata(bytes, &resolve, world, StringEncoding::UTF8)
+        .map_err(|error| format!("{error:#}"))
+}
+
+/// As WebAssembly writes lengths: seven bits a byte, the lowest first.
+fn append_length(bytes: &mut Vec<u8>, mut length: usize) {
+    loop {
+        let low = (length & 0x7f) as u8;
+        length >>= 7;
+        if length == 0 {
+            bytes.push(low);
+            return;
+        }
+        bytes.push(low | 0x80);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(exports: &[&str]) -> Vec<String> {
+        exports.iter().map(|export| (*export).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_exports_tell_the_world() {
+        let handler = "strata:action/handler@0.1.0#run";
+        let (thinker, planner) = ("strata:action/thinker@0.1.0#choose", "strata:action/planner@0.1.0#plan");
+        let cases = [
+            (names(&["memory", thinker]), "host"),
+            (names(&["memory", handler]), "action"),
+            (names(&[handler, thinker]), "thinking-action"),
+            (names(&[planner, handler]), "planning-action"),
+            (names(&[thinker, handler, planner]), "versatile-action"),
+        ];
+        for (exports, expected) in cases {
+            assert_eq!(world(&exports), expected, "{exports:?}");
+        }
+    }
+
+    #[test]
+    fn debug_information_is_dropped_and_names_are_kept() {
+        let section = |name: &str| {
+            let mut section = vec![0, name.len() as u8 + 2, name.len() as u8];
+            section.extend_from_slice(name.as_bytes());
+            section.push(0);
+            section
+        };
+        let parts = [b"\0asm\x01\0\0\0".to_vec(), section(".debug_info"), section("name of things")];
+        let made = ready(&parts.concat()).expect("it is a module");
+        let text = String::from_utf8_lossy(&made.bytes);
+        assert!(!text.contains("debug_info") && text.contains("name of things"), "{text}");
+        assert!(!made.imports_wasi);
+    }
+
+    #[test]
+    fn a_length_is_written_as_it_is_read() {
+        for length in [0, 1, 127, 128, 16_384, 5_000_000] {
+            let mut bytes = Vec::new();
+            append_length(&mut bytes, length);
+            let mut reader = wasmparser::BinaryReader::new(&bytes, 0);
+            assert_eq!(reader.read_var_u32().ok(), u32::try_from(length).ok());
+        }
+    }
+}

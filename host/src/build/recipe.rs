@@ -1,0 +1,52 @@
+//! Builds actions in languages that this program does not know, by a recipe: the script `build.sh` in the action's
+//! directory makes a core module or a component, with whatever tools its author has.
+//!
+//! What it makes is an action by what it exports; a core module becomes a component here.
+
+use super::sdk::WIT;
+use super::sources::{Place, fingerprint};
+use super::{BuildError, Built, at, component, tool};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const RECIPE: &str = "build.sh";
+/// Where the recipe is to write what it makes.
+const OUT: &str = "STRATA_OUT";
+/// Where the recipe finds the interfaces.
+const INTERFACES: &str = "STRATA_WIT";
+
+const NO_SHELL: &str = "a posix shell carries out `build.sh`";
+
+/// Builds the action in `dir`.
+pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
+    let name = dir.file_name().map_or("action".into(), |name| name.to_string_lossy());
+    let place = Place::of(dir, &name)?;
+    let fingerprint = fingerprint(dir, &[&WIT.digest(), env!("CARGO_PKG_VERSION")])?;
+    if let Some(component) = place.made_from(&fingerprint) {
+        return Ok(Built { component, fresh: true });
+    }
+    report(&format!("building {name} by its {RECIPE}"));
+    let out = place.unfinished();
+    // What an earlier recipe left behind must not pass for the work of this one.
+    if out.exists() {
+        at(&out, fs::remove_file(&out))?;
+    }
+    let mut command = Command::new("sh");
+    command.arg(RECIPE).current_dir(dir).env(OUT, &out).env(INTERFACES, WIT.unpack()?);
+    let no_shell = |source| BuildError::Program { program: "sh", hint: NO_SHELL, source };
+    let ended = tool::run(&mut command).map_err(no_shell)?;
+    let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
+    if !ended.success {
+        return Err(refused(format!("`{RECIPE}` failed\n{}", ended.details.trim_end())));
+    }
+    let made = fs::read(&out).map_err(|_| {
+        refused(format!("`{RECIPE}` wrote nothing to `${OUT}`, where it is to put the module or component"))
+    })?;
+    if !component::is_action(&made) {
+        let bytes =
+            component::encode(&made).map_err(|details| BuildError::Component { module: dir.to_owned(), details })?;
+        at(&out, fs::write(&out, bytes))?;
+    }
+    Ok(Built { component: place.keep(&fingerprint)?, fresh: false })
+}

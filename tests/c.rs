@@ -1,0 +1,214 @@
+//! Actions in C: begun, tested, built and run by the commands that a user would call; how their mistakes are told; the
+//! probe in C against the same team as the one in Rust. And the fifth language, by a recipe.
+//!
+//! The compiler and its library are had once for all tests: that takes a while, and PyPI.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use crate::place::Place;
+use crate::probe::project;
+
+/// The probe in C. Building it sets up the compiler, which takes longer than the usual patience of these tests.
+static PROBE: LazyLock<PathBuf> = LazyLock::new(|| {
+    let dir = project().join("plugins/probe-c");
+    let output = Place::empty().command(&["build", dir.to_str().unwrap()]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
+});
+
+/// Waits until actions in C can be built at once.
+fn with_tools() {
+    LazyLock::force(&PROBE);
+}
+
+/// Compiles tests in C natively, with the action's files and the SDK, and runs them.
+#[track_caller]
+fn unit_tests(place: &Place, sdk: &Path, files: &[&Path]) {
+    let c_files = |dir: &str| {
+        let entries = fs::read_dir(sdk.join(dir)).expect("the SDK has it").map(|entry| entry.expect("an entry").path());
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "c")).collect::<Vec<_>>()
+    };
+    let program = place.path("unit-tests");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu17", "-Wall", "-Wextra", "-Werror", "-I"]).arg(sdk.join("include")).args(files);
+    compiler.args(c_files("src")).args(c_files("testing")).arg("-lm").arg("-o").arg(&program);
+    let compiled = compiler.output().expect("cc runs");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let ran = Command::new(&program).output().expect("the tests run");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(!ran.stdout.is_empty());
+}
+
+#[test]
+fn the_sdk_passes_its_own_tests() {
+    let sdk = project().join("guest-sdk/c");
+    let place = Place::empty();
+    unit_tests(&place, &sdk, &[&sdk.join("tests/sdk.c")]);
+}
+
+#[test]
+fn the_bindings_were_written_from_the_wit_as_it_is() {
+    let mut files: Vec<_> = fs::read_dir(project().join("wit")).unwrap().map(Result::unwrap).collect();
+    files.sort_by_key(fs::DirEntry::file_name);
+    let bytes = files.iter().flat_map(|file| fs::read(file.path()).unwrap());
+    // FNV-1a, as `bindgen` writes it into the header.
+    let hash =
+        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    for name in ["bindings.h", "handler.c", "imports.c", "planner.c", "thinker.c"] {
+        let text = fs::read_to_string(project().join("guest-sdk/c/bindings").join(name)).unwrap();
+        let expected = format!("// wit fingerprint: {hash:016x}\n");
+        assert!(text.contains(&expected), "`{name}`: the WIT has changed; run `cargo run` in guest-sdk/c/bindgen");
+    }
+}
+
+/// One after the other in one test: each step takes up what the one before has built.
+#[test]
+fn a_team_in_c_is_begun_tested_built_run_broken_and_mended() {
+    with_tools();
+    let place = Place::empty();
+    place.host(&["new", "team", "press", "--lang", "c"]).expect(0);
+    let sdk = place.host(&["sdk", "c"]).expect(0);
+    let action = place.path("press/respond");
+    unit_tests(&place, Path::new(sdk.stdout.trim()), &[&action.join("action.c"), &action.join("tests/respond.c")]);
+
+    let run = |code: i32| {
+        place.host(&["run", "press/team.toml", "--storage", "store", "--events", "-", "--force"]).expect(code)
+    };
+    let ended = run(0);
+    assert!(ended.stderr.contains("building respond"), "{}", ended.stderr);
+    let done = ended.events().into_iter().filter(|line| line["kind"] == "action-finished").collect::<Vec<_>>();
+    assert_eq!(done.len(), 2);
+    assert_eq!(done[1]["output"]["data"]["words"], 17);
+    let again = place.host(&["build", "press/respond"]).expect(0);
+    assert_eq!(again.stderr, "");
+
+    let source = fs::read_to_string(action.join("action.c")).unwrap();
+    let cases = [
+        ("assert(instruction.len == 0);", "action.c:21: respond: assertion `instruction.len == 0` failed"),
+        ("exit(3);", "the action called `exit` with code 3; an action ends by returning"),
+        ("abort();", "the action called `abort`"),
+    ];
+    for (statement, expected) in cases {
+        let head = "#include <assert.h>\n#include <stdlib.h>\n";
+        let broken = source.replace("  strata_llm_turn turns[]", &format!("  {statement}\n  strata_llm_turn turns[]"));
+        fs::write(action.join("action.c"), format!("{head}{broken}")).unwrap();
+        let ended = run(3);
+        let expected = ["fault: Writer action 0 `Write` attempt 1: trap", expected, "strata_action_run (respond+"];
+        expected.iter().for_each(|part| assert!(ended.stderr.contains(part), "`{part}` is not in:\n{}", ended.stderr));
+    }
+    fs::write(action.join("action.c"), source).unwrap();
+    place.host(&["run", "press/team.toml", "--recover_path", "store"]).expect(0);
+}
+
+#[test]
+fn what_c_cannot_compile_is_told_with_its_place() {
+    with_tools();
+    let cases = [
+        ("int f(void) {\n  return \"x\";\n}\n", "action.c:2:10: error:"),
+        ("int f(void) { return 1; }\n", "it does not export `strata:action/handler@0.1.0`"),
+        ("#include <strata_action.h>\nint f(void) { return absent(); }\n", "action.c:2:"),
+    ];
+    for (source, expected) in cases {
+        let place = Place::empty();
+        fs::create_dir(place.path("bad")).unwrap();
+        place.write("bad/action.c", source);
+        let ended = place.host(&["build", "bad"]).expect(2);
+        assert!(ended.stderr.contains(expected), "`{expected}` is not in:\n{}", ended.stderr);
+        assert_eq!(ended.stdout, "");
+    }
+}
+
+#[test]
+fn a_component_exports_what_its_author_defines_and_imports_what_it_uses() {
+    with_tools();
+    let place = Place::empty();
+    fs::create_dir(place.path("one")).unwrap();
+    let head = "#include <strata_action.h>\n";
+    let plain = "static strata_error run(const strata_call *c, strata_output *o) { (void)c; o->content = STR(\"x\"); \
+                 return STRATA_SUCCESS; }\nSTRATA_ACTION(run, .name = \"one\")\n";
+    let prints = plain.replace("(void)c;", "(void)c; printf(\"hello\\n\");");
+    let cases = [(format!("{head}{plain}"), false), (format!("#include <stdio.h>\n{head}{prints}"), true)];
+    for (source, wasi) in cases {
+        place.write("one/action.c", &source);
+        let built = place.host(&["build", "one"]).expect(0);
+        let component = fs::read(built.stdout.trim()).unwrap();
+        let text = String::from_utf8_lossy(&component);
+        assert!(!text.contains("strata:action/thinker@") && !text.contains("strata:action/planner@"));
+        assert_eq!(text.contains("wasi:"), wasi);
+    }
+}
+
+#[test]
+fn the_probe_in_c_is_told_like_the_one_in_rust() {
+    crate::alike::assert_told_like_rust(&PROBE);
+}
+
+#[test]
+fn a_recipe_that_fails_or_makes_nothing_is_told() {
+    let cases = [
+        ("echo no such tool >&2\nexit 1\n", "no such tool"),
+        ("true\n", "`build.sh` wrote nothing to `$STRATA_OUT`"),
+        ("echo text > \"$STRATA_OUT\"\n", "making a component of"),
+    ];
+    for (script, expected) in cases {
+        let place = Place::empty();
+        fs::create_dir(place.path("bad")).unwrap();
+        place.write("bad/build.sh", script);
+        let ended = place.host(&["build", "bad"]).expect(2);
+        assert!(ended.stderr.contains(expected), "`{expected}` is not in:\n{}", ended.stderr);
+    }
+}
+
+/// The zig that the tools for C bring.
+fn zig() -> String {
+    let tools = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache/strata-host/c");
+    let entries = fs::read_dir(tools).expect("the tools were set up").map(|entry| entry.expect("an entry").path());
+    let ready = entries.into_iter().find(|path| path.join("ready").is_file() && path.join("venv").is_dir());
+    format!("{} -m ziglang", ready.expect("the tools are ready").join("venv/bin/python").display())
+}
+
+#[test]
+fn a_language_that_the_host_does_not_know_makes_an_action() {
+    let place = Place::with(
+        r#"schema = "strata.team/1"
+[team]
+name = "words"
+idea = "a few wonderful words, and a word"
+[[role]]
+name = "Reader"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Find"
+component = "longest-word"
+"#,
+    );
+    fs::create_dir(place.path("longest-word")).unwrap();
+    for name in ["action.zig", "build.sh"] {
+        fs::copy(project().join("plugins/longest-word").join(name), place.path("longest-word").join(name)).unwrap();
+    }
+    with_tools();
+    let build = |code: i32| {
+        let mut command = place.command(&["build", "longest-word"]);
+        command
+            .env("ZIG", zig())
+            .env("ZIG_GLOBAL_CACHE_DIR", place.path("zig"))
+            .env("ZIG_LOCAL_CACHE_DIR", place.path("zig"));
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        said
+    };
+    assert!(build(0).contains("building longest-word by its build.sh"));
+    assert_eq!(build(0), "");
+    let run =
+        |storage: &str, idea: &str| place.host(&["run", "team.toml", idea, "--storage", storage, "--events", "-"]);
+    let ended = run("one", "a few wonderful words, and a word").expect(0);
+    let done = ended.events().into_iter().find(|line| line["kind"] == "action-finished").unwrap();
+    assert_eq!(done["output"]["content"], "wonderful");
+    assert_eq!(done["output"]["data"]["length"], 9);
+    let ended = run("two", "...").expect(3);
+    assert!(ended.stderr.contains("error: looking for the longest word: there is none"), "{}", ended.stderr);
+}
