@@ -35,6 +35,7 @@
 //! | `graph` | teams drawn on stdout |
 //! | `c` | actions in C, from `new` to a mended run; one in Zig, by a recipe |
 //! | `python` | actions in Python, from `new` to a mended run |
+//! | `dev` | `dev`: what is changed while it watches, and where it goes on from |
 //! | `scaffold` | what `new` makes builds and runs |
 //! | `house` | the sources keep the rules of the house: who may touch what |
 //! | `book` | the documentation: its files are written, its commands run, its outputs compared |
@@ -59,6 +60,7 @@ mod compile_cache;
 mod components;
 mod crash;
 mod describing;
+mod dev;
 mod driver;
 mod external;
 mod faults;

@@ -179,6 +179,7 @@ macro_rules! pages {
 
 pages! {
     the_introduction_holds = "introduction",
+    the_first_team_runs_breaks_and_goes_on = "first-team",
     the_concepts_hold = "concepts",
     messages_go_where_the_page_says = "messages",
     recovery_goes_as_the_page_says = "recovery",

@@ -87,6 +87,19 @@ impl Process {
         panic!("no `{kind}` came; this did:\n{}", self.read);
     }
 
+    /// Reads until a line of stdout that holds this, where it is no events that are written there.
+    pub fn until_said(&mut self, part: &str) -> String {
+        loop {
+            let begin = self.read.len();
+            self.stdout.read_line(&mut self.read).expect("stdout is text");
+            let line = &self.read[begin..];
+            assert!(!line.is_empty(), "`{part}` was not said; this was:\n{}", self.read);
+            if line.contains(part) {
+                return line.to_owned();
+            }
+        }
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         rustix::process::kill_process(Pid::from_child(&self.child), signal).expect("the process was not waited for");

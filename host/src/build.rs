@@ -165,6 +165,17 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     }
 }
 
+/// The files that lie in the directory of an action and that it is made from. None where it holds more than an action,
+/// or cannot be read.
+pub fn own_files(dir: &Path) -> Vec<PathBuf> {
+    sources::of(dir).unwrap_or_default()
+}
+
+/// Files that lie elsewhere and that the last build of the action in a directory was made from.
+pub fn files_elsewhere(dir: &Path) -> Vec<PathBuf> {
+    if dir.join("Cargo.toml").is_file() { rust::elsewhere(dir) } else { Vec::new() }
+}
+
 fn looked_for() -> String {
     let one = |language: &Language| {
         let markers: Vec<String> = language.markers.iter().map(|marker| format!("`{marker}`")).collect();

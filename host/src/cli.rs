@@ -8,6 +8,7 @@ mod build;
 mod check;
 mod checkpoints;
 mod describe;
+mod dev;
 mod diff;
 mod doctor;
 mod events;
@@ -30,6 +31,7 @@ mod screen;
 mod send;
 mod signals;
 mod skill;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -65,6 +67,14 @@ impl Failure {
     /// The saved state does not fit the team.
     fn unfit(message: impl Into<String>) -> Self {
         Self { code: 8, message: message.into() }
+    }
+
+    fn tell(&self) {
+        // What is rendered with its place in a file says so itself, perhaps in colour.
+        let first = self.message.lines().next().unwrap_or_default();
+        let rendered = first.contains("error:") || first.starts_with('\u{1b}');
+        let prefix = if rendered { "" } else { "error: " };
+        note(format_args!("{prefix}{}", self.message.trim_end()));
     }
 }
 
@@ -121,6 +131,7 @@ pub fn main() -> ExitCode {
     init_log(cli.verbose);
     let done = match cli.command {
         Command::Run(args) => run::run(args, cli.verbose),
+        Command::Dev(args) => dev::dev(&args),
         Command::Check(args) => check::check(&args),
         Command::Lock(args) => lock::lock(&args),
         Command::Inspect(args) => inspect::inspect(&args),
@@ -147,11 +158,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            // What is rendered with its place in a file says so itself, perhaps in colour.
-            let first = failure.message.lines().next().unwrap_or_default();
-            let rendered = first.contains("error:") || first.starts_with('\u{1b}');
-            let prefix = if rendered { "" } else { "error: " };
-            note(format_args!("{prefix}{}", failure.message.trim_end()));
+            failure.tell();
             ExitCode::from(failure.code)
         }
     }

@@ -194,6 +194,7 @@ static strata_error carry_out(const strata_json *step, scene here, deeds *done) 
     return STRATA_SUCCESS;
   }
   if (names(step, "write")) return strata_file_write(text_of(step, "write"), text_of(step, "text"));
+  if (names(step, "remove")) return strata_file_remove(text_of(step, "remove"));
   if (names(step, "choose")) return done->choices = strata_json_get(step, "choose"), STRATA_SUCCESS;
   if (names(step, "plan")) return done->plan = strata_json_get(step, "plan"), STRATA_SUCCESS;
 

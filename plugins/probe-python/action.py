@@ -24,6 +24,7 @@ STEPS = {
     "sleep": set(),
     "read": set(),
     "write": {"text"},
+    "remove": set(),
     "fail": set(),
     "choose": set(),
     "plan": set(),
@@ -82,6 +83,9 @@ class Deeds:
 
     def write(self, step: dict[str, Any]) -> None:
         files.write(step["write"], step["text"])
+
+    def remove(self, step: dict[str, Any]) -> None:
+        files.remove(step["remove"])
 
     def fail(self, step: dict[str, Any]) -> None:
         self.output = excess.commit(step["fail"], self.name) or self.output

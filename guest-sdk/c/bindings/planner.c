@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: d3484ad2d68e1b16
+// wit fingerprint: 9681d88d6189cbfa
 #include "bindings.h"
 #include <stdlib.h>
 

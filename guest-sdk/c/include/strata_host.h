@@ -98,6 +98,8 @@ strata_error strata_random(uint32_t length, strata_str *bytes);
 strata_error strata_file_read(strata_str path, strata_str *content);
 // Creates or replaces a file, with the directories above it.
 strata_error strata_file_write(strata_str path, strata_str content);
+// Removes a file or an empty directory.
+strata_error strata_file_remove(strata_str path);
 // The names in a directory, sorted; those of directories end in `/`.
 strata_error strata_file_list(strata_str path, strata_strs *names);
 

@@ -137,6 +137,11 @@ strata_error strata_file_write(strata_str path, strata_str content) {
   return OUTCOME(strata_action_files_write(&path, &raw, &error));
 }
 
+strata_error strata_file_remove(strata_str path) {
+  strata_action_types_host_error_t error;
+  return OUTCOME(strata_action_files_remove(&path, &error));
+}
+
 strata_error strata_file_list(strata_str path, strata_strs *names) {
   strata_action_types_host_error_t error;
   *names = (strata_strs){ 0, 0 };

@@ -187,18 +187,34 @@ bool strata_action_files_read(strata_str *path, strata_action_list_u8_t *content
   return true;
 }
 
-bool strata_action_files_write(strata_str *path, strata_action_list_u8_t *content, host_error *error) {
+static bool may_write(strata_str path) {
   const table *writable = &strata_test_host.writable;
   bool granted = false;
   for (size_t i = 0; i < writable->len; i++) {
-    granted |= strata_starts_with(*path, strata_format("%.*s/", STR_ARG(writable->ptr[i].key)));
+    granted |= strata_starts_with(path, strata_format("%.*s/", STR_ARG(writable->ptr[i].key)));
   }
-  if (!granted) return denied(error, "writing", *path);
+  return granted;
+}
+
+bool strata_action_files_write(strata_str *path, strata_action_list_u8_t *content, host_error *error) {
+  if (!may_write(*path)) return denied(error, "writing", *path);
   char *copy = strata_alloc(content->len + 1);
   if (content->len) memcpy(copy, content->ptr, content->len);
   entry *before = table_find(&strata_test_host.files, none, *path);
   if (!before) before = table_add(&strata_test_host.files, (entry){ .key = kept(*path) });
   before->value = (strata_str){ copy, content->len };
+  return true;
+}
+
+bool strata_action_files_remove(strata_str *path, host_error *error) {
+  if (!may_write(*path)) return denied(error, "removing", *path);
+  entry *found = table_find(&strata_test_host.files, none, *path);
+  if (!found) {
+    strata_str message = strata_format("removing `%.*s`: there is no such file", STR_ARG(*path));
+    return refuse(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_NOT_FOUND, message);
+  }
+  table *files = &strata_test_host.files;
+  *found = files->ptr[--files->len];
   return true;
 }
 

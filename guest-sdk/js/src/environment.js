@@ -58,6 +58,7 @@ export const files = {
   read: (path) => Uint8Array.from(call("files", "read", path)),
   readText: (path) => new TextDecoder().decode(files.read(path)),
   write: (path, content) => call("files", "write", path, bytes(content)),
+  remove: (path) => call("files", "remove", path),
   list: (path) => call("files", "list", path),
 };
 

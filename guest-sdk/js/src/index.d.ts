@@ -185,6 +185,8 @@ export const files: {
   read(path: string): Uint8Array;
   readText(path: string): string;
   write(path: string, content: string | Uint8Array): void;
+  /** A file or an empty directory. */
+  remove(path: string): void;
   /** Sorted; names of directories end in `/`. */
   list(path: string): string[];
 };

@@ -131,6 +131,9 @@ class FakeHost {
         return typeof content === "string" ? new TextEncoder().encode(content) : content;
       },
       write: (path, content) => void this.files.set(path, new TextDecoder().decode(content)),
+      remove: (path) => {
+        if (!this.files.delete(path)) throw new HostError("not-found", `removing \`${path}\``);
+      },
       list: (path) => {
         const below = [...this.files.keys()].filter((file) => file.startsWith(`${path}/`));
         const names = below.map((file) => file.slice(path.length + 1).replace(/\/.*/, "/"));

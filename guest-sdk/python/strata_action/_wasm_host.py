@@ -83,6 +83,9 @@ class Host:
     def files_write(self, path: str, content: bytes) -> None:
         _call(files.write, path, content)
 
+    def files_remove(self, path: str) -> None:
+        _call(files.remove, path)
+
     def files_list(self, path: str) -> list[str]:
         return _call(files.list, path)
 

@@ -20,6 +20,11 @@ def write(path: str, content: bytes | str) -> None:
     current().files_write(str(path), content.encode() if isinstance(content, str) else bytes(content))
 
 
+def remove(path: str) -> None:
+    """Removes a file or an empty directory. Raises NotFound, Denied, or Invalid for a directory that is not empty."""
+    current().files_remove(str(path))
+
+
 def list(path: str) -> list[str]:
     """The names in a directory, sorted; names of directories end in `/`."""
     return current().files_list(str(path))

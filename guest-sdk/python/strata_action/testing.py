@@ -192,6 +192,13 @@ class Host:
             raise Denied(f"writing `{path}`: no writable directory holds it; add one to `allow.dirs`")
         self.files[path] = content
 
+    def files_remove(self, path: str) -> None:
+        if not any(_below(path, directory) for directory in self.writable):
+            raise Denied(f"removing `{path}`: no writable directory holds it; add one to `allow.dirs`")
+        if path not in self.files:
+            raise NotFound(f"removing `{path}`: there is no such file")
+        del self.files[path]
+
     def files_list(self, path: str) -> list[str]:
         inside = path.rstrip("/") + "/"
         below = [file[len(inside):] for file in self.files if file.startswith(inside)]

@@ -4,7 +4,7 @@
 use super::cargo::{Package, Target};
 use super::{BuildError, Built, at, cache, component, toolchain};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Builds the package in `dir`.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
@@ -24,6 +24,25 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     }
     component::write(&module, &component)?;
     Ok(Built { component, fresh: false })
+}
+
+/// What cargo found a package to be made from that does not lie in its directory: other packages of its workspace, say.
+/// Nothing before its first build.
+pub fn elsewhere(dir: &Path) -> Vec<PathBuf> {
+    let Ok(package) = Package::read(dir) else { return Vec::new() };
+    let made = package.workspace.join("target").join("guest").join(toolchain::TARGET).join("release");
+    // Cargo writes it as a rule of a makefile, beside what it made.
+    let rule = fs::read_to_string(made.join(package.name.replace('-', "_")).with_extension("d")).unwrap_or_default();
+    let files = rule.lines().filter_map(|line| line.split_once(": ")).flat_map(|(_, files)| unescaped(files));
+    files.filter(|file| !file.starts_with(dir)).collect()
+}
+
+/// The paths in a rule of a makefile.
+fn unescaped(files: &str) -> Vec<PathBuf> {
+    /// Stands for a blank within a path while the paths are parted.
+    const BLANK: &str = "\0";
+    let parted = files.replace("\\ ", BLANK);
+    parted.split_whitespace().map(|file| file.replace(BLANK, " ").into()).collect()
 }
 
 /// Cargo keeps the time of a module it had not to compile again, so the component is up to date if it is younger.

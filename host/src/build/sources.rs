@@ -19,9 +19,7 @@ const MOST_BYTES: u64 = 256 << 20;
 /// A digest over the names and contents of the files in `dir`, and over `also`: whatever else the component is made
 /// with.
 pub fn fingerprint(dir: &Path, also: &[&str]) -> Result<String, BuildError> {
-    let mut files = Vec::new();
-    collect(dir, &mut files)?;
-    files.sort();
+    let files = of(dir)?;
     let mut hasher = Sha256::new();
     let mut take = |part: &[u8]| {
         hasher.update((part.len() as u64).to_le_bytes());
@@ -41,7 +39,9 @@ pub fn fingerprint(dir: &Path, also: &[&str]) -> Result<String, BuildError> {
     Ok(hex(&hasher.finalize()))
 }
 
-fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), BuildError> {
+/// The files that an action in `dir` is made from, in order.
+pub fn of(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
+    let mut files = Vec::new();
     let mut open = vec![dir.to_owned()];
     while let Some(next) = open.pop() {
         for entry in at(&next, fs::read_dir(&next))? {
@@ -65,7 +65,8 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), BuildError> {
             }
         }
     }
-    Ok(())
+    files.sort();
+    Ok(files)
 }
 
 /// Where an action's component lies. No other build of the same action goes on while one has it.

@@ -1,5 +1,6 @@
 //! The command line's arguments: commands, flags and their help. What they do is in a file each.
 
+mod dev;
 mod files;
 mod replay;
 mod skill;
@@ -12,6 +13,7 @@ use strata_core::event::CallPolicy;
 use super::new::NewArgs;
 use crate::driver::WhenIdle;
 
+pub(super) use dev::DevArgs;
 pub(super) use files::FilesArgs;
 pub(super) use replay::ReplayArgs;
 pub(super) use skill::{ShelfArgs, SkillCommand};
@@ -31,6 +33,8 @@ pub(super) struct Cli {
 pub(super) enum Command {
     /// Run a team, or go on with a saved one.
     Run(RunArgs),
+    /// Run a team while it is written: watch its file and the sources of its actions, build what changes, go on.
+    Dev(DevArgs),
     /// Validate a team and print what each of its actions may do. Nothing is run.
     Check(CheckArgs),
     /// Write down which components a team has, in `strata.lock` beside its file. From then on others are refused.

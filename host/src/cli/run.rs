@@ -16,7 +16,7 @@ use super::reporter::{Loudness, Reporter};
 use super::requests::answer_of;
 use super::signals::Signals;
 use super::{Failure, RunArgs, exit_code, joins, note, print, screen};
-use crate::driver::{Motion, OnLine};
+use crate::driver::{Motion, OnLine, Stop};
 use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
 use crate::narrator::{self, Line};
@@ -28,20 +28,24 @@ const DEFAULT_TEAM: &str = "team.toml";
 
 /// Runs a team. Whoever wants to know more (`verbose`) sees models' replies while they are written.
 pub(super) fn run(args: RunArgs, verbose: u8) -> Result<u8, Failure> {
+    let shown = (verbose > 0 && !args.quiet && !args.json).then(screen::audience);
+    to_its_end(launch_and_run(args, shown))
+}
+
+/// Does something that runs teams.
+pub(super) fn to_its_end(work: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // Guests yield by epochs only: every turn looks at timers and signals.
     let runtime = runtime.enable_all().event_interval(1).build();
     let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start the runtime: {error}")))?;
-    let shown = (verbose > 0 && !args.quiet && !args.json).then(screen::audience);
-    let code = runtime.block_on(launch_and_run(args, shown));
+    let code = runtime.block_on(work);
     // An action that hangs in the host must not hold up the end.
     runtime.shutdown_background();
     code
 }
 
 async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Failure> {
-    let signals =
-        Signals::listen().map_err(|error| Failure::internal(format!("cannot listen for signals: {error}")))?;
+    let signals = Signals::heard()?;
     let loudness = if args.quiet { Loudness::Quiet } else { Loudness::Normal };
     let on_line = listener(args.events.as_deref(), Reporter::new(loudness))?;
     let reporter = Reporter::new(loudness);
@@ -59,19 +63,29 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
         tokio::spawn(tell_when_idle(run.motion(), run.path().to_owned()));
     }
     let mut stop = signals.stop.clone();
-    let mut status = run.run(&mut stop).await?;
-    let mut prompt = Prompt::at_terminal().filter(|_| loudness == Loudness::Normal);
-    while let (Status::Waiting, Some(prompt)) = (status, &mut prompt) {
-        match prompt.ask(&mut run, &mut stop).await? {
-            Asked::Settled => run.go_on()?,
-            Asked::Nothing => break,
-            Asked::Stopped => return Ok(signals.code()),
-        }
-        status = run.run(&mut stop).await?;
-    }
+    let prompt = Prompt::at_terminal().filter(|_| loudness == Loudness::Normal);
+    let Some(status) = play(&mut run, prompt, &mut stop).await? else { return Ok(signals.code()) };
     reporter.end(status, run.stepper(), run.path());
     summarise(&args, status, run.stepper(), run.path());
     Ok(if status == Status::Interrupted { signals.code() } else { exit_code(status) })
+}
+
+/// Runs a team until nothing is left to do that needs no person. None where it was stopped while one was asked.
+pub(super) async fn play(
+    run: &mut Run,
+    mut prompt: Option<Prompt>,
+    stop: &mut Stop,
+) -> Result<Option<Status>, Failure> {
+    let mut status = run.run(stop).await?;
+    while let (Status::Waiting, Some(prompt)) = (status, &mut prompt) {
+        match prompt.ask(run, stop).await? {
+            Asked::Settled => run.go_on()?,
+            Asked::Nothing => break,
+            Asked::Stopped => return Ok(None),
+        }
+        status = run.run(stop).await?;
+    }
+    Ok(Some(status))
 }
 
 /// Says each time that nothing is left to do, and how to change that.
@@ -145,7 +159,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
     Ok(Launched::Goes(Box::new(started.run)))
 }
 
-fn warn(notes: &Notes, path: &Path) {
+pub(super) fn warn(notes: &Notes, path: &Path) {
     if notes.team_json_differs {
         let path = path.display();
         note(format_args!(
@@ -172,7 +186,7 @@ fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure>
 }
 
 /// What is done with each public line: written where events go, told to the operator.
-fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<OnLine, Failure> {
+pub(super) fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<OnLine, Failure> {
     let mut sink: Option<Box<dyn Write + Send>> = match events {
         None => None,
         Some(path) if path == Path::new("-") => Some(Box::new(std::io::stdout())),

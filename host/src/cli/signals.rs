@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use super::Failure;
+
 /// Exit codes as shells know them: 128 + the signal's number.
 const SIGINT_CODE: u8 = 130;
 const SIGTERM_CODE: u8 = 143;
@@ -19,7 +21,11 @@ pub(super) struct Signals {
 
 impl Signals {
     /// Listens from now on. Needs a runtime.
-    pub(super) fn listen() -> std::io::Result<Self> {
+    pub(super) fn heard() -> Result<Self, Failure> {
+        Self::listen().map_err(|error| Failure::internal(format!("cannot listen for signals: {error}")))
+    }
+
+    fn listen() -> std::io::Result<Self> {
         let (send, stop) = watch::channel(false);
         let code = Arc::new(AtomicU8::new(SIGINT_CODE));
         let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);

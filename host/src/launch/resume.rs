@@ -181,9 +181,21 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     if env.status == Status::Done && env.is_drained() && resume.when_idle == WhenIdle::End {
         return opened.finish();
     }
-    let definition = &opened.definition;
     let sandbox = WasmSandbox::new()?;
-    let components = Components::load(definition, &sandbox, report)?;
+    let components = Components::load(&opened.definition, &sandbox, report)?;
+    let (run, notes) = go_on(opened, (components, sandbox), (&resume, verdicts), report, on_line)?;
+    Ok(Resumed::Goes(Box::new(run), notes))
+}
+
+/// Goes on with a team that was opened, and perhaps turned to another way, with these components.
+pub(super) fn go_on(
+    opened: Opened,
+    (components, sandbox): (Components, WasmSandbox),
+    (resume, verdicts): (&Resume<'_>, Vec<Verdict>),
+    report: &mut dyn FnMut(&str),
+    on_line: OnLine,
+) -> Result<(Run, Notes), LaunchError> {
+    let (definition, env) = (&opened.definition, opened.stepper.env());
     let begun = opened.has_begun();
     let changes = if begun { changes(env, components.digests()) } else { Vec::new() };
     if resume.strict && !changes.is_empty() {
@@ -225,8 +237,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     changes.into_iter().chain(settled).try_for_each(|event| journal.stage(event))?;
     journal.flush()?;
     let driver = Driver::new(journal, equipment);
-    let run = Run { driver, path: directory.path().into() };
-    Ok(Resumed::Goes(Box::new(run), notes))
+    Ok((Run { driver, path: directory.path().into() }, notes))
 }
 
 /// The team file to go on with: the one given, else the saved one.
@@ -250,7 +261,7 @@ pub(super) fn fits(env: &Environment, team: &Team) -> Result<(), LaunchError> {
 }
 
 /// The components that were replaced.
-fn changes(env: &Environment, now: BTreeMap<Slot, Digest>) -> Vec<Event> {
+pub(super) fn changes(env: &Environment, now: BTreeMap<Slot, Digest>) -> Vec<Event> {
     let changed = now.into_iter().filter(|(slot, digest)| env.components.get(slot) != Some(digest));
     changed.map(|(slot, new)| Event::ComponentChanged { slot, old: env.components.get(&slot).cloned(), new }).collect()
 }

@@ -28,6 +28,7 @@ const STEPS = {
   sleep: ({ sleep }) => clock.sleep(milliseconds(sleep)),
   read: ({ read }, deeds) => deeds.read(files.readText(read)),
   write: ({ write, text }) => files.write(write, text),
+  remove: ({ remove }) => files.remove(remove),
   getenv: ({ getenv }, deeds) => deeds.read(env.get(getenv)),
   secret: ({ secret }, deeds) => deeds.read(String(secrets.named(secret))),
   count: ({ count }, deeds) => count && deeds.read((calls += 1)),

@@ -1,0 +1,165 @@
+//! `dev`: runs a team while it is written. A round is a run up to where it ends; each change of a file begins another.
+//! Where a round goes on from is `launch::develop`'s, what is watched `watch`'s.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use strata_core::event::Status;
+use tokio::sync::watch;
+
+use super::args::DevArgs;
+use super::prompt::Prompt;
+use super::reporter::{Loudness, Reporter};
+use super::run::{listener, play, to_its_end, warn};
+use super::signals::Signals;
+use super::watch::{Change, Watch};
+use super::{Failure, exit_code, note, policy};
+use crate::driver::OnLine;
+use crate::driver::clock::now_ms;
+use crate::launch::{Develop, Developed, LaunchError, Run, develop};
+use crate::manifest::Overrides;
+use crate::narrator::Line;
+
+/// So many changed files are named.
+const NAMED: usize = 3;
+
+pub(super) fn dev(args: &DevArgs) -> Result<u8, Failure> {
+    to_its_end(rounds(args))
+}
+
+/// How a round ended.
+enum Round {
+    /// The team cannot be run as it is.
+    Refused,
+    /// The run ended, or there was nothing to run.
+    Ended(Status),
+    /// It was stopped for a change.
+    Changed(Change),
+    /// It was stopped by a signal.
+    Stopped,
+}
+
+async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
+    let signals = Signals::heard()?;
+    let mut stop = signals.stop.clone();
+    let lines = Arc::new(Mutex::new(listener(args.events.as_deref(), Reporter::new(Loudness::Normal))?));
+    let mut watch = Watch::of(&args.team);
+    let mut change = None;
+    loop {
+        let round = round(args, (&lines, change.as_ref()), (&mut watch, &mut stop)).await?;
+        watch.follow();
+        let (code, seen) = match round {
+            Round::Stopped => return Ok(signals.code()),
+            Round::Ended(Status::Done) if args.until_done => return Ok(0),
+            Round::Ended(status) => (exit_code(status), None),
+            Round::Refused => (2, None),
+            Round::Changed(change) => (0, Some(change)),
+        };
+        let seen = match seen {
+            Some(change) => change,
+            None => {
+                note(format_args!("waiting for a change of {} files; Ctrl-C ends it", watch.count()));
+                tokio::select! {
+                    biased;
+                    _ = stop.wait_for(|stop| *stop) => return Ok(code),
+                    change = watch.changed() => change,
+                }
+            }
+        };
+        note(format_args!("\n{} changed", named(&seen)));
+        change = Some(seen);
+    }
+}
+
+/// One round. What happens is told to `lines`; the time since the change, if there was one, with the first result.
+async fn round(
+    args: &DevArgs,
+    (lines, change): (&Arc<Mutex<OnLine>>, Option<&Change>),
+    (watch, signal): (&mut Watch, &mut watch::Receiver<bool>),
+) -> Result<Round, Failure> {
+    let overrides = Overrides { operators: policy::find(args.policy.as_deref())?, ..Overrides::default() };
+    let what = Develop { team: &args.team, idea: args.idea.as_deref(), overrides: &overrides, storage: &args.storage };
+    let mut run = match develop(&what, &mut |line| note(line), on_line(lines, change)) {
+        Ok(Developed::Goes(run, notes)) => {
+            warn(&notes, run.path());
+            run
+        }
+        Ok(Developed::Unchanged) => {
+            note("the team is done, and nothing has changed that it did it with");
+            return Ok(Round::Ended(Status::Done));
+        }
+        Err(error) if is_mendable(&error) => {
+            Failure::from(error).tell();
+            return Ok(Round::Refused);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let (halt, mut halted) = watch::channel(*signal.borrow());
+    let (ended, change) = until_changed(&mut run, (halt, &mut halted), (watch, signal)).await?;
+    match (ended, change) {
+        _ if *signal.borrow() => {
+            Reporter::new(Loudness::Normal).end(Status::Interrupted, run.stepper(), run.path());
+            Ok(Round::Stopped)
+        }
+        (_, Some(change)) => Ok(Round::Changed(change)),
+        (status, None) => {
+            let status = status.unwrap_or(Status::Waiting);
+            Reporter::new(Loudness::Normal).end(status, run.stepper(), run.path());
+            Ok(Round::Ended(status))
+        }
+    }
+}
+
+/// Runs a team until it ends, or until a change or a signal stops it.
+async fn until_changed(
+    run: &mut Run,
+    (halt, halted): (watch::Sender<bool>, &mut watch::Receiver<bool>),
+    (watch, signal): (&mut Watch, &mut watch::Receiver<bool>),
+) -> Result<(Option<Status>, Option<Change>), Failure> {
+    let mut playing = Box::pin(play(run, Prompt::at_terminal(), halted));
+    let change = tokio::select! {
+        biased;
+        ended = &mut playing => return Ok((ended?, None)),
+        _ = signal.wait_for(|stop| *stop) => None,
+        change = watch.changed() => Some(change),
+    };
+    halt.send_replace(true);
+    Ok((playing.await?, change))
+}
+
+/// Whether another text of the files may help.
+fn is_mendable(error: &LaunchError) -> bool {
+    use LaunchError::{Answer, Definition, Lock, Missing, Model, Override, Unfit};
+    matches!(error, Definition(_) | Override(_) | Missing(_) | Answer(_) | Model(_) | Lock(_) | Unfit(_))
+}
+
+/// Tells every line, and once how long it took from a change to the first result of what was changed.
+fn on_line(lines: &Arc<Mutex<OnLine>>, change: Option<&Change>) -> OnLine {
+    let lines = Arc::clone(lines);
+    let mut since = change.map(|change| (change.saved_ms, named(change)));
+    let mut replaced = Vec::new();
+    Box::new(move |line: &Line| {
+        lines.lock().unwrap_or_else(PoisonError::into_inner)(line);
+        let place = [line.text("role"), line.text("action")].join(".");
+        match line.kind {
+            "component-changed" => replaced.push(place),
+            "action-finished" | "action-failed" if replaced.is_empty() || replaced.contains(&place) => {
+                if let Some((saved_ms, named)) = since.take() {
+                    let seconds = (now_ms() - saved_ms).max(0) as f64 / 1000.0;
+                    note(format_args!("{seconds:.1} s from saving {named} to the result of {place}"));
+                }
+            }
+            _ => {}
+        }
+    })
+}
+
+/// The files of a change, as they are told.
+fn named(change: &Change) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let shown = |file: &Path| format!("`{}`", file.strip_prefix(&here).unwrap_or(file).display());
+    let mut names: Vec<String> = change.files.iter().take(NAMED).map(|file| shown(file)).collect();
+    let more = change.files.len().saturating_sub(NAMED);
+    names.extend((more > 0).then(|| format!("{more} more")));
+    names.join(", ")
+}

@@ -1,0 +1,111 @@
+//! Watches the files that a team is made from. They are looked at again and again, the same lists that builds use: that
+//! works on every file system, and is told of nothing that a build leaves behind.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::build;
+use crate::driver::clock::now_ms;
+use crate::launch::made_from;
+
+/// How often it is looked: soon for a person, and next to nothing for a machine.
+const OFTEN: Duration = Duration::from_millis(100);
+/// Once something has changed, how long nothing else must: editors and version control write more than one file.
+const STEADY: Duration = Duration::from_millis(40);
+
+/// How a file is told from a later one: when it was written or put in its place, in milliseconds since 1970 and the
+/// nanoseconds of that, its length, which file it is.
+type Stamp = (i64, i64, u64, u64);
+
+/// The files that a team is made from, as they were seen last.
+pub(super) struct Watch {
+    team: PathBuf,
+    /// Files and directories of source beside the team file.
+    places: Vec<PathBuf>,
+    /// What actions are made from and lies elsewhere.
+    elsewhere: Vec<PathBuf>,
+    seen: BTreeMap<PathBuf, Stamp>,
+}
+
+/// Files that have changed.
+pub(super) struct Change {
+    /// Them.
+    pub(super) files: Vec<PathBuf>,
+    /// When the last one was saved, in milliseconds since 1970.
+    pub(super) saved_ms: i64,
+}
+
+impl Watch {
+    /// Watches from now on.
+    pub(super) fn of(team: &Path) -> Self {
+        let team = std::path::absolute(team).unwrap_or_else(|_| team.to_owned());
+        let mut watch = Self { team, places: Vec::new(), elsewhere: Vec::new(), seen: BTreeMap::new() };
+        watch.follow();
+        watch.seen = watch.look();
+        watch
+    }
+
+    /// Watches what the team is made from by now. What is new is as it is now.
+    pub(super) fn follow(&mut self) {
+        let places = made_from(&self.team);
+        // Where the team file cannot be read, what it said before is watched.
+        if !places.is_empty() {
+            self.places = places;
+        }
+        self.elsewhere = self.places.iter().flat_map(|place| build::files_elsewhere(place)).collect();
+        for (file, stamp) in self.look() {
+            self.seen.entry(file).or_insert(stamp);
+        }
+    }
+
+    /// How many files are watched.
+    pub(super) fn count(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Waits until files have changed. Nothing is lost if the wait is given up.
+    pub(super) async fn changed(&mut self) -> Change {
+        loop {
+            tokio::time::sleep(OFTEN).await;
+            let mut now = self.look();
+            if now == self.seen {
+                continue;
+            }
+            loop {
+                tokio::time::sleep(STEADY).await;
+                let again = self.look();
+                if std::mem::replace(&mut now, again.clone()) == again {
+                    break;
+                }
+            }
+            let before = std::mem::replace(&mut self.seen, now);
+            let change = self.since(&before);
+            if !change.files.is_empty() {
+                return change;
+            }
+        }
+    }
+
+    fn since(&self, before: &BTreeMap<PathBuf, Stamp>) -> Change {
+        let changed = self.seen.iter().filter(|(file, stamp)| before.get(*file) != Some(stamp));
+        let saved_ms = changed.clone().map(|(_, stamp)| stamp.0).max().unwrap_or_else(now_ms);
+        let gone = before.keys().filter(|file| !self.seen.contains_key(*file));
+        Change { files: changed.map(|(file, _)| file).chain(gone).cloned().collect(), saved_ms }
+    }
+
+    fn look(&self) -> BTreeMap<PathBuf, Stamp> {
+        let inside = |place: &PathBuf| if place.is_dir() { build::own_files(place) } else { vec![place.clone()] };
+        let files = self.places.iter().flat_map(inside).chain([self.team.clone()]).chain(self.elsewhere.clone());
+        files
+            .filter_map(|file| Some((stamp(&fs::metadata(&file).ok()?), file)))
+            .map(|(stamp, file)| (file, stamp))
+            .collect()
+    }
+}
+
+fn stamp(file: &Metadata) -> Stamp {
+    (file.ctime() * 1000 + file.ctime_nsec() / 1_000_000, file.ctime_nsec(), file.len(), file.ino())
+}

@@ -1,0 +1,221 @@
+//! The developer's loop, one round of it: a team is gone on with after its file or its actions were changed, from where
+//! the change matters. When there is a change is not known here.
+//!
+//! Nothing that was saved is lost: a state that is left stays in a lineage of its own, a team that is begun anew sets
+//! the one before aside.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use strata_core::activation::{Activation, Phase};
+use strata_core::event::{CallPolicy, Event, Status};
+use strata_core::id::{CheckpointId, RoleId, Slot};
+use strata_core::stepper::{Stepper, slot};
+use strata_core::team::Role;
+
+use super::resume::{Opened, Origin, changes, go_on};
+use super::{Components, LaunchError, Notes, Resume, Run, Start, start};
+use crate::driver::{DriverError, OnLine, WhenIdle, lapsed};
+use crate::manifest::{Definition, Overrides};
+use crate::sandbox::WasmSandbox;
+use crate::store::{Content, Directory, Replace, Store};
+
+/// How many records are in memory at once.
+const CHUNK: usize = 1024;
+
+/// What a round is made of.
+pub struct Develop<'a> {
+    /// The team file.
+    pub team: &'a Path,
+    /// The idea, in place of the one in the file.
+    pub idea: Option<&'a str>,
+    /// What the command line changes.
+    pub overrides: &'a Overrides,
+    /// Where it is saved.
+    pub storage: &'a Path,
+}
+
+/// What became of a round.
+pub enum Developed {
+    /// There is something to run.
+    Goes(Box<Run>, Notes),
+    /// The team is done, and nothing was changed that it did it with.
+    Unchanged,
+}
+
+/// Where a round begins.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    /// Where the last one ended.
+    Newest,
+    /// At an earlier checkpoint.
+    Back(CheckpointId),
+    /// At the beginning.
+    Anew,
+    /// Nowhere.
+    Nowhere,
+}
+
+/// Builds what was changed and goes on from where it matters. `report` is told what takes long; `on_line` every public
+/// line.
+pub fn develop(what: &Develop<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Developed, LaunchError> {
+    let content = Directory::new(what.storage).team();
+    if !matches!(content, Ok(Content::Database | Content::TeamJson)) {
+        return anew(what, report, on_line);
+    }
+    let mut opened = match Opened::open(what.storage, Some(what.team), what.overrides) {
+        Err(LaunchError::Unfit(differences)) => {
+            report(&format!("the team has changed and begins anew: {}", differences.join("; ")));
+            return anew(what, report, on_line);
+        }
+        opened => opened?,
+    };
+    let sandbox = WasmSandbox::new()?;
+    let components = Components::load(&opened.definition, &sandbox, report)?;
+    match place(&opened, &components, what.idea)? {
+        Place::Newest => {}
+        Place::Back(checkpoint) => opened.go_back(&checkpoint)?,
+        Place::Anew => {
+            // The lock is let go first.
+            drop(opened);
+            report("the team begins anew");
+            return anew(what, report, on_line);
+        }
+        Place::Nowhere => return Ok(Developed::Unchanged),
+    }
+    let verdicts = lapsed(opened.stepper.env());
+    let resume = Resume {
+        path: what.storage,
+        team: Some(what.team),
+        overrides: what.overrides,
+        answers: &[],
+        calls: CallPolicy::Auto,
+        strict: false,
+        checkpoint: None,
+        in_doubt: &[],
+        when_idle: WhenIdle::End,
+    };
+    let (run, notes) = go_on(opened, (components, sandbox), (&resume, verdicts), report, on_line)?;
+    Ok(Developed::Goes(Box::new(run), notes))
+}
+
+/// The files and directories of source that a team is made from, as far as its file can be read.
+pub fn made_from(team: &Path) -> Vec<PathBuf> {
+    let plugins = Definition::read(team).map(|definition| definition.plugins).unwrap_or_default();
+    let components: BTreeSet<PathBuf> = plugins.into_values().map(|plugin| plugin.component).collect();
+    components.into_iter().collect()
+}
+
+fn anew(what: &Develop<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Developed, LaunchError> {
+    let idea = what.idea.map(str::to_owned);
+    let (team, overrides, storage) = (what.team, what.overrides, what.storage);
+    let started = start(Start { team, idea, overrides, storage, replace: Replace::Unfinished }, report, on_line)?;
+    if let Some(aside) = started.moved_to {
+        report(&format!("the team that was saved there is now in `{}`", aside.display()));
+    }
+    Ok(Developed::Goes(Box::new(started.run), Notes::default()))
+}
+
+/// Where the change matters. A role at fault is tried again where it is. What else was made with what is changed now is
+/// made again: the round begins before it was first used. A change of nothing that was used is just gone on with.
+fn place(opened: &Opened, components: &Components, idea: Option<&str>) -> Result<Place, LaunchError> {
+    let Origin::Database { store, .. } = &opened.origin else { return Ok(Place::Newest) };
+    let (env, definition) = (opened.stepper.env(), &opened.definition);
+    if !opened.has_begun() {
+        return Ok(Place::Newest);
+    }
+    if idea.or(definition.idea.as_deref()).is_some_and(|idea| idea != env.idea) {
+        return Ok(Place::Anew);
+    }
+    let saved = store.definition()?;
+    let before = Definition::parse(&saved.text, &saved.name, &saved.base).ok();
+    let replaced = changes(env, components.digests()).into_iter().filter_map(|event| match event {
+        Event::ComponentChanged { slot, .. } => Some(slot),
+        _ => None,
+    });
+    let rewritten = before.iter().flat_map(|before| rewritten(before, definition));
+    let changed: BTreeSet<Slot> = replaced.chain(rewritten).collect();
+    if at_fault(&opened.stepper).any(|slot| changed.contains(&slot)) {
+        return Ok(Place::Newest);
+    }
+    let done = env.status == Status::Done && env.is_drained();
+    Ok(match first_use(store.as_ref(), &opened.stepper, &changed)? {
+        Use::At(checkpoint) => Place::Back(checkpoint),
+        Use::Forgotten => Place::Anew,
+        Use::None if done => Place::Nowhere,
+        Use::None => Place::Newest,
+    })
+}
+
+/// The places where the team file says something else of what an action is given. Limits are not among it: they make
+/// nothing of what was done another.
+fn rewritten(before: &Definition, now: &Definition) -> Vec<Slot> {
+    let told = |role: &Role| [&role.profile, &role.goal, &role.constraints, &role.desc].map(Clone::clone);
+    let is_rewritten = |slot: &Slot| {
+        let (Some(was), Some(is)) = (before.plugins.get(slot), now.plugins.get(slot)) else { return true };
+        let thinks_otherwise = is.grants.llm.is_some() && before.llm != now.llm;
+        let is_told_otherwise = told(before.team.role(slot.role)) != told(now.team.role(slot.role));
+        was.config != is.config || was.grants != is.grants || thinks_otherwise || is_told_otherwise
+    };
+    now.plugins.keys().copied().filter(is_rewritten).collect()
+}
+
+/// The places of what failed and is not tried again by itself.
+fn at_fault(stepper: &Stepper) -> impl Iterator<Item = Slot> {
+    let of = |(id, activation): (RoleId, &Activation)| {
+        let role = stepper.team().role(id);
+        let failed = matches!(activation.phase, Phase::Failed(_));
+        activation.work(role).filter(|_| failed).and_then(|work| slot(role, id, work))
+    };
+    stepper.env().failed().filter_map(of)
+}
+
+/// When something was first used.
+enum Use {
+    /// Not yet, or without success.
+    None,
+    /// After this checkpoint.
+    At(CheckpointId),
+    /// Before all checkpoints that are kept.
+    Forgotten,
+}
+
+/// The newest checkpoint before one of these places was first used with success.
+fn first_use(store: &dyn Store, stepper: &Stepper, slots: &BTreeSet<Slot>) -> Result<Use, LaunchError> {
+    if slots.is_empty() {
+        return Ok(Use::None);
+    }
+    let kept: BTreeSet<CheckpointId> = store.checkpoints()?.into_iter().map(|row| row.id).collect();
+    let is_one = |id: RoleId, work| slot(stepper.team().role(id), id, work).is_some_and(|slot| slots.contains(&slot));
+    let (mut newest, mut begun, mut from) = (None, None, 0);
+    loop {
+        let records = store.records(from, CHUNK).map_err(DriverError::from)?;
+        if records.is_empty() {
+            return Ok(Use::None);
+        }
+        from += records.len() as u64;
+        for record in records {
+            match record.event {
+                Event::CallStarted { role, work, .. } if is_one(role, work) => {
+                    begun.get_or_insert_with(|| newest.clone());
+                }
+                Event::CallFinished { role, work, .. } if is_one(role, work) => {
+                    return Ok(begun.flatten().map_or(Use::Forgotten, Use::At));
+                }
+                event => newest = made(event).filter(|id| kept.contains(id)).or(newest),
+            }
+        }
+    }
+}
+
+/// The checkpoint that an event makes.
+fn made(event: Event) -> Option<CheckpointId> {
+    match event {
+        Event::RunStarted { checkpoint, .. }
+        | Event::StepCommitted { checkpoint, .. }
+        | Event::RequestAnswered { checkpoint, .. }
+        | Event::Forked { checkpoint, .. } => Some(checkpoint),
+        Event::RunEnded { checkpoint, .. } => checkpoint,
+        _ => None,
+    }
+}

@@ -1,0 +1,149 @@
+//! `dev`: a team that is broken, mended and changed while the loop watches; where it goes on from.
+
+use std::fs;
+use std::process::Command;
+
+use crate::place::Place;
+use crate::probe::project;
+use crate::process::{Process, Signal};
+use crate::stream;
+
+/// A role after the other. What they do is put in.
+const TWO: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "two"
+idea = "IDEA"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "One"
+component = "probe.wasm"
+config = { steps = [{ say = "FIRST" }] }
+[[role]]
+name = "B"
+watch = ["One"]
+[[role.action]]
+name = "Two"
+component = "probe.wasm"
+config = { steps = [{ SECOND }] }
+"#;
+
+fn two(idea: &str, first: &str, second: &str) -> String {
+    TWO.replace("IDEA", idea).replace("FIRST", first).replace("SECOND", second)
+}
+
+/// The loop in a folder, with what it says on stdout.
+fn looped(place: &Place, team: &str, more: &[&str]) -> Process {
+    let host = place.command(&[&["dev", team, "--storage", "store"], more].concat());
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" \"$@\" 2>&1"]).arg(host.get_program()).args(host.get_args());
+    command.current_dir(place.path(""));
+    for (name, value) in host.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Process::spawn(command)
+}
+
+/// The actions that were started in the current lineage, and what led to it.
+fn started(place: &Place) -> Vec<String> {
+    stream::actions(&place.recorded(), "action-started")
+}
+
+#[test]
+fn the_role_at_fault_is_tried_again_with_what_was_mended() {
+    let place = Place::with(&two("go", "a", "fail = \"error\""));
+    let mut dev = looped(&place, "team.toml", &["--until-done"]);
+    dev.until_said("fault: B action 0 `Two` attempt 1: error");
+    dev.until_said("waiting for a change");
+    place.write("team.toml", two("go", "a", "say = \"b\""));
+    dev.until_said("`team.toml` changed");
+    let said = dev.until_said("from saving `team.toml` to the result of B.Two");
+    assert!(said.trim_start().starts_with(|c: char| c.is_ascii_digit()), "{said}");
+    dev.end().expect(0);
+    assert_eq!(started(&place), ["A.One", "B.Two", "B.Two"]);
+}
+
+#[test]
+fn what_was_done_with_what_is_changed_is_done_again_from_before_it() {
+    let place = Place::with(&two("go", "a", "say = \"{inputs}!\""));
+    let mut dev = looped(&place, "team.toml", &[]);
+    dev.until_said("done after 2 steps");
+    dev.until_said("waiting for a change");
+    // The second only: the first is kept.
+    place.write("team.toml", two("go", "a", "say = \"{inputs}?\""));
+    dev.until_said("as lineage");
+    dev.until_said("done after 2 steps");
+    dev.until_said("waiting for a change");
+    assert_eq!(started(&place), ["A.One", "B.Two"]);
+    // The first: both.
+    place.write("team.toml", two("go", "b", "say = \"{inputs}?\""));
+    dev.until_said("done after 2 steps");
+    dev.until_said("waiting for a change");
+    let outputs: Vec<String> = stream::of_kind(&place.recorded(), "action-finished")
+        .iter()
+        .map(|line| line["output"]["content"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(outputs, ["b", "b?"]);
+    // Nothing that counts.
+    place.write("team.toml", two("go", "b", "say = \"{inputs}?\"") + "# a remark\n");
+    dev.until_said("nothing has changed that it did it with");
+    dev.until_said("waiting for a change");
+    // Another idea is another run; the one before is set aside.
+    place.write("team.toml", two("again", "b", "say = \"{inputs}?\""));
+    dev.until_said("the team begins anew");
+    dev.until_said("waiting for a change");
+    dev.signal(Signal::INT);
+    dev.end().expect(0);
+    assert_eq!(started(&place), ["A.One", "B.Two"]);
+}
+
+#[test]
+fn a_run_is_stopped_for_a_change_and_goes_on_with_it() {
+    let place = Place::with(&two("go", "a", "fail = \"spin\""));
+    let mut dev = looped(&place, "team.toml", &["--until-done"]);
+    dev.until_said("A.One");
+    place.write("team.toml", two("go", "a", "say = \"b\""));
+    dev.end().expect(0);
+    assert_eq!(started(&place), ["A.One", "B.Two", "B.Two"]);
+}
+
+#[test]
+fn a_signal_ends_a_round_in_order() {
+    let place = Place::with(&two("go", "a", "sleep = \"90s\""));
+    let mut dev = looped(&place, "team.toml", &[]);
+    dev.until_said("A.One");
+    dev.signal(Signal::INT);
+    let ended = dev.end().expect(130);
+    assert!(ended.stdout.contains("interrupted at step 1; saved in `store`"), "{}", ended.stdout);
+    assert_eq!(place.team_json()["strata"]["status"], "interrupted");
+}
+
+#[test]
+fn what_is_wrong_with_a_source_is_told_in_its_place_and_the_loop_goes_on() {
+    let place = Place::empty();
+    place.host(&["new", "team", "press"]).expect(0);
+    place.write("press/respond/Cargo.lock", fs::read(project().join("Cargo.lock")).unwrap());
+    let (team, source) = ("press/team.toml", "press/respond/src/lib.rs");
+    let (good_team, good_source) = (place.read(team), String::from_utf8(place.read(source)).unwrap());
+    place.write(source, format!("{good_source}\nfn f() {{\n    nothing()\n}}\n"));
+    let mut dev = looped(&place, team, &["--until-done"]);
+    let line = good_source.lines().count() + 3;
+    dev.until_said("cannot find function `nothing`");
+    dev.until_said(&format!("src/lib.rs:{line}:5"));
+    dev.until_said("waiting for a change");
+    place.write(team, "[team");
+    dev.until_said("not valid TOML");
+    dev.until_said("waiting for a change");
+    // What the file said before is watched as long as it says nothing.
+    place.write(source, &good_source);
+    dev.until_said("not valid TOML");
+    dev.until_said("waiting for a change");
+    place.write(team, good_team);
+    dev.until_said("from saving `press/team.toml` to the result of Writer.Write");
+    dev.end().expect(0);
+}
