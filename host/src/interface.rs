@@ -209,10 +209,7 @@ impl<'a> Schemas<'a> {
     }
 
     fn is_byte(&self, ty: &Type) -> bool {
-        match (ty, self.kind(ty)) {
-            (Type::U8, _) | (_, Some(TypeDefKind::Type(Type::U8))) => true,
-            _ => false,
-        }
+        matches!((ty, self.kind(ty)), (Type::U8, _) | (_, Some(TypeDefKind::Type(Type::U8))))
     }
 
     fn as_result(&self, ty: &Type) -> Option<&'a Result_> {
