@@ -80,7 +80,7 @@ fn value(ty: &Ty) -> BoxedStrategy<Value> {
             let number = |n: i128| u64::try_from(n).map_or_else(|_| Value::from(n as i64), Value::from);
             prop_oneof![Just(least), Just(most), least..=most].prop_map(number).boxed()
         }
-        Ty::F32 => any::<f32>().prop_map(|n| float(n.to_string().parse().unwrap())).boxed(),
+        Ty::F32 => any::<f32>().prop_map(|n| float(n.to_string().parse().expect("a number is one"))).boxed(),
         Ty::F64 => any::<f64>().prop_map(float).boxed(),
         Ty::Char => any::<char>().prop_map(|c| json!(c.to_string())).boxed(),
         Ty::String => any::<String>().prop_map(Value::from).boxed(),
