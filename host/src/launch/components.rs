@@ -142,18 +142,12 @@ impl Loading<'_> {
         let source = self.sources.entry((path.clone(), limit)).or_insert_with(read);
         let source = source.as_ref().map_err(refuse)?;
         admit(definition, (slot, plugin), source, self.lock.as_ref())?;
-        let metering = if plugin.limits.fuel.is_some() { Metering::Fuel } else { Metering::Plain };
-        let made = self.made.entry(Making::of(plugin)).or_insert_with(|| {
-            let (digest, how) = (source.digest.clone(), (metering, &plugin.limits));
-            let loaded = match plugin.function {
-                None => sandbox.load_as(digest, &source.bytes, how),
-                Some(_) => sandbox.load_plain(digest, &source.bytes, how),
-            };
-            loaded.map_err(|error| Unloadable::of(&source.file, &error))
-        });
+        let load = || source.load(sandbox, plugin);
+        let made = self.made.entry(Making::of(plugin)).or_insert_with(load);
         let mut made = made.as_ref().map_err(refuse)?.clone();
         if let Some(function) = &plugin.function {
-            let checked = sandbox.check_function((&made.digest, metering), function, &plugin.config);
+            let checked =
+                sandbox.check_function((&made.digest, Metering::of(&plugin.limits)), function, &plugin.config);
             checked.map_err(|error| uncallable(definition, slot, &error))?;
             // It says nothing about itself; what its author wrote of the function does.
             made.manifest = Arc::new(component::manifest(&source.bytes, function));

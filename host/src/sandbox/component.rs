@@ -23,11 +23,13 @@ use crate::plugin::Limits;
 
 pub use problem::LoadError;
 pub(super) use ready::Ready;
+pub use script::ScriptFile;
 
 mod compile;
 mod describe;
 mod problem;
 mod ready;
+mod script;
 
 /// Which of the host's interfaces a component exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +94,10 @@ enum Use {
 }
 
 struct Shelved {
-    ready: Ready,
+    ready: Arc<Ready>,
     loaded: Loaded,
+    /// What the component is to run, where it is an interpreter in a script's place.
+    script: Option<ScriptFile>,
 }
 
 impl WasmSandbox {
@@ -190,18 +194,20 @@ impl WasmSandbox {
         compile::check_size(bytes, limits)?;
         let shelved = match self.shelved(&digest, metering) {
             Some(shelved) => shelved,
-            None => {
-                let shelved = Arc::new(self.make_ready(bytes, &digest, (metering, limits))?);
-                let mut shelf = self.0.shelf.write().unwrap_or_else(PoisonError::into_inner);
-                shelf.insert((digest, metering), Arc::clone(&shelved));
-                shelved
-            }
+            None => self.put(metering, self.make_ready(bytes, &digest, (metering, limits))?),
         };
         match wanted {
             Use::Action => shelved.ready.check_handler()?,
             Use::Functions => {}
         }
         Ok(shelved.loaded.clone())
+    }
+
+    fn put(&self, metering: Metering, shelved: Shelved) -> Arc<Shelved> {
+        let (key, shelved) = ((shelved.loaded.digest.clone(), metering), Arc::new(shelved));
+        let mut shelf = self.0.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        shelf.insert(key, Arc::clone(&shelved));
+        shelved
     }
 
     fn shelved(&self, digest: &Digest, metering: Metering) -> Option<Arc<Shelved>> {
@@ -251,13 +257,16 @@ impl WasmSandbox {
 }
 
 impl Sandbox for WasmSandbox {
-    fn call(&self, call: Call, gateway: Gateway) -> Calling {
+    fn call(&self, mut call: Call, gateway: Gateway) -> Calling {
         let metering = match call.plugin.limits.fuel {
             None => Metering::Plain,
             Some(_) => Metering::Fuel,
         };
         let component = self.shelved(&call.digest, metering);
         let component = component.expect("a component is loaded, with its metering, before it is called");
+        if let Some(script) = &component.script {
+            call.plugin = Arc::new(script.configure(&call.plugin));
+        }
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
             // Waiting for a slot is not the guest's time.
@@ -274,5 +283,5 @@ pub fn digest_of(bytes: &[u8]) -> Digest {
 
 fn shelve(ready: Ready, digest: &Digest, manifest: Manifest) -> Shelved {
     let loaded = Loaded { digest: digest.clone(), exports: ready.exports(), manifest: Arc::new(manifest) };
-    Shelved { ready, loaded }
+    Shelved { ready: Arc::new(ready), loaded, script: None }
 }
