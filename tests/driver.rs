@@ -159,6 +159,7 @@ fn equipment(team: &Team, sandbox: &ScriptedSandbox) -> Equipment {
     let plugin = Arc::new(Plugin {
         component: "a.wasm".into(),
         pin: None,
+        function: None,
         config: Json::null(),
         output_schema: None,
         limits: Limits::default(),

@@ -86,6 +86,7 @@ impl Ours {
         let plugin = Plugin {
             component: "/guest.wasm".into(),
             pin: None,
+            function: None,
             config: Json::null(),
             output_schema: None,
             limits: Limits::default(),

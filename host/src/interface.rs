@@ -3,7 +3,8 @@
 //!
 //! | WIT | JSON |
 //! |---|---|
-//! | numbers, `bool`, `string`, `char` | numbers within their range, booleans, strings, strings of one character |
+//! | integers, `bool`, `string`, `char` | whole numbers within their range, booleans, strings, strings of one character |
+//! | `f32`, `f64` | numbers, or `"NaN"`, `"Infinity"`, `"-Infinity"` |
 //! | `list<u8>` | a string in base64 |
 //! | `list`, `tuple` | arrays |
 //! | `map<string, t>` | an object; other maps are arrays of pairs |
@@ -14,10 +15,13 @@
 //! | `result<t, e>` | `{"ok": …}` or `{"err": …}`; as a function's result, two schemas apart |
 //! | resources, futures, streams | nothing: they have no JSON |
 
+pub mod component;
 pub mod manifest;
 pub mod own;
 #[cfg(test)]
 mod tests;
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use wit_parser::{
@@ -31,12 +35,14 @@ const DEFINITIONS: &str = "#/$defs/";
 pub struct Schemas<'a> {
     resolve: &'a Resolve,
     definitions: Map<String, Value>,
+    /// What they are called there. Two packages may use one name.
+    names: BTreeMap<TypeId, String>,
 }
 
 impl<'a> Schemas<'a> {
     /// Nothing is written yet.
     pub fn new(resolve: &'a Resolve) -> Self {
-        Self { resolve, definitions: Map::new() }
+        Self { resolve, definitions: Map::new(), names: BTreeMap::new() }
     }
 
     /// The named types that what was written refers to, to be put under `$defs` of the same document.
@@ -85,7 +91,9 @@ impl<'a> Schemas<'a> {
             Type::S16 => integer(i16::MIN.into(), i16::MAX as u64),
             Type::S32 => integer(i32::MIN.into(), i32::MAX as u64),
             Type::S64 => integer(i64::MIN, i64::MAX as u64),
-            Type::F32 | Type::F64 => json!({ "type": "number" }),
+            Type::F32 | Type::F64 => {
+                json!({ "anyOf": [{ "type": "number" }, { "enum": ["NaN", "Infinity", "-Infinity"] }] })
+            }
             Type::Char => json!({ "type": "string", "minLength": 1, "maxLength": 1 }),
             Type::String => json!({ "type": "string" }),
             Type::ErrorContext => nothing("an error context"),
@@ -99,11 +107,16 @@ impl<'a> Schemas<'a> {
         if let TypeDefKind::Type(inner @ Type::Id(_)) = &def.kind {
             return self.of(inner);
         }
-        let Some(name) = self.name(def) else { return self.of_kind(&def.kind) };
-        if !self.definitions.contains_key(&name) {
-            let schema = described(&def.docs, self.of_kind(&def.kind));
-            self.definitions.insert(name.clone(), schema);
+        let Some(plain) = self.name(def) else { return self.of_kind(&def.kind) };
+        if let Some(name) = self.names.get(&id) {
+            return json!({ "$ref": format!("{DEFINITIONS}{name}") });
         }
+        let taken = |name: &String| self.names.values().any(|known| known == name);
+        let numbered = (2..).map(|number| format!("{plain}-{number}"));
+        let name = std::iter::once(plain.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(plain);
+        self.names.insert(id, name.clone());
+        let schema = described(&def.docs, self.of_kind(&def.kind));
+        self.definitions.insert(name.clone(), schema);
         json!({ "$ref": format!("{DEFINITIONS}{name}") })
     }
 
@@ -132,7 +145,7 @@ impl<'a> Schemas<'a> {
                 let items: Vec<Value> = tuple.types.iter().map(|ty| self.of(ty)).collect();
                 array_of_all(items)
             }
-            TypeDefKind::List(Type::U8) => json!({ "type": "string", "contentEncoding": "base64" }),
+            TypeDefKind::List(ty) if self.is_byte(ty) => json!({ "type": "string", "contentEncoding": "base64" }),
             TypeDefKind::List(ty) => json!({ "type": "array", "items": self.of(ty) }),
             TypeDefKind::FixedLengthList(ty, length) => {
                 json!({ "type": "array", "items": self.of(ty), "minItems": length, "maxItems": length })
@@ -195,6 +208,10 @@ impl<'a> Schemas<'a> {
         matches!(self.kind(ty), Some(TypeDefKind::Option(_)))
     }
 
+    fn is_byte(&self, ty: &Type) -> bool {
+        matches!((ty, self.kind(ty)), (Type::U8, _) | (_, Some(TypeDefKind::Type(Type::U8))))
+    }
+
     fn as_result(&self, ty: &Type) -> Option<&'a Result_> {
         match self.kind(ty) {
             Some(TypeDefKind::Result(result)) => Some(result),
@@ -206,7 +223,7 @@ impl<'a> Schemas<'a> {
     fn kind(&self, ty: &Type) -> Option<&'a TypeDefKind> {
         let Type::Id(id) = ty else { return None };
         match &self.resolve.types[*id].kind {
-            TypeDefKind::Type(inner) => self.kind(inner),
+            TypeDefKind::Type(inner @ Type::Id(_)) => self.kind(inner),
             kind => Some(kind),
         }
     }

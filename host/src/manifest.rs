@@ -187,6 +187,16 @@ impl Definition {
         self.at(slot, message.into(), pin).into()
     }
 
+    /// A problem with the function that is called of a component, shown where it is named.
+    pub fn at_function(&self, slot: Slot, message: impl Into<String>, hint: Option<String>) -> Diagnostics {
+        let function = |place: &Place| place.function.clone().unwrap_or(place.component.clone());
+        let problem = self.at(slot, message.into(), function);
+        match hint {
+            Some(hint) => problem.hint(hint).into(),
+            None => problem.into(),
+        }
+    }
+
     /// A grant that a component needs and does not have, with the line that would grant it.
     pub fn at_allow(&self, slot: Slot, message: impl Into<String>, line: &str) -> Diagnostics {
         let allow = |place: &Place| place.allow.clone().unwrap_or(place.entry.clone());

@@ -25,6 +25,8 @@ pub struct Plugin {
     pub component: PathBuf,
     /// The SHA-256 that the component must have, in lower-case hex.
     pub pin: Option<String>,
+    /// The exported function that is called in place of the handler, of a component that may know nothing of the host.
+    pub function: Option<String>,
     /// Handed to the component with each call.
     pub config: Json,
     /// What the output's data must look like.

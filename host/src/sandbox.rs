@@ -23,6 +23,7 @@ pub(crate) use capability::files::is_seen_from;
 pub use capability::files::{Directories, PlaceError, Placed};
 pub use component::{Exports, LoadError, Loaded, Manifest, ScriptFile, WasmSandbox, digest_of};
 pub use engine::{Allocation, CacheHealth, Metering};
+pub use plain::FunctionError;
 pub use scripted::{Script, ScriptedSandbox, THINK, ended, returned};
 
 mod attempt;
@@ -36,6 +37,7 @@ mod fault;
 mod limits;
 mod log;
 mod people;
+mod plain;
 mod scripted;
 
 /// The sandbox cannot be set up on this machine.

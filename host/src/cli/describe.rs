@@ -3,15 +3,17 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::args::DescribeArgs;
 use super::{Failure, note, print, skill};
+use crate::interface::component;
 use crate::interface::manifest::document;
 use crate::interface::own;
 use crate::launch::read_component;
 use crate::manifest;
-use crate::sandbox::{Loaded, Metering, WasmSandbox};
+use crate::plugin::Limits;
+use crate::sandbox::{LoadError, Loaded, Metering, WasmSandbox, digest_of};
 use crate::skills::Shelf;
 
 pub(super) fn describe(args: &DescribeArgs) -> Result<u8, Failure> {
@@ -51,14 +53,27 @@ fn one(path: &Path, args: &DescribeArgs) -> Result<Value, Failure> {
         return Ok(document(&skill.digest, &skill.manifest));
     }
     let sandbox = WasmSandbox::new().map_err(|error| Failure::internal(error.to_string()))?;
-    let (_, loaded) = load(path, &sandbox)?;
-    Ok(document(&loaded.digest, &loaded.manifest))
+    let (file, bytes) = read_component(path, &mut |line| note(line)).map_err(Failure::usage)?;
+    let digest = digest_of(&bytes);
+    let loaded = sandbox.load_plain(digest, &bytes, (Metering::Plain, &Limits::default()));
+    let loaded = loaded.map_err(|error| unfit(&file, &error))?;
+    let mut description = match loaded.exports.handler {
+        true => document(&loaded.digest, &loaded.manifest),
+        false => json!({ "sha256": loaded.digest.0 }),
+    };
+    if let (Value::Object(all), Value::Object(functions)) = (&mut description, component::document(&bytes)) {
+        all.extend(functions);
+    }
+    Ok(description)
 }
 
 /// A component's bytes, and what it says about itself.
 pub(super) fn load(path: &Path, sandbox: &WasmSandbox) -> Result<(Vec<u8>, Loaded), Failure> {
     let (file, bytes) = read_component(path, &mut |line| note(line)).map_err(Failure::usage)?;
-    let unfit = |error| Failure::usage(format!("cannot load the component `{}`: {error}", file.display()));
-    let loaded = sandbox.load(&bytes, Metering::Plain).map_err(unfit)?;
+    let loaded = sandbox.load(&bytes, Metering::Plain).map_err(|error| unfit(&file, &error))?;
     Ok((bytes, loaded))
+}
+
+fn unfit(file: &Path, error: &LoadError) -> Failure {
+    Failure::usage(format!("cannot load the component `{}`: {error}", file.display()))
 }

@@ -12,9 +12,11 @@ use strata_core::team::React;
 use super::LaunchError;
 use super::source::{Source, Unloadable};
 use crate::driver::Equipment;
+use crate::interface::component;
+use crate::manifest::diagnostic::suggest;
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::{Limits, Plugin};
-use crate::sandbox::{Directories, Loaded, WasmSandbox};
+use crate::sandbox::{Directories, FunctionError, Loaded, Metering, WasmSandbox};
 use crate::services::http::Http;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
@@ -111,6 +113,8 @@ struct Loading<'a> {
 struct Making {
     path: PathBuf,
     counts_fuel: bool,
+    /// Whether it is called by its handler.
+    is_action: bool,
     bytes: u64,
     compile: Duration,
 }
@@ -118,7 +122,13 @@ struct Making {
 impl Making {
     fn of(plugin: &Plugin) -> Self {
         let Limits { fuel, component_bytes, compile, .. } = plugin.limits;
-        Self { path: plugin.component.clone(), counts_fuel: fuel.is_some(), bytes: component_bytes, compile }
+        Self {
+            path: plugin.component.clone(),
+            counts_fuel: fuel.is_some(),
+            is_action: plugin.function.is_none(),
+            bytes: component_bytes,
+            compile,
+        }
     }
 }
 
@@ -132,11 +142,18 @@ impl Loading<'_> {
         let source = self.sources.entry((path.clone(), limit)).or_insert_with(read);
         let source = source.as_ref().map_err(refuse)?;
         admit(definition, (slot, plugin), source, self.lock.as_ref())?;
-        let load = || source.load(sandbox, &plugin.limits);
+        let load = || source.load(sandbox, plugin);
         let made = self.made.entry(Making::of(plugin)).or_insert_with(load);
-        let made = made.as_ref().map_err(refuse)?;
-        fits(definition, slot, plugin, made)?;
-        Ok(made.clone())
+        let mut made = made.as_ref().map_err(refuse)?.clone();
+        if let Some(function) = &plugin.function {
+            let checked =
+                sandbox.check_function((&made.digest, Metering::of(&plugin.limits)), function, &plugin.config);
+            checked.map_err(|error| uncallable(definition, slot, &error))?;
+            // It says nothing about itself; what its author wrote of the function does.
+            made.manifest = Arc::new(component::manifest(&source.bytes, function));
+        }
+        fits(definition, slot, plugin, &made)?;
+        Ok(made)
     }
 }
 
@@ -160,6 +177,18 @@ fn admit(
     }
     let signed = source.signed.as_ref();
     signed.map_or_else(|why| Err(definition.refused(slot, why.to_string(), why.hint())), |()| Ok(()))
+}
+
+/// A function that cannot be called, shown where it is named.
+fn uncallable(definition: &Definition, slot: Slot, error: &FunctionError) -> Diagnostics {
+    let hint = match error {
+        FunctionError::Unknown { function, known } => {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            suggest(function, &known)
+        }
+        FunctionError::NotJson { .. } | FunctionError::Config { .. } => None,
+    };
+    definition.at_function(slot, error.to_string(), hint)
 }
 
 /// Whether a component may stand in its place.

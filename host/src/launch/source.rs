@@ -20,7 +20,7 @@ pub(super) struct Source {
     /// The file; that of the built component, where the team file names a directory.
     file: PathBuf,
     /// The component's; the interpreter's, where there is a script.
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     script: Option<Interpreted>,
     /// Of all that is run.
     pub(super) digest: Digest,
@@ -70,13 +70,14 @@ impl Source {
         Ok(Self { file, bytes, script: Some(Interpreted { script, interpreter }), digest, signed })
     }
 
-    /// Makes it ready to be called within the limits of a plugin.
-    pub(super) fn load(&self, sandbox: &WasmSandbox, limits: &Limits) -> Result<Loaded, Unloadable> {
-        let metering = if limits.fuel.is_some() { Metering::Fuel } else { Metering::Plain };
-        let loaded = match &self.script {
-            None => sandbox.load_as(self.digest.clone(), &self.bytes, (metering, limits)),
-            Some(Interpreted { script, interpreter }) => {
-                sandbox.load_script(script, (interpreter, &self.bytes), (metering, limits))
+    /// Makes it ready to be called as a plugin says.
+    pub(super) fn load(&self, sandbox: &WasmSandbox, plugin: &Plugin) -> Result<Loaded, Unloadable> {
+        let how = (Metering::of(&plugin.limits), &plugin.limits);
+        let loaded = match (&self.script, &plugin.function) {
+            (None, None) => sandbox.load_as(self.digest.clone(), &self.bytes, how),
+            (None, Some(_)) => sandbox.load_plain(self.digest.clone(), &self.bytes, how),
+            (Some(Interpreted { script, interpreter }), _) => {
+                sandbox.load_script(script, (interpreter, &self.bytes), how)
             }
         };
         loaded.map_err(|error| Unloadable::of(&self.file, &error))

@@ -107,6 +107,7 @@ impl Checked {
         let plugin = Plugin {
             component: component.value.clone(),
             pin: slot.pin.as_ref().map(|pin| pin.value.clone()),
+            function: slot.function.as_ref().map(|function| function.value.clone()),
             config: Json::from(slot.config.clone()),
             output_schema: slot.output_schema.clone(),
             limits: patch.limits(),
@@ -119,6 +120,7 @@ impl Checked {
             component: component.span.clone(),
             skill: slot.skill.clone(),
             pin: slot.pin.as_ref().map(|pin| pin.span.clone()),
+            function: slot.function.as_ref().map(|function| function.span.clone()),
             allow: slot.allow.span.clone(),
             limits: patch.written.into_keys().collect(),
             secrets: slot.allow.secrets.clone(),

@@ -18,6 +18,7 @@ pub(super) struct Place {
     /// The skill that the component is, where it is named as one.
     pub(super) skill: Option<Wanted>,
     pub(super) pin: Option<Range<usize>>,
+    pub(super) function: Option<Range<usize>>,
     pub(super) allow: Option<Range<usize>>,
     /// The limits that are written for it, or for all.
     pub(super) limits: BTreeSet<Limit>,

@@ -25,6 +25,8 @@ pub struct PolicyRow {
     pub slot: String,
     /// The component's file.
     pub component: PathBuf,
+    /// The function that is called of it; none for the handler.
+    pub function: Option<String>,
     /// Its SHA-256, where it is known.
     pub digest: Option<String>,
     /// Memories and tables together.
@@ -125,6 +127,7 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
         action: action.map(|action| action.name.clone()),
         slot: slot_name(team, slot),
         component: plugin.component.clone(),
+        function: plugin.function.clone(),
         digest: digest.map(|digest| digest.0.clone()),
         memory_bytes: limits.memory_bytes,
         table_elements: limits.table_elements,
@@ -177,6 +180,9 @@ fn block(row: &PolicyRow) -> String {
     };
     let ms = |ms: u64| show_duration(std::time::Duration::from_millis(ms));
     line("component", row.component.display().to_string());
+    if let Some(function) = &row.function {
+        line("function", function.clone());
+    }
     if let Some(digest) = &row.digest {
         line("sha256", digest.clone());
     }

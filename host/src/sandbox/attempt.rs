@@ -10,7 +10,7 @@ use wasmtime::Store;
 use super::bindings::{thinker, types};
 use super::component::Ready;
 use super::ctx::Ctx;
-use super::{Call, Ended, Entry, Returned, Usage, Value, convert, fault};
+use super::{Call, Ended, Entry, Returned, Usage, Value, convert, fault, plain};
 use crate::blob::Blobs;
 use crate::gateway::Gateway;
 use crate::plugin::Grants;
@@ -98,6 +98,8 @@ pub(super) fn store(ready: &Ready, ctx: Ctx) -> Store<Ctx> {
 /// What the guest returned, not yet looked at.
 enum Given {
     Output(types::Output),
+    /// By a plain function.
+    Made(Draft),
     Tasks(Vec<types::Task>),
     Choice(i32),
 }
@@ -107,9 +109,16 @@ async fn execute(store: &mut Store<Ctx>, ready: &Ready, call: &Call) -> wasmtime
     let instance = ready.instantiate(&mut *store).await?;
     let attempt = convert::attempt(call);
     let given = match &call.entry {
+        Entry::Run { .. } if let Some(function) = &call.plugin.function => {
+            let callee = (&mut *store, &instance);
+            plain::call(callee, ready.functions(), (function, call)).await?.map(Given::Made)
+        }
         Entry::Run { action, index, task } => {
             let input = convert::input(call, action, *index, task.as_ref());
-            let run = instance.get_typed_func::<Acting<'_>, Run>(&mut *store, ready.run())?;
+            let Some(run) = ready.run() else {
+                return Ok(Err(lacks("handler")));
+            };
+            let run = instance.get_typed_func::<Acting<'_>, Run>(&mut *store, run)?;
             let (result,) = run.call_async(&mut *store, (&attempt, &input)).await?;
             result.map(Given::Output)
         }
@@ -152,14 +161,20 @@ fn returned(given: Given, call: &Call, ctx: &mut Ctx) -> Result<Returned, Fault>
         Given::Output(output) => {
             let draft = convert::output(output)
                 .map_err(|error| fault::of_output(format!("the output's `data` is {error}"), ctx))?;
-            let counted = ctx.count_output("the output", convert::draft_bytes(&draft));
-            counted.map_err(|stop| fault::of_error(&stop.into(), ctx))?;
-            fits_schema(&draft, call).map_err(|message| fault::of_output(message, ctx))?;
-            Value::Output(draft)
+            Value::Output(fitting(draft, call, ctx)?)
         }
+        Given::Made(draft) => Value::Output(fitting(draft, call, ctx)?),
     };
     let (emissions, writes) = ctx.take_effects();
     Ok(Returned { value, emissions, writes, files: Vec::new(), blobs: Blobs::new() })
+}
+
+/// An output within its limit that follows its schema.
+fn fitting(draft: Draft, call: &Call, ctx: &mut Ctx) -> Result<Draft, Fault> {
+    let counted = ctx.count_output("the output", convert::draft_bytes(&draft));
+    counted.map_err(|stop| fault::of_error(&stop.into(), ctx))?;
+    fits_schema(&draft, call).map_err(|message| fault::of_output(message, ctx))?;
+    Ok(draft)
 }
 
 fn fits_schema(draft: &Draft, call: &Call) -> Result<(), String> {

@@ -9,12 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use strata_core::id::{Digest, hex};
+use strata_core::json::Json;
 use tokio::sync::Semaphore;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::engine::cache::Cache;
 use super::engine::{Allocation, CacheHealth, Engines, Metering, SLOTS};
+use super::plain::FunctionError;
 use super::{Call, Calling, Sandbox, SandboxError, attempt};
 use crate::gateway::Gateway;
 use crate::plugin::Limits;
@@ -29,9 +31,11 @@ mod problem;
 mod ready;
 mod script;
 
-/// What a component exports beside the handler that all export.
+/// Which of the host's interfaces a component exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exports {
+    /// Whether it is an action by itself. Functions of others can be called, too.
+    pub handler: bool,
     /// Whether it can choose for a `react` role.
     pub thinker: bool,
     /// Whether it can plan for a `plan_and_act` role.
@@ -39,7 +43,7 @@ pub struct Exports {
 }
 
 /// What a component says about itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// A short name.
     pub name: String,
@@ -62,7 +66,7 @@ pub struct Loaded {
     pub digest: Digest,
     /// What it exports.
     pub exports: Exports,
-    /// What it says about itself.
+    /// What it says about itself; empty for one that knows nothing of the host.
     pub manifest: Arc<Manifest>,
 }
 
@@ -78,6 +82,15 @@ struct Inner {
     slots: Semaphore,
     /// Held while a component describes itself: one at a time, so that it never takes the room of an attempt.
     describing: Mutex<()>,
+}
+
+/// What a component is loaded for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// To be called by its handler.
+    Action,
+    /// For its functions.
+    Functions,
 }
 
 struct Shelved {
@@ -144,20 +157,57 @@ impl WasmSandbox {
         bytes: &[u8],
         (metering, limits): (Metering, &Limits),
     ) -> Result<Loaded, LoadError> {
-        problem::check_form(bytes)?;
-        compile::check_size(bytes, limits)?;
-        if let Some(shelved) = self.shelved(&digest, metering) {
-            return Ok(shelved.loaded.clone());
-        }
-        let shelved = self.make_ready(bytes, &digest, (metering, limits))?;
-        let loaded = shelved.loaded.clone();
-        self.put(metering, shelved);
-        Ok(loaded)
+        self.load_for(Use::Action, digest, bytes, (metering, limits))
     }
 
-    fn put(&self, metering: Metering, shelved: Shelved) {
+    /// The same for a component that need not be an action: what is called of it are functions.
+    pub fn load_plain(
+        &self,
+        digest: Digest,
+        bytes: &[u8],
+        (metering, limits): (Metering, &Limits),
+    ) -> Result<Loaded, LoadError> {
+        self.load_for(Use::Functions, digest, bytes, (metering, limits))
+    }
+
+    /// Whether a function of a loaded component can be called as an action with this configuration.
+    pub fn check_function(
+        &self,
+        (digest, metering): (&Digest, Metering),
+        function: &str,
+        config: &Json,
+    ) -> Result<(), FunctionError> {
+        let component = self.shelved(digest, metering);
+        let component =
+            component.expect("a component is loaded, with its metering, before a function of it is checked");
+        component.ready.functions().check(function, config)
+    }
+
+    fn load_for(
+        &self,
+        wanted: Use,
+        digest: Digest,
+        bytes: &[u8],
+        (metering, limits): (Metering, &Limits),
+    ) -> Result<Loaded, LoadError> {
+        problem::check_form(bytes)?;
+        compile::check_size(bytes, limits)?;
+        let shelved = match self.shelved(&digest, metering) {
+            Some(shelved) => shelved,
+            None => self.put(metering, self.make_ready(bytes, &digest, (metering, limits))?),
+        };
+        match wanted {
+            Use::Action => shelved.ready.check_handler()?,
+            Use::Functions => {}
+        }
+        Ok(shelved.loaded.clone())
+    }
+
+    fn put(&self, metering: Metering, shelved: Shelved) -> Arc<Shelved> {
+        let (key, shelved) = ((shelved.loaded.digest.clone(), metering), Arc::new(shelved));
         let mut shelf = self.0.shelf.write().unwrap_or_else(PoisonError::into_inner);
-        shelf.insert((shelved.loaded.digest.clone(), metering), Arc::new(shelved));
+        shelf.insert(key, Arc::clone(&shelved));
+        shelved
     }
 
     fn shelved(&self, digest: &Digest, metering: Metering) -> Option<Arc<Shelved>> {
@@ -190,7 +240,7 @@ impl WasmSandbox {
         let ready = Ready::new(&component, metering)?;
         let manifest = {
             let _alone = self.0.describing.lock().unwrap_or_else(PoisonError::into_inner);
-            describe::ask(&ready)?
+            if ready.exports().handler { describe::ask(&ready)? } else { Manifest::default() }
         };
         if let (Ok(code), Ok(manifest)) = (component.serialize(), serde_json::to_vec(&manifest)) {
             self.0.cache.put(&key, &manifest, &code);

@@ -12,6 +12,7 @@ use wasmtime::{
 
 use super::SandboxError;
 use super::limits::memory::{INSTANCES, MEMORIES, TABLES};
+use crate::plugin::Limits;
 
 pub(super) mod cache;
 
@@ -44,6 +45,13 @@ pub enum Metering {
     Plain,
     /// They are, for plugins with `limits.fuel`.
     Fuel,
+}
+
+impl Metering {
+    /// What calls within these limits need.
+    pub fn of(limits: &Limits) -> Self {
+        if limits.fuel.is_some() { Self::Fuel } else { Self::Plain }
+    }
 }
 
 /// Where attempts get their memory.

@@ -110,6 +110,7 @@ mod tests {
         let plugin = Plugin {
             component: "a.wasm".into(),
             pin: None,
+            function: None,
             config: Json::null(),
             output_schema: None,
             limits: Limits::default(),

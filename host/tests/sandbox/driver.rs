@@ -10,7 +10,7 @@ use strata_core::request::Answer as Answered;
 use strata_core::team::Profile;
 use strata_host::gateway::{self, Answer, Ask, Gateway, HostError, HostErrorKind, QUEUE};
 use strata_host::plugin::{Advice, Grants, Limits, Plugin};
-use strata_host::sandbox::{Call, Ended, Entry, Metering, Sandbox, WasmSandbox};
+use strata_host::sandbox::{Call, Ended, Entry, Metering, Sandbox, WasmSandbox, digest_of};
 use strata_host::services::human::Question;
 use strata_host::services::{http, llm};
 use tokio::sync::mpsc;
@@ -23,6 +23,7 @@ pub fn plugin(limits: Limits) -> Plugin {
     Plugin {
         component: "/guest.wasm".into(),
         pin: None,
+        function: None,
         config: Json::null(),
         output_schema: None,
         limits,
@@ -49,7 +50,11 @@ pub fn call(guest: &[u8], plugin: Plugin) -> Call {
         None => Metering::Plain,
         Some(_) => Metering::Fuel,
     };
-    let loaded = SANDBOX.load(guest, metering).expect("the guest loads");
+    let loaded = match plugin.function {
+        None => SANDBOX.load(guest, metering),
+        Some(_) => SANDBOX.load_plain(digest_of(guest), guest, (metering, &plugin.limits)),
+    };
+    let loaded = loaded.expect("the guest loads");
     Call {
         digest: loaded.digest,
         plugin: Arc::new(plugin),

@@ -24,7 +24,7 @@ fn a_guest_is_loaded_with_what_it_says_about_itself() {
     let manifest = loaded.manifest;
     assert_eq!((manifest.name.as_str(), manifest.version.as_str()), ("guest", "0.1.0"));
     assert_eq!((manifest.description.as_str(), manifest.needs.len()), ("tests.", 0));
-    assert_eq!(loaded.exports, Exports { thinker: false, planner: false });
+    assert_eq!(loaded.exports, Exports { handler: true, thinker: false, planner: false });
     assert_eq!(loaded.digest.0.len(), 64);
 }
 

@@ -4,6 +4,7 @@
 //! - `limits`: every limit bites, and only the guest that deserves it
 //! - `keys`: no key of `[limits]` or `[allow]` is without a guest that tries it
 //! - `grants`: what is not granted is refused
+//! - `plain`, `echo`: functions of components that know nothing of the host
 //! - `people`: guests that ask
 //! - `bombs`: small things that would become large ones in the host
 //! - `needs`: what a component says it needs, and what it says
@@ -16,6 +17,7 @@ mod bombs;
 mod calls;
 mod determinism;
 mod driver;
+mod echo;
 mod grants;
 mod guest;
 mod http;
@@ -24,4 +26,5 @@ mod limits;
 mod loading;
 mod needs;
 mod people;
+mod plain;
 mod wasi;

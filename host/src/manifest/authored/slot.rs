@@ -25,6 +25,8 @@ pub(in crate::manifest) struct Slot {
     pub(in crate::manifest) pin: Option<At<String>>,
     /// The skill that the component is, where it is named as one.
     pub(in crate::manifest) skill: Option<Wanted>,
+    /// What is called of a component that may know nothing of the host.
+    pub(in crate::manifest) function: Option<At<String>>,
     pub(in crate::manifest) config: Value,
     pub(in crate::manifest) output_schema: Option<Schema>,
     pub(in crate::manifest) limits: Patch,
@@ -58,6 +60,10 @@ pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
         component,
         pin,
         skill,
+        function: match subject {
+            Subject::Action => read_function(table),
+            Subject::Thinker => None,
+        },
         config: table.item("config").map_or(Value::Null, |item| item.json()),
         output_schema: match subject {
             Subject::Action => table.item("output_schema").and_then(|item| read_schema(&item)),
@@ -105,6 +111,21 @@ fn refuse_beside(table: &Table<'_>, key: &str, others: &[&'static str]) {
         let problem = table.problems.at(&other.key_span, message);
         table.problems.add(problem.hint("remove one of them"));
     }
+}
+
+/// The name of an exported function. A skill describes itself, so it is called by its handler.
+fn read_function(table: &Table<'_>) -> Option<At<String>> {
+    let item = table.item("function")?;
+    if table.item("skill").is_some() {
+        let problem = table.problems.at(&item.key_span, "there cannot be both `skill` and `function`");
+        table.problems.add(problem.hint("functions are called of a `component`"));
+    }
+    let function = item.text()?;
+    if function.value.is_empty() {
+        item.refuse("a function has a name", "`name`, or `package:name/interface@1.0.0#name`");
+        return None;
+    }
+    Some(function)
 }
 
 /// A path, made absolute.

@@ -45,14 +45,19 @@ pub(super) fn role() -> Value {
 }
 
 pub(super) fn action() -> Value {
+    let function = "What is called of a component that knows nothing of the host: an exported function's `name`, or \
+                    `package:name/interface@version#name`.";
     let mut keys = vec![
         needed("name", "Its name, which is also the label of its messages.", name()),
+        key("function", function, json!({ "type": "string", "minLength": 1 })),
         key("output_schema", "A file with a JSON Schema that the output's data has to follow.", path()),
         key("investment", "What it may spend in all, in USD; 0 for no cap of its own.", amount()),
         key("tokens", "How many tokens it may use in all; 0 for no cap of its own.", tokens()),
     ];
     keys.extend(slot(Subject::Action));
-    placed(table(keys))
+    let mut action = placed(table(keys));
+    action["dependentRequired"] = json!({ "function": ["component"] });
+    action
 }
 
 pub(super) fn think() -> Value {

@@ -65,15 +65,20 @@ async fn describe(ready: &Ready) -> Result<Manifest, LoadError> {
     let meter = std::sync::Arc::clone(&store.data().meter);
     let asked = async {
         let instance = ready.instantiate(&mut store).await.map_err(Asked::Failed)?;
-        instance.get_typed_func::<Acting<'_>, Run>(&mut store, ready.run()).map_err(Asked::Types)?;
+        if let Some(run) = ready.run() {
+            instance.get_typed_func::<Acting<'_>, Run>(&mut store, run).map_err(Asked::Types)?;
+        }
         if let Some(plan) = ready.plan() {
             instance.get_typed_func::<Acting<'_>, Plan>(&mut store, plan).map_err(Asked::Types)?;
         }
         if let Some(choose) = ready.choose() {
             instance.get_typed_func::<Choosing<'_>, Choose>(&mut store, choose).map_err(Asked::Types)?;
         }
+        let Some(describe) = ready.describe() else {
+            return Ok(Manifest::default());
+        };
         let describe =
-            instance.get_typed_func::<(), (handler::Manifest,)>(&mut store, ready.describe()).map_err(Asked::Types)?;
+            instance.get_typed_func::<(), (handler::Manifest,)>(&mut store, describe).map_err(Asked::Types)?;
         let (manifest,) = describe.call_async(&mut store, ()).await.map_err(Asked::Failed)?;
         Ok(convert::manifest(manifest))
     };

@@ -43,7 +43,7 @@ pub enum LoadError {
     Invalid(String),
     /// It is no action.
     #[error(
-        "the component does not export `{HANDLER}`, so it is not an action (it exports {exports}); `strata-host new action` shows how one begins"
+        "the component does not export `{HANDLER}`, so it is not an action (it exports {exports}); `function = \"…\"` beside `component` calls one of its functions, and `strata-host new action` shows how an action begins"
     )]
     NoHandler {
         /// What it exports.

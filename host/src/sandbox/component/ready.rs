@@ -11,8 +11,9 @@ use crate::sandbox::capability::wasi::clock as wasi_clock;
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::engine::Metering;
 use crate::sandbox::limits::memory::{MEMORIES, TABLES};
+use crate::sandbox::plain::Functions;
 
-/// The interface that all components export.
+/// The interface that all actions export.
 pub(super) const HANDLER: &str = "strata:action/handler@0.1.0";
 /// Optional: it chooses.
 pub(super) const THINKER: &str = "strata:action/thinker@0.1.0";
@@ -24,10 +25,17 @@ pub(in crate::sandbox) struct Ready {
     pre: InstancePre<Ctx>,
     metering: Metering,
     wasi: Wasi,
-    describe: ComponentExportIndex,
-    run: ComponentExportIndex,
+    /// None of a component that knows nothing of the host.
+    handler: Option<Handler>,
     plan: Option<ComponentExportIndex>,
     choose: Option<ComponentExportIndex>,
+    functions: Functions,
+}
+
+/// The functions of the handler.
+struct Handler {
+    describe: ComponentExportIndex,
+    run: ComponentExportIndex,
 }
 
 /// Whether a component imports WASI.
@@ -43,9 +51,7 @@ impl Ready {
             let interface = component.get_export_index(None, interface)?;
             component.get_export_index(Some(&interface), name)
         };
-        let (Some(describe), Some(run)) = (function(HANDLER, "describe"), function(HANDLER, "run")) else {
-            return Err(problem::of_exports(component));
-        };
+        let handler = function(HANDLER, "describe").zip(function(HANDLER, "run"));
         within_bounds(component)?;
         let engine = component.engine();
         let wasi = imports_wasi(component, engine);
@@ -56,15 +62,23 @@ impl Ready {
             pre,
             metering,
             wasi,
-            describe,
-            run,
+            handler: handler.map(|(describe, run)| Handler { describe, run }),
             plan: function(PLANNER, "plan"),
             choose: function(THINKER, "choose"),
+            functions: Functions::of(component),
         })
     }
 
+    /// Refuses what is no action.
+    pub(super) fn check_handler(&self) -> Result<(), LoadError> {
+        match self.handler {
+            Some(_) => Ok(()),
+            None => Err(problem::of_exports(self.pre.component())),
+        }
+    }
+
     pub(super) fn exports(&self) -> Exports {
-        Exports { thinker: self.choose.is_some(), planner: self.plan.is_some() }
+        Exports { handler: self.handler.is_some(), thinker: self.choose.is_some(), planner: self.plan.is_some() }
     }
 
     pub(in crate::sandbox) fn engine(&self) -> &Engine {
@@ -84,12 +98,12 @@ impl Ready {
         self.pre.instantiate_async(store).await
     }
 
-    pub(in crate::sandbox) fn describe(&self) -> &ComponentExportIndex {
-        &self.describe
+    pub(in crate::sandbox) fn describe(&self) -> Option<&ComponentExportIndex> {
+        self.handler.as_ref().map(|handler| &handler.describe)
     }
 
-    pub(in crate::sandbox) fn run(&self) -> &ComponentExportIndex {
-        &self.run
+    pub(in crate::sandbox) fn run(&self) -> Option<&ComponentExportIndex> {
+        self.handler.as_ref().map(|handler| &handler.run)
     }
 
     pub(in crate::sandbox) fn plan(&self) -> Option<&ComponentExportIndex> {
@@ -98,6 +112,10 @@ impl Ready {
 
     pub(in crate::sandbox) fn choose(&self) -> Option<&ComponentExportIndex> {
         self.choose.as_ref()
+    }
+
+    pub(in crate::sandbox) fn functions(&self) -> &Functions {
+        &self.functions
     }
 }
 

@@ -1,0 +1,181 @@
+//! Components that know nothing of the host: which functions they export, and calling one of them in place of the
+//! handler. Where its arguments come from is in `arguments`, how values are written as JSON in `value`.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use strata_core::json::{Json, MAX_DEPTH, depth};
+use strata_core::message::Draft;
+use wasmtime::Store;
+use wasmtime::component::types::{ComponentFunc, ComponentItem};
+use wasmtime::component::{Component, ComponentExportIndex, Instance, Type, Val};
+
+use super::Call;
+use super::bindings::types::{Failure, FailureKind};
+use super::ctx::Ctx;
+
+mod arguments;
+mod value;
+
+/// The interfaces of the host itself; what they export is called otherwise.
+const OWN: &str = "strata:action/";
+/// How many names an error shows; more are no help.
+const SHOWN: usize = 20;
+
+/// Why a function of a component cannot be an action.
+#[derive(Debug, thiserror::Error)]
+pub enum FunctionError {
+    /// There is none of this name.
+    #[error("the component has no function `{function}`; {}", listed(.known))]
+    Unknown {
+        /// What was asked for.
+        function: String,
+        /// The functions that it has.
+        known: Vec<String>,
+    },
+    /// Its types have no JSON.
+    #[error("cannot call `{function}`: {place} has {what} in it, which cannot be written as JSON")]
+    NotJson {
+        /// The function.
+        function: String,
+        /// The parameter, or the result.
+        place: String,
+        /// What has no JSON.
+        what: &'static str,
+    },
+    /// What the team file fixes does not fit its parameters.
+    #[error("cannot call `{function}` with this `config`: {why}")]
+    Config {
+        /// The function.
+        function: String,
+        /// What does not fit.
+        why: String,
+    },
+}
+
+/// The functions that a component exports beside those of the host's interfaces.
+pub(super) struct Functions(BTreeMap<String, Function>);
+
+struct Function {
+    index: ComponentExportIndex,
+    ty: ComponentFunc,
+}
+
+impl Functions {
+    /// By the names that team files use: `name`, or `package:name/interface@version#function`.
+    pub(super) fn of(component: &Component) -> Self {
+        let mut found = BTreeMap::new();
+        let engine = component.engine();
+        for (name, export) in component.component_type().exports(engine) {
+            match export.ty {
+                ComponentItem::ComponentFunc(ty) => {
+                    if let Some(index) = component.get_export_index(None, name) {
+                        found.insert(name.to_owned(), Function { index, ty });
+                    }
+                }
+                ComponentItem::ComponentInstance(interface) if !name.starts_with(OWN) => {
+                    let Some(parent) = component.get_export_index(None, name) else { continue };
+                    for (inner, export) in interface.exports(engine) {
+                        let index = component.get_export_index(Some(&parent), inner);
+                        if let (ComponentItem::ComponentFunc(ty), Some(index)) = (export.ty, index) {
+                            found.insert(format!("{name}#{inner}"), Function { index, ty });
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Self(found)
+    }
+
+    /// Whether a function is there, can be called with JSON, and takes what the team file fixes of its arguments.
+    pub(super) fn check(&self, function: &str, config: &Json) -> Result<(), FunctionError> {
+        let Some(Function { ty, .. }) = self.0.get(function) else {
+            let known = self.0.keys().cloned().collect();
+            return Err(FunctionError::Unknown { function: function.to_owned(), known });
+        };
+        let params = ty.params().map(|(name, ty)| (format!("its parameter `{name}`"), ty));
+        for (place, ty) in params.chain(ty.results().map(|ty| ("its result".to_owned(), ty))) {
+            if let Some(what) = value::without_json(&ty) {
+                return Err(FunctionError::NotJson { function: function.to_owned(), place, what });
+            }
+        }
+        let fits = arguments::check(ty, config);
+        fits.map_err(|why| FunctionError::Config { function: function.to_owned(), why })
+    }
+}
+
+fn listed(known: &[String]) -> String {
+    if known.is_empty() {
+        return "it exports no functions".into();
+    }
+    let shown: Vec<String> = known.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let more = known.len().checked_sub(SHOWN).filter(|more| *more > 0);
+    let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
+    format!("it has {}{more}", shown.join(", "))
+}
+
+/// Calls a function with what the call is about. The inner error is a refusal: of the arguments, or by the function.
+pub(super) async fn call(
+    (store, instance): (&mut Store<Ctx>, &Instance),
+    functions: &Functions,
+    (function, call): (&str, &Call),
+) -> wasmtime::Result<Result<Draft, Failure>> {
+    let refused = |message: String| Ok(Err(Failure { kind: FailureKind::Error, message }));
+    let Some(Function { index, ty }) = functions.0.get(function) else {
+        return refused(format!("the component has no function `{function}`"));
+    };
+    let arguments = match arguments::gather(ty, call) {
+        Ok(arguments) => arguments,
+        Err(why) => return refused(format!("cannot call `{function}`: {why}")),
+    };
+    let Some(callee) = instance.get_func(&mut *store, index) else {
+        return refused(format!("`{function}` of the component is no function"));
+    };
+    let mut results = vec![Val::Bool(false); ty.results().len()];
+    callee.call_async(&mut *store, &arguments, &mut results).await?;
+    // A function has one result at most.
+    Ok(match ty.results().zip(results).next() {
+        None => Ok(draft(Value::Null)),
+        Some((ty, value)) => outcome(&ty, value),
+    })
+}
+
+/// A `result` is a function's own way to fail; every other value is what it made.
+fn outcome(ty: &Type, value: Val) -> Result<Draft, Failure> {
+    let part = |ty: Option<Type>, value: Option<Box<Val>>| match (ty, value) {
+        (Some(ty), Some(value)) => value::to_json(&ty, *value),
+        _ => Value::Null,
+    };
+    let made = match (ty, value) {
+        (Type::Result(ty), Val::Result(Ok(value))) => part(ty.ok(), value),
+        (Type::Result(ty), Val::Result(Err(value))) => {
+            return Err(Failure { kind: FailureKind::Error, message: text(&part(ty.err(), value)) });
+        }
+        (ty, value) => value::to_json(ty, value),
+    };
+    if depth(&made) > MAX_DEPTH {
+        let message = format!("the result is nested deeper than {MAX_DEPTH} levels");
+        return Err(Failure { kind: FailureKind::Error, message });
+    }
+    Ok(draft(made))
+}
+
+fn draft(made: Value) -> Draft {
+    Draft {
+        content: text(&made),
+        data: (!made.is_null()).then(|| Json::from(made)),
+        to: Vec::new(),
+        cause_by: None,
+        route: Vec::new(),
+    }
+}
+
+/// A value as a message's text: a string as it is, nothing as nothing, the rest as JSON.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

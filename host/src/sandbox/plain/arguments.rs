@@ -1,0 +1,127 @@
+//! Where the arguments of a plain function come from: what the team file fixes, then the newest message, then the
+//! defaults of the team file.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use strata_core::json::Json;
+use wasmtime::component::types::ComponentFunc;
+use wasmtime::component::{Type, Val};
+
+use super::value::from_json;
+use crate::sandbox::{Call, Entry};
+
+/// The `config` of an action that is a plain function.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Bindings {
+    /// Arguments by parameter, whatever a message says.
+    args: Map<String, Value>,
+    /// Arguments by parameter, where a message says nothing.
+    defaults: Map<String, Value>,
+}
+
+impl Bindings {
+    fn parse(config: &Json) -> Result<Self, String> {
+        match config.value() {
+            Value::Null => Ok(Self::default()),
+            config => serde_json::from_value(config).map_err(|error| error.to_string()),
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.args.contains_key(name) || self.defaults.contains_key(name)
+    }
+}
+
+/// Whether what the team file says of arguments fits the parameters.
+pub(super) fn check(ty: &ComponentFunc, config: &Json) -> Result<(), String> {
+    let Bindings { args, defaults } = Bindings::parse(config)?;
+    for (table, values) in [("args", args), ("defaults", defaults)] {
+        for (name, value) in values {
+            let Some((_, ty)) = ty.params().find(|(param, _)| *param == name) else {
+                let params: Vec<String> = ty.params().map(|(name, _)| format!("`{name}`")).collect();
+                let params = if params.is_empty() { "none".into() } else { params.join(", ") };
+                return Err(format!("`{table}` has `{name}`, but the function's parameters are {params}"));
+            };
+            from_json(&ty, &value).map_err(|error| format!("`{name}` in `{table}`: {error}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The arguments of a call, in the order of the parameters.
+pub(super) fn gather(ty: &ComponentFunc, call: &Call) -> Result<Vec<Val>, String> {
+    let bindings = Bindings::parse(&call.plugin.config)?;
+    let needed = |(name, ty): &(&str, Type)| !bindings.has(name) && !matches!(ty, Type::Option(_));
+    let open: Vec<(&str, Type)> = ty.params().filter(needed).collect();
+    let newest = Newest::of(call);
+    let whole = match open.as_slice() {
+        [(name, ty)] => newest.whole(name, ty),
+        _ => None,
+    };
+    // A text that is an argument itself is not searched for others.
+    let named = if whole.is_some() { newest.data.clone() } else { newest.document() };
+    let named = named.as_ref().and_then(Value::as_object);
+    let argument = |(name, ty): (&str, Type)| {
+        let fixed = bindings.args.get(name);
+        let value = fixed.or(named.and_then(|named| named.get(name))).or(bindings.defaults.get(name));
+        let value = match (value, &whole) {
+            (Some(value), _) => value,
+            (None, _) if matches!(ty, Type::Option(_)) => &Value::Null,
+            (None, Some(whole)) => whole,
+            (None, None) => return Err(missing(name, named)),
+        };
+        from_json(&ty, value).map_err(|error| format!("argument `{name}`: {error}"))
+    };
+    ty.params().map(argument).collect()
+}
+
+fn missing(name: &str, named: Option<&Map<String, Value>>) -> String {
+    let found = match named {
+        None => "the newest message holds no object with arguments".to_owned(),
+        Some(named) => {
+            let keys: Vec<String> = named.keys().map(|key| format!("`{key}`")).collect();
+            format!("the newest message has {}", if keys.is_empty() { "none".into() } else { keys.join(", ") })
+        }
+    };
+    format!("argument `{name}` is missing: {found}; or write it in `config = {{ args = {{ {name} = … }} }}`")
+}
+
+/// What a call is about: the newest message, or the planned task that it carries out.
+struct Newest<'a> {
+    content: &'a str,
+    data: Option<Value>,
+}
+
+impl<'a> Newest<'a> {
+    fn of(call: &'a Call) -> Self {
+        if let Entry::Run { task: Some(task), .. } = &call.entry {
+            return Self { content: &task.text, data: None };
+        }
+        match call.outputs.last().or(call.news.last()) {
+            Some(message) => Self {
+                content: &message.content,
+                data: message.instruct.as_ref().map(|instruct| instruct.value.value()),
+            },
+            None => Self { content: "", data: None },
+        }
+    }
+
+    /// Its data; where it has none its text, if that is JSON.
+    fn document(&self) -> Option<Value> {
+        self.data.clone().or_else(|| serde_json::from_str(self.content).ok())
+    }
+
+    /// All of it as the one argument that a function needs, unless it names that argument.
+    fn whole(&self, name: &str, ty: &Type) -> Option<Value> {
+        let names_it = |value: &Value| value.get(name).is_some();
+        if *ty == Type::String {
+            return match &self.data {
+                Some(data) if names_it(data) => None,
+                Some(Value::String(text)) => Some(Value::String(text.clone())),
+                _ => Some(Value::String(self.content.to_owned())),
+            };
+        }
+        self.document().filter(|document| !names_it(document))
+    }
+}

@@ -1,0 +1,325 @@
+//! WIT values as JSON and back, as `interface` describes them as schemas. What comes out goes in again unchanged.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Number, Value};
+use wasmtime::component::{Type, Val};
+
+/// Numbers that JSON does not have, by the names they are written with.
+const NAN: &str = "NaN";
+const INFINITY: &str = "Infinity";
+const NEGATIVE_INFINITY: &str = "-Infinity";
+/// How much of a value an error shows.
+const SHOWN_BYTES: usize = 60;
+/// Beyond it not every whole number is a float.
+const WHOLE_FLOATS: f64 = 9_007_199_254_740_992.0;
+
+/// What in a type has no JSON, if anything.
+pub(super) fn without_json(ty: &Type) -> Option<&'static str> {
+    match ty {
+        Type::Own(_) | Type::Borrow(_) => Some("a resource"),
+        Type::Future(_) => Some("a future"),
+        Type::Stream(_) => Some("a stream"),
+        Type::ErrorContext => Some("an error context"),
+        Type::Map(_) => Some("a map"),
+        Type::FixedLengthList(_) => Some("a list of fixed length"),
+        Type::List(list) => without_json(&list.ty()),
+        Type::Option(option) => without_json(&option.ty()),
+        Type::Tuple(tuple) => tuple.types().find_map(|ty| without_json(&ty)),
+        Type::Record(record) => record.fields().find_map(|field| without_json(&field.ty)),
+        Type::Variant(variant) => variant.cases().find_map(|case| without_json(&case.ty?)),
+        Type::Result(result) => result.ok().into_iter().chain(result.err()).find_map(|ty| without_json(&ty)),
+        _ => None,
+    }
+}
+
+/// A value of a type from JSON. The error says where and what was expected.
+pub(super) fn from_json(ty: &Type, value: &Value) -> Result<Val, Mismatch> {
+    let expected = |what: &str| Mismatch::new(what, value);
+    match ty {
+        Type::Bool => value.as_bool().map(Val::Bool).ok_or_else(|| expected("`true` or `false`")),
+        Type::U8 => integer(value, u8::MIN.into(), u8::MAX.into()).map(|n| Val::U8(n as u8)),
+        Type::U16 => integer(value, u16::MIN.into(), u16::MAX.into()).map(|n| Val::U16(n as u16)),
+        Type::U32 => integer(value, u32::MIN.into(), u32::MAX.into()).map(|n| Val::U32(n as u32)),
+        Type::U64 => integer(value, u64::MIN.into(), u64::MAX.into()).map(|n| Val::U64(n as u64)),
+        Type::S8 => integer(value, i8::MIN.into(), i8::MAX.into()).map(|n| Val::S8(n as i8)),
+        Type::S16 => integer(value, i16::MIN.into(), i16::MAX.into()).map(|n| Val::S16(n as i16)),
+        Type::S32 => integer(value, i32::MIN.into(), i32::MAX.into()).map(|n| Val::S32(n as i32)),
+        Type::S64 => integer(value, i64::MIN.into(), i64::MAX.into()).map(|n| Val::S64(n as i64)),
+        Type::Float32 => {
+            let wide = float(value)?;
+            let narrow = wide as f32;
+            let fits = narrow.is_finite() || !wide.is_finite();
+            if fits { Ok(Val::Float32(narrow)) } else { Err(expected("a number that fits 32 bits")) }
+        }
+        Type::Float64 => float(value).map(Val::Float64),
+        Type::Char => {
+            let mut chars = string(value, "a string of one character")?.chars();
+            match (chars.next(), chars.next()) {
+                (Some(char), None) => Ok(Val::Char(char)),
+                _ => Err(expected("a string of one character")),
+            }
+        }
+        Type::String => Ok(Val::String(string(value, "a string")?.to_owned())),
+        Type::Enum(ty) => word(value, &ty.names().collect::<Vec<_>>()).map(Val::Enum),
+        Type::Flags(ty) => flags(value, &ty.names().collect::<Vec<_>>()),
+        Type::List(ty) if ty.ty() == Type::U8 => {
+            let text = string(value, "a string in base64")?;
+            let bytes = STANDARD.decode(text).map_err(|_| expected("a string in base64"))?;
+            Ok(Val::List(bytes.into_iter().map(Val::U8).collect()))
+        }
+        Type::List(ty) => {
+            let ty = ty.ty();
+            let items = value.as_array().ok_or_else(|| expected("an array"))?;
+            let items = items.iter().enumerate().map(|(at, item)| from_json(&ty, item).map_err(|e| e.at(at)));
+            items.collect::<Result<_, _>>().map(Val::List)
+        }
+        Type::Tuple(ty) => tuple(value, &ty.types().collect::<Vec<_>>()),
+        Type::Record(ty) => record(value, &ty.fields().map(|field| (field.name, field.ty)).collect::<Vec<_>>()),
+        Type::Variant(ty) => variant(value, &ty.cases().map(|case| (case.name, case.ty)).collect::<Vec<_>>()),
+        Type::Option(ty) => option(value, &ty.ty()),
+        Type::Result(ty) => {
+            let cases = [("ok", ty.ok()), ("err", ty.err())];
+            let (case, inner) = only(value, &cases.each_ref().map(|(name, _)| *name))?;
+            let ty = cases.into_iter().find_map(|(name, ty)| ty.filter(|_| name == case));
+            let part = payload(ty, inner).map_err(|error| error.under(case))?;
+            Ok(Val::Result(if case == "ok" { Ok(part) } else { Err(part) }))
+        }
+        _ => Err(expected("something that can be written as JSON")),
+    }
+}
+
+/// A value of a type as JSON.
+pub(super) fn to_json(ty: &Type, value: Val) -> Value {
+    match (ty, value) {
+        (_, Val::Bool(value)) => value.into(),
+        (_, Val::U8(value)) => value.into(),
+        (_, Val::U16(value)) => value.into(),
+        (_, Val::U32(value)) => value.into(),
+        (_, Val::U64(value)) => value.into(),
+        (_, Val::S8(value)) => value.into(),
+        (_, Val::S16(value)) => value.into(),
+        (_, Val::S32(value)) => value.into(),
+        (_, Val::S64(value)) => value.into(),
+        // The shortest text that means this float, rather than the digits that widening adds.
+        (_, Val::Float32(value)) => written(value.to_string().parse().unwrap_or(f64::from(value))),
+        (_, Val::Float64(value)) => written(value),
+        (_, Val::Char(value)) => value.to_string().into(),
+        (_, Val::String(value) | Val::Enum(value)) => value.into(),
+        (_, Val::Flags(names)) => names.into(),
+        (Type::List(ty), Val::List(items)) if ty.ty() == Type::U8 => {
+            let bytes = items.into_iter().filter_map(|item| if let Val::U8(byte) = item { Some(byte) } else { None });
+            STANDARD.encode(bytes.collect::<Vec<u8>>()).into()
+        }
+        (Type::List(ty), Val::List(items)) => {
+            let ty = ty.ty();
+            items.into_iter().map(|item| to_json(&ty, item)).collect()
+        }
+        (Type::Tuple(ty), Val::Tuple(items)) => ty.types().zip(items).map(|(ty, item)| to_json(&ty, item)).collect(),
+        (Type::Record(ty), Val::Record(fields)) => {
+            let fields = ty.fields().zip(fields).map(|(field, (name, value))| (name, to_json(&field.ty, value)));
+            Value::Object(fields.collect())
+        }
+        (Type::Variant(ty), Val::Variant(case, inner)) => {
+            let ty = ty.cases().find(|known| known.name == case).and_then(|known| known.ty);
+            match (ty, inner) {
+                (Some(ty), Some(inner)) => wrapped(&case, to_json(&ty, *inner)),
+                _ => case.into(),
+            }
+        }
+        (Type::Option(ty), Val::Option(Some(inner))) => {
+            let ty = ty.ty();
+            let inner = to_json(&ty, *inner);
+            if matches!(ty, Type::Option(_)) { wrapped("some", inner) } else { inner }
+        }
+        (Type::Result(ty), Val::Result(result)) => {
+            let (case, ty, inner) = match result {
+                Ok(inner) => ("ok", ty.ok(), inner),
+                Err(inner) => ("err", ty.err(), inner),
+            };
+            let inner = ty.zip(inner).map_or(Value::Null, |(ty, inner)| to_json(&ty, *inner));
+            wrapped(case, inner)
+        }
+        // None; and what no function that passed its check returns.
+        _ => Value::Null,
+    }
+}
+
+fn wrapped(key: &str, value: Value) -> Value {
+    Value::Object(Map::from_iter([(key.to_owned(), value)]))
+}
+
+fn written(float: f64) -> Value {
+    match Number::from_f64(float) {
+        Some(number) => Value::Number(number),
+        None if float.is_nan() => NAN.into(),
+        None if float > 0.0 => INFINITY.into(),
+        None => NEGATIVE_INFINITY.into(),
+    }
+}
+
+fn float(value: &Value) -> Result<f64, Mismatch> {
+    match value {
+        Value::String(word) if word == NAN => Ok(f64::NAN),
+        Value::String(word) if word == INFINITY => Ok(f64::INFINITY),
+        Value::String(word) if word == NEGATIVE_INFINITY => Ok(f64::NEG_INFINITY),
+        other => other.as_f64().ok_or_else(|| Mismatch::new("a number", value)),
+    }
+}
+
+/// A whole number within the range of its type. As in JSON Schema, 1.0 is one.
+fn integer(value: &Value, least: i128, most: i128) -> Result<i128, Mismatch> {
+    let whole = |float: f64| (float.fract() == 0.0 && float.abs() <= WHOLE_FLOATS).then_some(float as i128);
+    let number = match value {
+        Value::Number(number) => number.as_i128().or_else(|| number.as_f64().and_then(whole)),
+        _ => None,
+    };
+    let number = number.filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| Mismatch::new(&format!("a whole number from {least} to {most}"), value))
+}
+
+fn string<'v>(value: &'v Value, what: &str) -> Result<&'v str, Mismatch> {
+    value.as_str().ok_or_else(|| Mismatch::new(what, value))
+}
+
+fn word(value: &Value, names: &[&str]) -> Result<String, Mismatch> {
+    let found = value.as_str().filter(|word| names.contains(word));
+    found.map(str::to_owned).ok_or_else(|| Mismatch::new(&quoted(names, " or "), value))
+}
+
+fn flags(value: &Value, names: &[&str]) -> Result<Val, Mismatch> {
+    let items = value.as_array().ok_or_else(|| Mismatch::new("an array of flags", value))?;
+    let mut set = Vec::with_capacity(items.len());
+    for (at, item) in items.iter().enumerate() {
+        let flag = word(item, names).map_err(|error| error.at(at))?;
+        if set.contains(&flag) {
+            return Err(Mismatch::new("each flag only once", item).at(at));
+        }
+        set.push(flag);
+    }
+    Ok(Val::Flags(set))
+}
+
+fn tuple(value: &Value, types: &[Type]) -> Result<Val, Mismatch> {
+    let items = value.as_array().filter(|items| items.len() == types.len());
+    let items = items.ok_or_else(|| Mismatch::new(&format!("an array of {}", types.len()), value))?;
+    let items = types.iter().zip(items).enumerate();
+    items
+        .map(|(at, (ty, item))| from_json(ty, item).map_err(|error| error.at(at)))
+        .collect::<Result<_, _>>()
+        .map(Val::Tuple)
+}
+
+fn record(value: &Value, fields: &[(&str, Type)]) -> Result<Val, Mismatch> {
+    let object = value.as_object().ok_or_else(|| Mismatch::new("an object", value))?;
+    if let Some(stranger) = object.keys().find(|key| !fields.iter().any(|(name, _)| name == key)) {
+        let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+        let expected = format!("no other keys than {}", quoted(&names, ", "));
+        return Err(Mismatch::new(&expected, &Value::String(stranger.clone())));
+    }
+    let field = |(name, ty): &(&str, Type)| {
+        let value = match object.get(*name) {
+            Some(value) => from_json(ty, value).map_err(|error| error.under(name))?,
+            None if matches!(ty, Type::Option(_)) => Val::Option(None),
+            None => return Err(Mismatch::new(&format!("the key `{name}`"), value)),
+        };
+        Ok(((*name).to_owned(), value))
+    };
+    fields.iter().map(field).collect::<Result<_, _>>().map(Val::Record)
+}
+
+fn variant(value: &Value, cases: &[(&str, Option<Type>)]) -> Result<Val, Mismatch> {
+    let names: Vec<&str> = cases.iter().map(|(name, _)| *name).collect();
+    if let Some(word) = value.as_str() {
+        let bare = cases.iter().any(|(name, ty)| *name == word && ty.is_none());
+        let case = bare.then(|| Val::Variant(word.to_owned(), None));
+        return case.ok_or_else(|| Mismatch::new(&cases_of(cases), value));
+    }
+    let (case, inner) = only(value, &names).map_err(|_| Mismatch::new(&cases_of(cases), value))?;
+    let ty = cases.iter().find(|(name, _)| *name == case).and_then(|(_, ty)| ty.as_ref());
+    let ty = ty.ok_or_else(|| Mismatch::new(&cases_of(cases), value))?;
+    let inner = from_json(ty, inner).map_err(|error| error.under(case))?;
+    Ok(Val::Variant(case.to_owned(), Some(Box::new(inner))))
+}
+
+fn option(value: &Value, ty: &Type) -> Result<Val, Mismatch> {
+    if value.is_null() {
+        return Ok(Val::Option(None));
+    }
+    let inner = match ty {
+        Type::Option(_) => {
+            let (_, inner) = only(value, &["some"])?;
+            from_json(ty, inner).map_err(|error| error.under("some"))?
+        }
+        _ => from_json(ty, value)?,
+    };
+    Ok(Val::Option(Some(Box::new(inner))))
+}
+
+/// The one key of an object, which is one of some, and its value.
+fn only<'v>(value: &'v Value, keys: &[&str]) -> Result<(&'v str, &'v Value), Mismatch> {
+    let object = value.as_object().filter(|object| object.len() == 1);
+    let entry = object.and_then(|object| object.iter().next()).filter(|(key, _)| keys.contains(&key.as_str()));
+    let expected = || Mismatch::new(&format!("an object with one key, {}", quoted(keys, " or ")), value);
+    entry.map(|(key, value)| (key.as_str(), value)).ok_or_else(expected)
+}
+
+/// What a case of a `result` carries; `null` where that is nothing.
+fn payload(ty: Option<Type>, value: &Value) -> Result<Option<Box<Val>>, Mismatch> {
+    match ty {
+        Some(ty) => from_json(&ty, value).map(|value| Some(Box::new(value))),
+        None if value.is_null() => Ok(None),
+        None => Err(Mismatch::new("`null`", value)),
+    }
+}
+
+fn cases_of(cases: &[(&str, Option<Type>)]) -> String {
+    let shown: Vec<String> = cases
+        .iter()
+        .map(|(name, ty)| if ty.is_some() { format!("`{{\"{name}\": …}}`") } else { format!("`\"{name}\"`") })
+        .collect();
+    shown.join(" or ")
+}
+
+fn quoted(names: &[&str], between: &str) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(between)
+}
+
+/// JSON that is no value of a type.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Mismatch {
+    /// Where in the document, as a JSON pointer.
+    place: String,
+    expected: String,
+    found: String,
+}
+
+impl Mismatch {
+    fn new(expected: &str, found: &Value) -> Self {
+        let mut found = found.to_string();
+        if found.len() > SHOWN_BYTES {
+            found.truncate(found.floor_char_boundary(SHOWN_BYTES));
+            found.push('…');
+        }
+        Self { place: String::new(), expected: expected.to_owned(), found }
+    }
+
+    fn under(mut self, key: &str) -> Self {
+        self.place.insert_str(0, &format!("/{key}"));
+        self
+    }
+
+    fn at(self, index: usize) -> Self {
+        self.under(&index.to_string())
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected {}, found `{}`", self.expected, self.found)?;
+        if self.place.is_empty() { Ok(()) } else { write!(f, " (at `{}`)", self.place) }
+    }
+}
