@@ -37,6 +37,7 @@
 //! | `python` | actions in Python, from `new` to a mended run |
 //! | `dev` | `dev`: what is changed while it watches, and where it goes on from |
 //! | `scaffold` | what `new` makes builds and runs |
+//! | `scripts` | source files that are run as they are |
 //! | `house` | the sources keep the rules of the house: who may touch what |
 //! | `book` | the documentation: its files are written, its commands run, its outputs compared |
 //! | `snake` | the team that ships with the product, from source to a playable game |
@@ -86,6 +87,7 @@ mod replay;
 mod retention;
 mod saved;
 mod scaffold;
+mod scripts;
 mod secrets;
 mod signals;
 mod signer;

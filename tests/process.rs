@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::stream;
 
-/// How long a process may take; the slowest needs a few seconds on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a process may take. The slowest build an interpreter, on machines that have much else to do.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A running host.
 pub struct Process {

@@ -135,6 +135,21 @@ fn files_of_others_with_our_names_are_neither_read_nor_replaced() {
 }
 
 #[test]
+fn links_to_files_elsewhere_are_neither_followed_nor_replaced() {
+    for name in ["team.db", "team.db-wal", "team.json", "team.lock"] {
+        let place = failed();
+        let precious = place.path("precious");
+        fs::write(&precious, "mine").unwrap();
+        let _ = fs::remove_file(place.path(&format!("store/{name}")));
+        std::os::unix::fs::symlink(&precious, place.path(&format!("store/{name}"))).unwrap();
+        let ended = place.host(RESUME).expect(2);
+        let told = ended.stderr.contains(&format!("store/{name}`")) && ended.stderr.contains("it is a symbolic link");
+        assert!(told, "{name}: {}", ended.stderr);
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "mine", "{name}");
+    }
+}
+
+#[test]
 fn a_team_json_that_is_none_is_named_with_what_is_wrong() {
     let cases = [
         ("{\"a\": 1}", RESUME, "does not hold the team file"),

@@ -15,6 +15,7 @@ mod pypi;
 mod python;
 mod recipe;
 mod rust;
+pub mod script;
 pub(crate) mod sdk;
 mod sources;
 #[cfg(test)]

@@ -40,6 +40,7 @@ use self::operator::Cut;
 pub use self::overrides::{OverrideError, Overrides};
 use self::place::{Given, Place};
 use self::table::Table;
+use crate::build::script;
 use crate::plugin::Plugin;
 use crate::services::external::External;
 use crate::services::llm::config::Config;
@@ -140,11 +141,14 @@ impl Definition {
             if let Some(wanted) = named.filter(|_| !self.given.contains_key(slot)) {
                 return Some(self.at_component(*slot, skill::problem(wanted)?));
             }
+            if script::is_newest(&plugin.component) {
+                return None;
+            }
             let error = std::fs::metadata(&plugin.component).err()?;
             let path = plugin.component.display();
             let message = format!("cannot find the component `{path}`: {error}");
             let problem = self.at(*slot, message, |place| place.component.clone());
-            let hint = "give a component, or a directory with the source of one";
+            let hint = "give a component, a directory with the source of one, or a script";
             Some(Diagnostics::from(problem.hint(hint)))
         });
         let undecided = self.team.role_ids().filter_map(|id| {

@@ -20,7 +20,7 @@ pub use meet::{Bounds, DirBound};
 /// A component's place in a team, filled.
 #[derive(Clone, Debug)]
 pub struct Plugin {
-    /// A `.wasm` file, or a directory of source that is built first. Absolute.
+    /// A `.wasm` file, a directory of source that is built first, or a script, as its ending tells. Absolute.
     pub component: PathBuf,
     /// The SHA-256 that the component must have, in lower-case hex.
     pub pin: Option<String>,

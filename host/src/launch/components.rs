@@ -14,7 +14,7 @@ use super::source::{Source, Unloadable};
 use crate::driver::Equipment;
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::{Limits, Plugin};
-use crate::sandbox::{Directories, Loaded, Metering, WasmSandbox};
+use crate::sandbox::{Directories, Loaded, WasmSandbox};
 use crate::services::http::Http;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
@@ -132,11 +132,8 @@ impl Loading<'_> {
         let source = self.sources.entry((path.clone(), limit)).or_insert_with(read);
         let source = source.as_ref().map_err(refuse)?;
         admit(definition, (slot, plugin), source, self.lock.as_ref())?;
-        let made = self.made.entry(Making::of(plugin)).or_insert_with(|| {
-            let metering = if plugin.limits.fuel.is_some() { Metering::Fuel } else { Metering::Plain };
-            let loaded = sandbox.load_as(source.digest.clone(), &source.bytes, (metering, &plugin.limits));
-            loaded.map_err(|error| Unloadable::of(&source.file, &error))
-        });
+        let load = || source.load(sandbox, &plugin.limits);
+        let made = self.made.entry(Making::of(plugin)).or_insert_with(load);
         let made = made.as_ref().map_err(refuse)?;
         fits(definition, slot, plugin, made)?;
         Ok(made.clone())

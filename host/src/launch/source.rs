@@ -1,24 +1,37 @@
-//! The bytes of a component: read, or built first and then read. Nothing of them is looked at but their digest.
+//! The bytes of a component: read, or built first and then read; a script with those of its interpreter. Nothing of
+//! them is looked at but their digest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use strata_core::id::Digest;
 
-use crate::build;
+use crate::build::{self, script};
 use crate::plugin::{Limit, Limits, Plugin};
-use crate::sandbox::{LoadError, digest_of};
+use crate::sandbox::{LoadError, Loaded, Metering, ScriptFile, WasmSandbox, digest_of};
 use crate::trust::lock::Locked;
 use crate::trust::signature::{Keys, Untrusted};
+
+/// A script is handed over with each call; what is larger is a bundle, and better built.
+const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 
 /// What a team file names as a component.
 pub(super) struct Source {
     /// The file; that of the built component, where the team file names a directory.
-    pub(super) file: PathBuf,
-    pub(super) bytes: Vec<u8>,
+    file: PathBuf,
+    /// The component's; the interpreter's, where there is a script.
+    bytes: Vec<u8>,
+    script: Option<Interpreted>,
+    /// Of all that is run.
     pub(super) digest: Digest,
     /// Whether a trusted key has signed it.
     pub(super) signed: Result<(), Box<Untrusted>>,
+}
+
+/// A script, and what it runs in.
+struct Interpreted {
+    script: ScriptFile,
+    interpreter: Digest,
 }
 
 impl Source {
@@ -30,30 +43,78 @@ impl Source {
         trusted: &Keys,
         report: &mut dyn FnMut(&str),
     ) -> Result<Self, Unloadable> {
+        if script::is_script(component) && !component.is_dir() {
+            return Self::read_script(component, limit, trusted, report);
+        }
         let file = if component.is_dir() {
             build::build(component, report).map_err(|error| error.to_string())?.component
         } else {
             component.to_owned()
         };
-        let unreadable = |error: std::io::Error| format!("cannot read the component `{}`: {error}", file.display());
-        let length = fs::metadata(&file).map_err(unreadable)?.len();
-        if length > limit {
-            return Err(Unloadable::of(&file, &LoadError::TooLarge { length, limit }));
-        }
-        let bytes = fs::read(&file).map_err(unreadable)?;
+        let bytes = read_within(&file, limit)?;
         let digest = digest_of(&bytes);
         let signed = trusted.check(&file, &bytes, &digest);
-        Ok(Self { file, bytes, digest, signed })
+        Ok(Self { file, bytes, script: None, digest, signed })
+    }
+
+    /// Its author signs the script; the interpreter is the host's own. What comes with a message nobody has signed.
+    fn read_script(path: &Path, limit: u64, trusted: &Keys, report: &mut dyn FnMut(&str)) -> Result<Self, Unloadable> {
+        let text = if script::is_newest(path) { None } else { Some(read_text(path)?) };
+        let file = script::interpreter(path, report).map_err(|error| error.to_string())?;
+        let bytes = read_within(&file, limit)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let script = ScriptFile { name, text };
+        let interpreter = digest_of(&bytes);
+        let digest = script.digest(&interpreter);
+        let signed = trusted.check(path, script.text.as_deref().unwrap_or_default().as_bytes(), &digest);
+        Ok(Self { file, bytes, script: Some(Interpreted { script, interpreter }), digest, signed })
+    }
+
+    /// Makes it ready to be called within the limits of a plugin.
+    pub(super) fn load(&self, sandbox: &WasmSandbox, limits: &Limits) -> Result<Loaded, Unloadable> {
+        let metering = if limits.fuel.is_some() { Metering::Fuel } else { Metering::Plain };
+        let loaded = match &self.script {
+            None => sandbox.load_as(self.digest.clone(), &self.bytes, (metering, limits)),
+            Some(Interpreted { script, interpreter }) => {
+                sandbox.load_script(script, (interpreter, &self.bytes), (metering, limits))
+            }
+        };
+        loaded.map_err(|error| Unloadable::of(&self.file, &error))
     }
 
     /// As a lock has it.
     pub(super) fn locked(&self) -> Locked {
-        Locked { sha256: self.digest.clone(), size: self.bytes.len() as u64 }
+        let script = self.script.as_ref().and_then(|interpreted| interpreted.script.text.as_ref());
+        let size = self.bytes.len() + script.map_or(0, String::len);
+        Locked { sha256: self.digest.clone(), size: size as u64 }
     }
+}
+
+fn read_within(file: &Path, limit: u64) -> Result<Vec<u8>, Unloadable> {
+    let unreadable = |error: std::io::Error| format!("cannot read the component `{}`: {error}", file.display());
+    let length = fs::metadata(file).map_err(unreadable)?.len();
+    if length > limit {
+        return Err(Unloadable::of(file, &LoadError::TooLarge { length, limit }));
+    }
+    Ok(fs::read(file).map_err(unreadable)?)
+}
+
+fn read_text(script: &Path) -> Result<String, Unloadable> {
+    let refused = |why: String| Unloadable::from(format!("cannot read the script `{}`: {why}", script.display()));
+    let length = fs::metadata(script).map_err(|error| refused(error.to_string()))?.len();
+    if length > MAX_SCRIPT_BYTES {
+        return Err(refused(format!(
+            "it has {length} bytes, at most {MAX_SCRIPT_BYTES} are run; build an action of it"
+        )));
+    }
+    fs::read_to_string(script).map_err(|error| refused(error.to_string()))
 }
 
 /// A component's file and its bytes, within the limits of an action that sets none. A directory of source is built first.
 pub fn read(path: &Path, report: &mut dyn FnMut(&str)) -> Result<(PathBuf, Vec<u8>), String> {
+    if script::is_script(path) && !path.is_dir() {
+        return Err(format!("`{}` is a script, not a component", path.display()));
+    }
     let limit = Limits::default().component_bytes;
     let source = Source::read(path, limit, &Keys::default(), report).map_err(|error| error.message)?;
     Ok((source.file, source.bytes))

@@ -21,11 +21,13 @@ use crate::plugin::Limits;
 
 pub use problem::LoadError;
 pub(super) use ready::Ready;
+pub use script::ScriptFile;
 
 mod compile;
 mod describe;
 mod problem;
 mod ready;
+mod script;
 
 /// What a component exports beside the handler that all export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +81,10 @@ struct Inner {
 }
 
 struct Shelved {
-    ready: Ready,
+    ready: Arc<Ready>,
     loaded: Loaded,
+    /// What the component is to run, where it is an interpreter in a script's place.
+    script: Option<ScriptFile>,
 }
 
 impl WasmSandbox {
@@ -147,9 +151,13 @@ impl WasmSandbox {
         }
         let shelved = self.make_ready(bytes, &digest, (metering, limits))?;
         let loaded = shelved.loaded.clone();
-        let mut shelf = self.0.shelf.write().unwrap_or_else(PoisonError::into_inner);
-        shelf.insert((digest, metering), Arc::new(shelved));
+        self.put(metering, shelved);
         Ok(loaded)
+    }
+
+    fn put(&self, metering: Metering, shelved: Shelved) {
+        let mut shelf = self.0.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        shelf.insert((shelved.loaded.digest.clone(), metering), Arc::new(shelved));
     }
 
     fn shelved(&self, digest: &Digest, metering: Metering) -> Option<Arc<Shelved>> {
@@ -199,13 +207,16 @@ impl WasmSandbox {
 }
 
 impl Sandbox for WasmSandbox {
-    fn call(&self, call: Call, gateway: Gateway) -> Calling {
+    fn call(&self, mut call: Call, gateway: Gateway) -> Calling {
         let metering = match call.plugin.limits.fuel {
             None => Metering::Plain,
             Some(_) => Metering::Fuel,
         };
         let component = self.shelved(&call.digest, metering);
         let component = component.expect("a component is loaded, with its metering, before it is called");
+        if let Some(script) = &component.script {
+            call.plugin = Arc::new(script.configure(&call.plugin));
+        }
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
             // Waiting for a slot is not the guest's time.
@@ -222,5 +233,5 @@ pub fn digest_of(bytes: &[u8]) -> Digest {
 
 fn shelve(ready: Ready, digest: &Digest, manifest: Manifest) -> Shelved {
     let loaded = Loaded { digest: digest.clone(), exports: ready.exports(), manifest: Arc::new(manifest) };
-    Shelved { ready, loaded }
+    Shelved { ready: Arc::new(ready), loaded, script: None }
 }

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use strata_core::id::hex;
 
+use super::directory::{DATABASE, TEAM_JSON};
 use super::error::StoreError;
+use super::lock::LOCK_FILE;
 
 /// A file that is complete and durable, under another name than it will have.
 #[derive(Debug)]
@@ -67,6 +69,18 @@ pub(super) fn remove(path: &Path) -> std::io::Result<()> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
         _ => Ok(()),
+    }
+}
+
+/// Refuses a directory in which one of our names is a symbolic link: what is written would go, and what is read would come
+/// from, wherever whoever made the directory likes.
+pub(super) fn refuse_links(directory: &Path) -> Result<(), StoreError> {
+    let names = [DATABASE, "team.db-wal", "team.db-shm", TEAM_JSON, LOCK_FILE];
+    let paths = names.map(|name| directory.join(name));
+    let is_link = |path: &&PathBuf| std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
+    match paths.iter().find(is_link) {
+        Some(path) => Err(StoreError::Foreign { path: path.clone(), what: "it is a symbolic link".into() }),
+        None => Ok(()),
     }
 }
 

@@ -11,6 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::error::StoreError;
+use super::file;
 
 /// The file's name.
 pub(super) const LOCK_FILE: &str = "team.lock";
@@ -30,6 +31,7 @@ pub struct Lock {
 impl Lock {
     /// Takes the lock of a directory.
     pub fn take(directory: &Path) -> Result<Self, StoreError> {
+        file::refuse_links(directory)?;
         let path = directory.join(LOCK_FILE);
         for _ in 0..ATTEMPTS {
             let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);

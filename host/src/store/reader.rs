@@ -16,6 +16,7 @@ use strata_core::money::Usd;
 use super::codec::Damage;
 use super::directory::{DATABASE, Directory};
 use super::error::StoreError;
+use super::file;
 use super::lineage::{Path, Row};
 use super::list::{Listed, Marks, list};
 use super::{
@@ -57,6 +58,7 @@ enum Sight {
 impl Reader {
     /// Opens the database of a directory, which another process may be writing. Nothing is created or changed.
     pub fn open(directory: &Directory) -> Result<Self, StoreError> {
+        file::refuse_links(directory.path())?;
         let path = directory.path().join(DATABASE);
         schema::recognise(&path)?;
         // Without a log beside it the file is complete, and reading it needs neither locks nor files beside it, which

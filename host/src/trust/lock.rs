@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use strata_core::id::Digest;
 
+use crate::build::script;
+
 /// The name of the file.
 const NAME: &str = "strata.lock";
 /// The version of the format.
@@ -150,7 +152,7 @@ impl Lock {
     /// Drops components of which nothing is there any more.
     pub fn forget_missing(&mut self) {
         let base = self.base().to_owned();
-        self.components.retain(|name, _| base.join(name).exists());
+        self.components.retain(|name, _| script::is_newest(Path::new(name)) || base.join(name).exists());
     }
 
     /// What a component is called: its place as seen from the folder.

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::limits::{self, Patch, Subject};
 use super::section;
+use crate::build::script;
 use crate::manifest::http;
 use crate::manifest::skill::{self, Placed};
 use crate::manifest::table::{At, Item, Table};
@@ -44,7 +45,7 @@ pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
     let limits = section(table, "limits", "`limits`").map(|t| limits::read(&t, subject));
     let pin = table.item("sha256").and_then(|item| read_pin(&item));
     let (component, pin, skill) = match read_skill(table) {
-        None => (table.required("component").and_then(|item| path(&item)), pin, None),
+        None => (read_component(table), pin, None),
         Some(None) => (None, pin, None),
         // What the author pins holds; what the shelf says is held against the component just as well.
         Some(Some(Placed { component, pin: shelved, wanted })) => {
@@ -70,11 +71,40 @@ pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
 /// A skill in place of a component; none where there is no `skill`.
 fn read_skill(table: &Table<'_>) -> Option<Option<Placed>> {
     let item = table.item("skill")?;
-    if let Some(component) = table.item("component") {
-        let problem = table.problems.at(&component.key_span, "there cannot be both `skill` and `component`");
+    refuse_beside(table, "skill", &["component", "script"]);
+    Some(skill::read(&item))
+}
+
+/// A component, or the script that stands in its place.
+fn read_component(table: &Table<'_>) -> Option<At<PathBuf>> {
+    let Some(item) = table.item("script") else {
+        let item = table.required("component")?;
+        let found = path(&item)?;
+        if script::is_script(&found.value) && !found.value.is_dir() {
+            let message = format!("`{}` is a script, not a component", item.text()?.value);
+            item.refuse(message, format!("write `script = \"{}\"`", item.text()?.value));
+            return None;
+        }
+        return Some(found);
+    };
+    refuse_beside(table, "script", &["component"]);
+    let found = path(&item)?;
+    if !script::is_script(&found.value) {
+        let endings: Vec<String> = script::endings().map(|ending| format!("`.{ending}`")).collect();
+        let hint = format!("the names of scripts end in {}", endings.join(", "));
+        item.refuse(format!("`{}` is not a script", item.text()?.value), hint);
+        return None;
+    }
+    Some(found)
+}
+
+/// What acts is named in one way.
+fn refuse_beside(table: &Table<'_>, key: &str, others: &[&'static str]) {
+    for other in others.iter().filter_map(|other| table.item(other)) {
+        let message = format!("there cannot be both `{key}` and `{}`", other.key);
+        let problem = table.problems.at(&other.key_span, message);
         table.problems.add(problem.hint("remove one of them"));
     }
-    Some(skill::read(&item))
 }
 
 /// A path, made absolute.

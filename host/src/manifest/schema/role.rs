@@ -9,6 +9,7 @@ use super::kind::{
 };
 use super::team::tokens;
 use super::{Key, key, needed, reference, table, tables, when};
+use crate::build::script;
 use crate::manifest::authored::limits::{DEFAULT_BACKOFF, MAX_RETRIES, MAX_TABLE_ELEMENTS, Subject};
 use crate::plugin::Limits;
 use crate::plugin::http::{ANY_PATH, READS};
@@ -60,18 +61,23 @@ pub(super) fn think() -> Value {
 
 /// A component is named in one way.
 fn placed(mut slot: Value) -> Value {
-    slot["oneOf"] = json!([{ "required": ["component"] }, { "required": ["skill"] }]);
+    slot["oneOf"] = json!([{ "required": ["component"] }, { "required": ["script"] }, { "required": ["skill"] }]);
     slot
 }
 
 fn slot(subject: Subject) -> Vec<Key> {
     let component = "A component, or a directory with the source of one, which is built first. Relative to this file.";
+    let script = "A file in JavaScript that is run as it is. Relative to this file. `<newest>.js`: \
+                  the code in the newest message.";
+    let scripts =
+        json!({ "type": "string", "pattern": format!(".\\.({})$", script::endings().collect::<Vec<_>>().join("|")) });
     let skill = "A component on this machine's shelf: `name@1.2.3`, or the newest of `name@^1.2`. See `strata-host \
                  skill`.";
     let versioned = json!({ "type": "string", "pattern": "^[0-9A-Za-z][0-9A-Za-z._-]*@[\\^~]?\\s*[0-9]" });
     let pin = json!({ "type": "string", "pattern": "^[0-9A-Fa-f]{64}$" });
     vec![
         key("component", component, path()),
+        key("script", script, scripts),
         key("skill", skill, versioned),
         key("sha256", "The SHA-256 that the component must have.", pin),
         key("config", "Handed to the component with each call, as JSON.", json!({})),

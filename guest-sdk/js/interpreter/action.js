@@ -1,0 +1,36 @@
+// The action that scripts run in. Its config is the host's: `{ script, config }`, where `script` is `{ name, text }`, or
+// null if the script is in the newest message, and `config` is what the team file says.
+//
+// What a script may look like, and how it becomes something the engine runs, is in `script.js`.
+
+import * as sdk from "@strata/action";
+import { register } from "../src/trace.js";
+import { load, translate } from "./script.js";
+
+const { Failure, action, codeBlock } = sdk;
+/** What the engine calls the file of evaluated code. */
+const EVALUATED = "<input>";
+
+/** The call as the script is to see it, and the action that the script is. */
+function opened(cx) {
+  const { script, config } = cx.config;
+  cx.config = config;
+  const { name, text } = script ?? written(cx);
+  const source = translate(name, text);
+  register(EVALUATED, source.place);
+  return load(source.code, sdk, cx);
+}
+
+/** The script that came in the newest message: its first block of code, or all of it. */
+function written({ newest }) {
+  if (newest === undefined) throw new Failure("error", "running the script of the newest message: there is no message");
+  return { name: `${newest.causeBy}.js`, text: codeBlock(newest.content)?.code ?? newest.content };
+}
+
+const method = (name) => async (cx) => {
+  const found = await opened(cx);
+  if (typeof found[name] !== "function") throw new Failure("error", `the script has no \`${name}\``);
+  return found[name](cx);
+};
+
+export default action({ run: method("run"), plan: method("plan"), choose: method("choose") });

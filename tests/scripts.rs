@@ -1,0 +1,131 @@
+//! Scripts in place of components: run as they are, mended, locked; and the team that ships with the product, in which
+//! a model's code is run. Building their interpreters needs the tools of their languages, as in `javascript`, `python`.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::place::Place;
+use crate::probe::project;
+use crate::process::Ended;
+
+fn team(file: &str) -> Place {
+    let place = Place::with(&format!(
+        r#"schema = "strata.team/1"
+[team]
+name = "t"
+idea = "some words"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "First"
+component = "probe.wasm"
+config = {{ steps = [{{ say = "one two", data = {{ n = 2 }} }}] }}
+[[role.action]]
+name = "Work"
+script = "{file}"
+config = {{ by = 3 }}
+"#
+    ));
+    // The time a test gives a run is not enough to set up a language's tools.
+    place.write(file, "");
+    unhurried(&place, &["check", "team.toml"]);
+    place
+}
+
+/// Runs the host to its end, however long it takes.
+fn unhurried(place: &Place, args: &[&str]) {
+    let ended = place.command(args).output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
+fn finished(ended: &Ended) -> Vec<Value> {
+    let lines = ended.events().into_iter().filter(|line| line["kind"] == "action-finished");
+    lines.map(|line| line["output"].clone()).collect()
+}
+
+/// What a script makes of the words, the data and the config; one that fails; and the same, mended.
+fn is_run_told_and_mended(file: &str, good: &str, (bad, told): (&str, &[&str])) {
+    let place = team(file);
+    place.write(file, bad);
+    let failed = place.run().expect(3);
+    told.iter().for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
+
+    place.write(file, good);
+    let resumed = place.resume().expect(0);
+    let changed = resumed.events().into_iter().find(|line| line["kind"] == "component-changed").unwrap();
+    assert_eq!((&changed["role"], &changed["action"]), (&"A".into(), &"Work".into()));
+    let outputs = finished(&resumed);
+    assert_eq!(outputs.len(), 1, "what was done is not done again: {outputs:?}");
+    assert_eq!(outputs[0]["data"], serde_json::json!({ "words": ["one", "two"], "product": 6 }));
+
+    place.host(&["lock", "team.toml"]).expect(0);
+    place.host(&["check", "team.toml"]).expect(0);
+    place.write(file, bad);
+    let refused = place.host(&["check", "team.toml"]).expect(2);
+    assert!(refused.stderr.contains(&format!("the component `{file}` has the sha256")), "{}", refused.stderr);
+}
+
+#[test]
+fn a_script_in_javascript_is_run_and_mended() {
+    let whole = r#"// Multiplies.
+import { action } from "@strata/action";
+const later = (value) => new Promise((resolve) => setTimeout(() => resolve(value), 1));
+export default action({
+  async run(cx) {
+    const words = await Promise.all(cx.text.split(" ").map(async (word) => await later(word)));
+    return { data: { words, product: cx.data.n * cx.config.by } };
+  },
+});
+"#;
+    let bad =
+        "const { n } = cx.data\nawait null\nreturn product(n);\n\nfunction product(n) {\n  return n.factor.by;\n}\n";
+    let told = ["TypeError: cannot read property 'by' of undefined", "at product (work.js:6:", "at work.js:3:"];
+    is_run_told_and_mended("work.js", whole, (bad, &told));
+    let broken = ["SyntaxError: Unexpected token", "at work.js:2:9"];
+    is_run_told_and_mended("work.js", whole, ("let a;\nlet b = ;", &broken));
+}
+
+#[test]
+fn what_is_no_script_is_refused_where_it_is_written() {
+    let check = |line: &str, expected: &str| {
+        let text = format!(
+            "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n[[role]]\nname = \"A\"\n[[role.action]]\nname = \"X\"\n{line}\n"
+        );
+        let place = Place::with(&text);
+        let refused = place.host(&["check", "team.toml"]).expect(2);
+        assert!(refused.stderr.contains(expected), "`{expected}`: {}", refused.stderr);
+        assert!(refused.stderr.contains("team.toml:"), "{}", refused.stderr);
+    };
+    check("script = \"work.rb\"", "`work.rb` is not a script");
+    check("component = \"work.js\"", "write `script = \"work.js\"`");
+    check("script = \"work.js\"", "work.js");
+    check("script = \"work.js\"\ncomponent = \"probe.wasm\"", "there cannot be both `script` and `component`");
+}
+
+#[test]
+fn a_model_s_code_is_run_in_the_sandbox() {
+    let place = Place::empty();
+    for entry in fs::read_dir(project().join("plugins/teams/scripts")).unwrap() {
+        let entry = entry.unwrap();
+        if entry.path().is_file() {
+            fs::copy(entry.path(), place.path(&entry.file_name().to_string_lossy())).unwrap();
+        }
+    }
+    unhurried(&place, &["check", "team.toml"]);
+    let outputs = finished(&place.run().expect(0));
+    assert_eq!(outputs[1]["data"], serde_json::json!({ "sum": 24133, "largest": 541 }));
+
+    let run =
+        |idea: &str, storage: &str| place.host(&["run", "team.toml", idea, "--storage", storage]).expect(3).stderr;
+    let told = run("compute for ever", "ever");
+    assert!(told.contains("`Run` attempt 1: cpu: limit of 2s"), "{told}");
+    let told = run("find a name with B", "name");
+    assert!(told.contains("cannot read property 'length' of undefined") && told.contains("at Write.js:2:"), "{told}");
+    place.write("mended.js", "return \"nobody\";");
+    let mended = ["run", "--recover_path", "name", "--component", "Runner.Run=mended.js", "--events", "-"];
+    let resumed = place.host(&mended).expect(0);
+    assert_eq!(finished(&resumed)[0]["content"], "nobody");
+    assert!(!resumed.stdout.contains("\"host-call\""), "the model is not asked again: {}", resumed.stdout);
+}
