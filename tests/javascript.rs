@@ -131,3 +131,15 @@ fn the_sdk_passes_its_own_tests() {
     let ended = Command::new("node").arg("--test").current_dir(sdk).output().unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
 }
+
+#[test]
+fn a_team_in_javascript_is_begun_run_and_tested() {
+    let place = Place::empty();
+    place.host(&["new", "team", "press", "--lang", "js"]).expect(0);
+    // Setting up the tools takes longer than these tests' patience.
+    let built = place.command(&["build", "press/respond"]).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    place.host(&["run", "press/team.toml", "--storage", "store"]).expect(0);
+    let tested = Command::new("node").arg("--test").current_dir(place.path("press/respond")).output().unwrap();
+    assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stdout));
+}

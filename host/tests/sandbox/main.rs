@@ -5,11 +5,14 @@
 //! - `keys`: no key of `[limits]` or `[allow]` is without a guest that tries it
 //! - `grants`: what is not granted is refused
 //! - `people`: guests that ask
+//! - `bombs`: small things that would become large ones in the host
+//! - `needs`: what a component says it needs, and what it says
 //! - `http`: requests, secrets and variables
 //! - `determinism`: what WebAssembly leaves open is settled
 //! - `wasi`: clocks and files of guests that use WASI
 //! - `loading`: what cannot be loaded says why
 
+mod bombs;
 mod calls;
 mod determinism;
 mod driver;
@@ -19,5 +22,6 @@ mod http;
 mod keys;
 mod limits;
 mod loading;
+mod needs;
 mod people;
 mod wasi;
