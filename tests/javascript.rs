@@ -112,6 +112,11 @@ fn what_is_wrong_with_the_source_is_said_with_its_place() {
 }
 
 #[test]
+fn the_probe_in_javascript_is_told_like_the_one_in_rust() {
+    crate::alike::assert_told_like_rust(&crate::probe::build("plugins/probe-js"));
+}
+
+#[test]
 fn a_machine_without_node_is_told_what_to_install() {
     let place = team();
     let mut command = place.command(&["build", "count"]);
@@ -125,4 +130,16 @@ fn the_sdk_passes_its_own_tests() {
     let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-sdk/js");
     let ended = Command::new("node").arg("--test").current_dir(sdk).output().unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+}
+
+#[test]
+fn a_team_in_javascript_is_begun_run_and_tested() {
+    let place = Place::empty();
+    place.host(&["new", "team", "press", "--lang", "js"]).expect(0);
+    // Setting up the tools takes longer than these tests' patience.
+    let built = place.command(&["build", "press/respond"]).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    place.host(&["run", "press/team.toml", "--storage", "store"]).expect(0);
+    let tested = Command::new("node").arg("--test").current_dir(place.path("press/respond")).output().unwrap();
+    assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stdout));
 }

@@ -6,9 +6,9 @@ pub mod http;
 mod limits;
 mod meet;
 pub(crate) mod pattern;
+mod schema;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use strata_core::json::Json;
 
@@ -16,6 +16,7 @@ use http::HttpGrant;
 
 pub use limits::{Advice, Limit, Limits, Unit};
 pub use meet::{Bounds, DirBound};
+pub use schema::Schema;
 
 /// A component's place in a team, filled.
 #[derive(Clone, Debug)]
@@ -89,26 +90,4 @@ pub enum Access {
     Read,
     /// Reading, writing, creating.
     Write,
-}
-
-/// A compiled JSON Schema.
-#[derive(Clone, Debug)]
-pub struct Schema(Arc<jsonschema::Validator>);
-
-impl Schema {
-    /// Compiles a schema. References to other documents are not followed.
-    pub fn compile(schema: &serde_json::Value) -> Result<Self, String> {
-        jsonschema::validator_for(schema).map(|v| Self(Arc::new(v))).map_err(|e| e.to_string())
-    }
-
-    /// Says where and why a document breaks the schema.
-    pub fn check(&self, document: &serde_json::Value) -> Result<(), String> {
-        match self.0.iter_errors(document).next() {
-            None => Ok(()),
-            Some(error) => {
-                let place = error.instance_path().to_string();
-                Err(if place.is_empty() { error.to_string() } else { format!("{error} (at `{place}`)") })
-            }
-        }
-    }
 }

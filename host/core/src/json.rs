@@ -1,4 +1,4 @@
-//! JSON as checked, compact text. Values are built only where something looks inside.
+//! JSON as checked, compact text. Values are built only where something looks inside, and only of what `room` lets pass.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -10,10 +10,21 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Json(String);
 
-/// Text that is not a JSON document.
+mod room;
+
+/// Text that is not taken for a JSON document. The messages go on after "it is".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a JSON document: {0}")]
-pub struct JsonError(String);
+pub enum JsonError {
+    /// It is none.
+    #[error("not a JSON document: {0}")]
+    Syntax(String),
+    /// It is nested too deep.
+    #[error("nested deeper than {MAX_DEPTH} levels")]
+    Deep,
+    /// A short text can stand for values that take ninety times its room.
+    #[error("too large to be read: its values would take more than {} MiB; hand it over in parts", room::ROOM_BYTES >> 20)]
+    Large,
+}
 
 /// How deep a document may be nested. Parsers stop at 128 levels, and a document must stay readable inside the files
 /// that hold it.
@@ -28,14 +39,22 @@ pub fn depth(value: &Value) -> usize {
     }
 }
 
+/// Refuses a text that is nested too deep or whose values would take too much room, without parsing it. What it lets
+/// pass need not be a document.
+pub fn fits(text: &str) -> Result<(), JsonError> {
+    room::check(text)
+}
+
+/// Reads a text that anybody may have written: what does not fit is refused before it is parsed.
+pub fn read(text: &str) -> Result<Value, JsonError> {
+    fits(text)?;
+    serde_json::from_str(text).map_err(|error| JsonError::Syntax(error.to_string()))
+}
+
 impl Json {
-    /// Checks and normalises.
+    /// Checks as `read` does, and normalises.
     pub fn parse(text: &str) -> Result<Self, JsonError> {
-        let value: Value = serde_json::from_str(text).map_err(|e| JsonError(e.to_string()))?;
-        if depth(&value) > MAX_DEPTH {
-            return Err(JsonError(alloc::format!("it is nested deeper than {MAX_DEPTH} levels")));
-        }
-        Ok(Self::from(value))
+        read(text).map(Self::from)
     }
 
     /// `null`.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use strata_core::id::Digest;
+use strata_core::json;
 
 use crate::sandbox::Manifest;
 
@@ -17,7 +18,7 @@ pub fn document(digest: &Digest, manifest: &Manifest) -> Value {
     for (key, text) in [("config_schema", &manifest.config_schema), ("output_schema", &manifest.output_schema)] {
         if let Some(text) = text {
             // What is no JSON is shown as what it is.
-            document[key] = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()));
+            document[key] = json::read(text).unwrap_or_else(|_| Value::String(text.clone()));
         }
     }
     document

@@ -205,16 +205,26 @@ fn fits(definition: &Definition, slot: Slot, plugin: &Plugin, component: &Loaded
         let (name, part) = (&role.name, part_name(definition, slot));
         return Err(definition.at_component(slot, format!("`{part}` of role `{name}` {missing}")));
     }
-    let needs = component.manifest.needs.iter().map(|need| (need, line_to_add(plugin, need)));
-    let refuse = |(need, line): (&String, Option<&str>)| {
-        let (name, part) = (&role.name, part_name(definition, slot));
-        line.map(|line| {
-            let message = format!("`{part}` of role `{name}` needs `{need}`, which it is not granted");
-            definition.at_allow(slot, message, line)
-        })
+    let refuse = |need: &String| {
+        let needs = format!("`{}` of role `{}` needs `{need}`", part_name(definition, slot), role.name);
+        if GIVEN.contains(&need.as_str()) {
+            return None;
+        }
+        if !GRANTED.contains(&need.as_str()) {
+            let known = GRANTED.join("`, `");
+            let message = format!("{needs}, which this host does not have; it can grant `{known}`");
+            return Some(definition.at_component(slot, message));
+        }
+        let line = line_to_add(plugin, need)?;
+        Some(definition.at_allow(slot, format!("{needs}, which it is not granted"), line))
     };
-    needs.filter_map(refuse).reduce(Diagnostics::and).map_or(Ok(()), Err)
+    component.manifest.needs.iter().filter_map(refuse).reduce(Diagnostics::and).map_or(Ok(()), Err)
 }
+
+/// What a component can need that has to be granted.
+const GRANTED: [&str; 5] = ["env", "files", "http", "llm", "secrets"];
+/// What every component has.
+const GIVEN: [&str; 7] = ["clock", "environment", "human", "log", "memory", "random", "state"];
 
 /// The line that grants a capability, where it is not granted.
 fn line_to_add(plugin: &Plugin, need: &str) -> Option<&'static str> {
@@ -224,6 +234,8 @@ fn line_to_add(plugin: &Plugin, need: &str) -> Option<&'static str> {
             Some("http = [{ host = \"api.example.com\", methods = [\"GET\"], path = \"/*\" }]")
         }
         "files" if plugin.grants.dirs.is_empty() => Some("dirs = [{ host = \"out\", guest = \"/out\", write = true }]"),
+        "env" if plugin.grants.env.is_empty() => Some("env = [\"LANG\"]"),
+        "secrets" if plugin.grants.secrets().next().is_none() => Some("secrets = [\"TOKEN\"]"),
         _ => None,
     }
 }

@@ -35,6 +35,15 @@ pub const LANGUAGES: &[Language] = &[
         beside: None,
     },
     Language {
+        name: "js",
+        // Building puts the SDK where node finds it.
+        test: "strata-host build && npm test",
+        template: embedded!["guest-sdk/js/template/js":
+            "gitignore", "package.json", "src/action.js", "tests/respond.test.js",
+        ],
+        beside: None,
+    },
+    Language {
         name: "c",
         test: "make test",
         template: embedded!["guest-sdk/c/template": "Makefile", "action.c", "gitignore", "tests/respond.c"],

@@ -117,7 +117,7 @@ fn check(request: &Request, value: &Json) -> Result<(), Refusal> {
 }
 
 fn compile(request: &Request) -> Result<Option<Schema>, Refusal> {
-    let schema = request.schema.as_ref().map(|schema| Schema::compile(&schema.value())).transpose();
+    let schema = request.schema.as_ref().map(|schema| Schema::compile_bounded(&schema.value())).transpose();
     schema.map_err(|why| Refusal(format!("its schema cannot be used: {why}")))
 }
 

@@ -1,6 +1,7 @@
 //! What a component has to say about itself to become a skill: models choose by it, teams name it, schemas check by it.
 
 use semver::Version;
+use strata_core::json;
 
 use crate::plugin::Schema;
 use crate::sandbox::Manifest;
@@ -43,6 +44,6 @@ pub(super) fn name(name: &str) -> Result<(), String> {
 }
 
 fn schema(text: &str) -> Result<(), String> {
-    let schema = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    Schema::compile(&schema).map(|_| ())
+    let schema = json::read(text).map_err(|error| format!("it is {error}"))?;
+    Schema::compile_bounded(&schema).map(|_| ())
 }

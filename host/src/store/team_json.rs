@@ -24,7 +24,7 @@ mod others;
 mod tests;
 
 use serde_json::Value;
-use strata_core::json::Json;
+use strata_core::json::{self, Json};
 use strata_core::message::Message;
 
 use super::SavedDefinition;
@@ -105,6 +105,7 @@ pub fn letter(message: &Message, to: &[String]) -> String {
 
 /// The message in a text that came from outside of the team, in any of the forms that messages have in files.
 pub fn read_letter(text: &str) -> Result<Message, ImportError> {
+    json::fits(text).map_err(|error| ImportError::Syntax(format!("it is {error}")))?;
     let document = parse::parse(text.as_bytes())?;
     let mut message = messages::parse(&Place::root(&document), &messages::Labels::default())?;
     // Ids are given by the environment.

@@ -6,11 +6,14 @@
 //! - `grants`: what is not granted is refused
 //! - `plain`, `echo`: functions of components that know nothing of the host
 //! - `people`: guests that ask
+//! - `bombs`: small things that would become large ones in the host
+//! - `needs`: what a component says it needs, and what it says
 //! - `http`: requests, secrets and variables
 //! - `determinism`: what WebAssembly leaves open is settled
 //! - `wasi`: clocks and files of guests that use WASI
 //! - `loading`: what cannot be loaded says why
 
+mod bombs;
 mod calls;
 mod determinism;
 mod driver;
@@ -21,6 +24,7 @@ mod http;
 mod keys;
 mod limits;
 mod loading;
+mod needs;
 mod people;
 mod plain;
 mod wasi;

@@ -82,3 +82,66 @@ fn files_are_written_with_the_action_or_not_at_all() {
     check("unreachable", Err((FaultKind::Trap, "unreachable")));
     check(LINK, Err((FaultKind::Host, "symbolic link")));
 }
+
+/// A guest that writes five bytes to `new`, so far into it, then does something.
+fn far_writer(offset: u64, then: &str) -> Vec<u8> {
+    let items = r#"(data (i32.const 4096) "new")"#;
+    let run = format!(
+        "(call $wasi_open (local.get $dir) (i32.const 0) (i32.const 4096) (i32.const 3) (i32.const 9) (i32.const 2)
+            (i32.const 2048))
+         (call $wasi_put (i32.load (i32.const 2052)) (i32.const 640) (i32.const 5) (i64.const {offset}) (i32.const 2064))
+         {then}"
+    );
+    wasi_worker(items, &run)
+}
+
+#[test]
+fn a_directory_grows_no_larger_than_granted_whatever_a_guest_writes_with() {
+    const OK: &str = "(call $ok (i32.const 640) (i32.const 5))";
+    const SPIN: &str = "(loop $again (br $again)) unreachable";
+    const MIB: u64 = 1 << 20;
+    // It holds seven bytes from the start.
+    let check = |guest: &[u8], max_bytes: Option<u64>, expected: Result<(), &str>| {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("old"), "old").unwrap();
+        fs::write(home.path().join("same"), "same").unwrap();
+        let mut grants = dirs(&[(home.path(), "/out", Access::Write)]);
+        grants.dirs[0].max_bytes = max_bytes;
+        match (told(guest, grants), expected) {
+            (Ok(_), Ok(())) => assert!(home.path().join("new").exists()),
+            (Err((kind, message)), Err(part)) => {
+                assert_eq!(kind, FaultKind::Host, "{message}");
+                assert!(message.contains(part), "{message}");
+                assert!(!home.path().join("new").exists() && home.path().join("old").exists());
+            }
+            (got, _) => panic!("{got:?}"),
+        }
+    };
+    let full = "would hold 12 bytes, and 11 bytes are granted; raise `max_size` of `/out` in `allow.dirs`";
+    check(&far_writer(0, OK), Some(12), Ok(()));
+    check(&far_writer(0, OK), Some(11), Err(full));
+    check(&far_writer(0, SPIN), Some(11), Err(full));
+    // What holds too much already may be changed, and not grow.
+    check(&far_writer(0, OK), Some(3), Err("would hold 12 bytes, and 7 bytes are granted"));
+    check(&far_writer(300 * MIB, SPIN), None, Err("all writable directories together: the directory would hold 300"));
+    check(&far_writer(300 * MIB, OK), None, Err("and 256 MiB are granted"));
+    check(&far_writer(100 * MIB, OK), None, Err("an action writes and replaces at most 64 MiB of files"));
+}
+
+#[test]
+fn a_directory_that_is_too_large_to_be_copied_is_not_lent() {
+    let guest = wasi_worker("", "(call $ok (i32.const 640) (i32.const 5))");
+    let check = |fill: &dyn Fn(&std::path::Path)| {
+        let home = tempfile::tempdir().unwrap();
+        fill(home.path());
+        let (kind, message) = told(&guest, dirs(&[(home.path(), "/out", Access::Write)])).unwrap_err();
+        assert_eq!(kind, FaultKind::Host);
+        assert_eq!(
+            message,
+            "cannot stage `/out`: it holds more than 256 MiB or 10000 files; grant a smaller directory"
+        );
+        assert!(told(&guest, dirs(&[(home.path(), "/out", Access::Read)])).is_ok(), "what is only read is not copied");
+    };
+    check(&|home| fs::File::create(home.join("large")).unwrap().set_len(300 << 20).unwrap());
+    check(&|home| (0..=10_000).for_each(|i| fs::write(home.join(i.to_string()), "").unwrap()));
+}

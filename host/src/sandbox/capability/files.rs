@@ -20,6 +20,7 @@ use disk::{Found, Root};
 use path::{Place, names_only};
 use stage::Stage;
 
+mod cap;
 pub(in crate::sandbox) mod disk;
 mod path;
 mod place;
@@ -125,15 +126,15 @@ impl Files {
                 Seen::Blob(_) | Seen::File(_) => return Err(place.invalid("does not lie in a directory")),
             }
         }
-        if self.stage.is_some() {
-            let at = place;
-            return aside(move || at.root.put(&at.inside, &content).map_err(|e| at.error("write", &e))).await;
-        }
         let old = match &seen {
             Seen::Blob(Content::File { bytes, .. }) | Seen::File(bytes) => *bytes,
             _ => 0,
         };
         self.fits(&place, content.len() as u64, old).await?;
+        if self.stage.is_some() {
+            let at = place;
+            return aside(move || at.root.put(&at.inside, &content).map_err(|e| at.error("write", &e))).await;
+        }
         let before = self.before(&place, seen).await?;
         let after = self.keep(content.into());
         self.change(&place, before, after)

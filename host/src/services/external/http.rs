@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Response, Url};
 use serde_json::Value;
+use strata_core::json;
 
 use super::Letter;
 use crate::services::client;
@@ -79,9 +80,12 @@ async fn post(client: &reqwest::Client, url: &Url, letter: &Letter) -> Result<Ve
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Vec::new());
     }
-    let wrong = |error| HttpError { why: format!("the answer is no list of messages: {error}"), passes: false };
-    let list: Vec<Value> = serde_json::from_slice(&body).map_err(wrong)?;
-    Ok(list.iter().map(Value::to_string).collect())
+    let wrong = |why: String| HttpError { why: format!("the answer is no list of messages: {why}"), passes: false };
+    let text = str::from_utf8(&body).map_err(|error| wrong(error.to_string()))?;
+    match json::read(text).map_err(|error| wrong(format!("it is {error}")))? {
+        Value::Array(list) => Ok(list.iter().map(Value::to_string).collect()),
+        _ => Err(wrong("it is no list".into())),
+    }
 }
 
 async fn read(response: &mut Response) -> Result<Vec<u8>, HttpError> {

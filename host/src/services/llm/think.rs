@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use serde_json::Value;
+use strata_core::json;
 use strata_core::message::Message;
 use strata_core::team::{Candidate, Profile};
 
@@ -111,7 +111,7 @@ pub fn parse_choice(reply: &Reply, candidates: usize) -> Result<i32, String> {
 
 /// A JSON number, or an object with a `choice`.
 fn in_json(text: &str) -> Option<i64> {
-    let document: Value = serde_json::from_str(text).ok()?;
+    let document = json::read(text).ok()?;
     let choice = document.get("choice").unwrap_or(&document);
     choice.as_i64().or_else(|| choice.as_str()?.trim().parse().ok())
 }

@@ -8,12 +8,13 @@ use std::fs::{File, FileTimes};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use strata_core::file::{Content, FileChange};
 use tempfile::TempDir;
 
 use super::KEPT_BYTES;
+use super::cap::Cap;
 use super::disk::{Found, Root};
 use super::place::joined;
 use crate::blob::{Blobs, digest_of};
@@ -23,8 +24,6 @@ use crate::sandbox::limits::bytes;
 const STAGED_BYTES: u64 = 256 << 20;
 /// How many files and directories.
 const STAGED_FILES: usize = 10_000;
-/// How often it is looked how much a guest has written by now.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// A directory to be staged.
 pub(super) struct Wanted {
@@ -33,14 +32,18 @@ pub(super) struct Wanted {
     /// What the guest calls it.
     pub guest: String,
     pub root: Arc<Root>,
+    /// How much it may come to hold; none for no limit of its own.
+    pub max_bytes: Option<u64>,
     /// What is to lie in it instead, by place, with the bytes of files.
     pub instead: Vec<(PathBuf, Content, Option<Arc<[u8]>>)>,
 }
 
 /// The staged directories of one attempt. They are gone when this is dropped.
 pub(super) struct Stage {
-    temp: TempDir,
+    /// Removed when it is dropped.
+    _temp: TempDir,
     dirs: Vec<Staged>,
+    caps: Vec<Cap>,
 }
 
 struct Staged {
@@ -65,11 +68,11 @@ impl Stage {
     /// Copies directories.
     pub(super) fn make(wanted: Vec<Wanted>) -> Made<Self> {
         let temp = tempfile::tempdir().map_err(|e| format!("cannot make a directory for staged files: {e}"))?;
-        let mut dirs = Vec::new();
+        let (mut dirs, mut caps) = (Vec::new(), vec![Cap::of_all(temp.path(), STAGED_BYTES)]);
         let mut room = Room { bytes: STAGED_BYTES, files: STAGED_FILES };
         for (i, wanted) in wanted.into_iter().enumerate() {
             let copy = Root::new(temp.path().join(i.to_string()));
-            let Wanted { name, guest, root, instead } = wanted;
+            let Wanted { name, guest, root, max_bytes, instead } = wanted;
             let fail = |error: io::Error| format!("cannot stage `{guest}`: {error}");
             copy.create().map_err(fail)?;
             let mut held = BTreeMap::new();
@@ -83,9 +86,13 @@ impl Stage {
                     content => drop(held.insert(inside, (content, found))),
                 }
             }
-            dirs.push(Staged { name, guest, original: root, copy: Arc::new(copy), held });
+            let copy = Arc::new(copy);
+            if let Some(granted) = max_bytes {
+                caps.push(Cap::of(&guest, &copy, granted).map_err(fail)?);
+            }
+            dirs.push(Staged { name, guest, original: root, copy, held });
         }
-        Ok(Self { temp, dirs })
+        Ok(Self { _temp: temp, dirs, caps })
     }
 
     /// The copy that stands for a directory.
@@ -93,27 +100,14 @@ impl Stage {
         self.dirs.iter().find(|dir| dir.name == name).map(|dir| Arc::clone(&dir.copy))
     }
 
-    /// Waits until the guest has written too much; then says so.
-    pub(super) async fn overflow(path: PathBuf) -> String {
-        loop {
-            tokio::time::sleep(LOOK).await;
-            let path = path.clone();
-            let held = tokio::task::spawn_blocking(move || Root::new(path).held()).await;
-            // Files that come and go while they are counted are counted the next time.
-            if let Ok(Ok(held)) = held
-                && held > STAGED_BYTES
-            {
-                return format!("the writable directories hold more than {}", bytes(STAGED_BYTES));
-            }
-        }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        self.temp.path()
+    /// How much they may come to hold.
+    pub(super) fn caps(&self) -> Vec<Cap> {
+        self.caps.clone()
     }
 
     /// What the attempt did, by path, and the bytes that belong to it.
     pub(super) fn changes(&self) -> Made<(Vec<FileChange>, Blobs)> {
+        self.caps.iter().try_for_each(|cap| cap.broken().map_or(Ok(()), Err))?;
         let mut changes = Vec::new();
         let mut kept = Keep { blobs: Blobs::new(), bytes: 0 };
         for dir in &self.dirs {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use strata_core::file::{Content, FileChange};
 
 use super::stage::{Stage, Wanted};
-use super::{Files, Granted, place};
+use super::{Files, Granted, cap, place};
 use crate::blob::Blobs;
 use crate::plugin::{Access, DirGrant};
 use crate::sandbox::View;
@@ -33,7 +33,7 @@ impl Files {
             }
             if grant.access == Access::Write || !instead.is_empty() {
                 let (name, guest, root) = (name.clone(), grant.guest.clone(), Arc::clone(root));
-                wanted.push(Wanted { name, guest, root, instead });
+                wanted.push(Wanted { name, guest, root, max_bytes: grant.max_bytes, instead });
             }
         }
         if wanted.is_empty() {
@@ -59,10 +59,10 @@ impl Files {
 
     /// Waits until the guest has written more than it may, whatever it writes with; then says so.
     pub(in crate::sandbox) fn overflow(&self) -> impl Future<Output = String> + Send + 'static {
-        let path = self.stage.as_ref().map(|stage| stage.path().to_owned());
+        let caps = self.stage.as_ref().map(Stage::caps);
         async move {
-            match path {
-                Some(path) => Stage::overflow(path).await,
+            match caps {
+                Some(caps) => cap::overflow(caps).await,
                 None => std::future::pending().await,
             }
         }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use strata_core::json;
 
 use super::key::Key;
 use crate::services::llm::Hearing;
@@ -64,9 +65,8 @@ impl Pieces {
             self.stage = Stage::Over;
             return Ok(String::new());
         }
-        let nonsense =
-            |error| Broken::Nonsense(format!("the stream holds what is not JSON: {error}: `{}`", excerpt(data)));
-        let mut piece: Value = serde_json::from_str(data).map_err(nonsense)?;
+        let nonsense = |error| Broken::Nonsense(format!("a piece of the stream is {error}: `{}`", excerpt(data)));
+        let mut piece = json::read(data).map_err(nonsense)?;
         if !piece["error"].is_null() {
             return Err(Broken::Upstream(format!("the endpoint broke the reply off: `{}`", excerpt(data))));
         }

@@ -74,7 +74,7 @@ async fn a_lasting_failure_is_never_retried() {
     check(&[failing("400 Bad Request", "")], 3, Err("400 Bad Request: `broken`"), 1).await;
     check(&[failing("401 Unauthorized", "")], 3, Err("under `api_key`"), 1).await;
     check(&[failing("404 Not Found", "")], 3, Err("`base_url`"), 1).await;
-    check(&[Play::Answer("200 OK", "", "<html>".to_owned())], 3, Err("is not JSON"), 1).await;
+    check(&[Play::Answer("200 OK", "", "<html>".to_owned())], 3, Err("is not a JSON document"), 1).await;
     check(&[Play::Answer("200 OK", "", "{}".to_owned())], 3, Err("holds no reply: `{}`"), 1).await;
 }
 

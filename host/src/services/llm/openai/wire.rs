@@ -3,6 +3,7 @@
 //! Endpoints differ in what they leave out. What cannot be done without is the first choice's message.
 
 use serde_json::{Map, Value, json};
+use strata_core::json;
 
 use crate::gateway::HostError;
 use crate::services::llm::models::{excerpt, invalid};
@@ -87,15 +88,14 @@ fn tool(tool: &Tool) -> Result<Value, HostError> {
 }
 
 fn parsed(schema: &str, what: &str) -> Result<Value, HostError> {
-    serde_json::from_str(schema)
-        .map_err(|e| invalid(format!("ask a model: {what} is not a JSON document: {e}; give a JSON Schema")))
+    json::read(schema).map_err(|e| invalid(format!("ask a model: {what} is {e}; give a JSON Schema")))
 }
 
 /// The reply in the body of an answer.
 pub(super) fn reply(body: &str, model: &str, request: &Request) -> Result<Reply, String> {
-    let answer: Value = serde_json::from_str(body).map_err(|e| {
+    let answer = json::read(body).map_err(|e| {
         let quoted = excerpt(body);
-        format!("the answer is not JSON: {e}: `{quoted}`; is `base_url` right?")
+        format!("the answer is {e}: `{quoted}`; is `base_url` right?")
     })?;
     let Some(message) = answer.pointer("/choices/0/message").filter(|m| m.is_object()) else {
         return Err(format!("the answer holds no reply: `{}`", excerpt(body)));

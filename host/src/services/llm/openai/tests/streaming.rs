@@ -139,7 +139,7 @@ async fn what_breaks_behind_a_whole_reply_pays_for_nothing_twice() {
 
 #[tokio::test]
 async fn what_is_no_reply_is_a_lasting_failure() {
-    check(&[stream(&["{".into()])], 3, Err("is not JSON"), "", &[true]).await;
+    check(&[stream(&["{".into()])], 3, Err("is not a JSON document"), "", &[true]).await;
     check(&[stream(&["[DONE]".into()])], 3, Err("holds no reply"), "", &[true]).await;
     let endless = format!("data: {}", "x".repeat(REPLY_BYTES));
     let flood = Play::Answer("200 OK", "content-type: text/event-stream\r\n", endless);

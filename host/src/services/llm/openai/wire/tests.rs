@@ -109,12 +109,13 @@ fn an_answer_without_a_reply_is_quoted() {
         let error = reply(answer, "asked", &request()).expect_err("no reply");
         assert!(error.contains(expected), "{error}");
     };
-    check("", "the answer is not JSON");
+    check("", "the answer is not a JSON document");
     check("<html>", "`<html>`; is `base_url` right?");
     check("[]", "the answer holds no reply: `[]`");
     check(r#"{"choices":[]}"#, "holds no reply");
     check(r#"{"error":{"message":"overloaded"}}"#, "overloaded");
-    check(&"[".repeat(1000), "is not JSON");
+    check(&"[".repeat(1000), "is nested deeper than 100 levels");
+    check(&format!("[{}0]", "{\"\":0},".repeat(200_000)), "is too large to be read");
 }
 
 #[test]

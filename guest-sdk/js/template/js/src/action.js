@@ -1,0 +1,11 @@
+// Answers what it is asked, as its `instruction` says.
+
+import { action, llm } from "@strata/action";
+
+export default action({
+  needs: ["llm"],
+  run(cx) {
+    const { text } = llm.ask({ system: cx.persona(), prompt: `${cx.config.instruction}\n\n${cx.text}` });
+    return { content: text, data: { words: text.split(/\s+/).filter(Boolean).length } };
+  },
+});

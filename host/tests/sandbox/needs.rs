@@ -1,0 +1,92 @@
+//! What a component says about itself: what it needs has to be granted, what it does not say it is denied, and it says
+//! the same each time.
+
+use strata_core::fault::FaultKind;
+use strata_host::launch::Components;
+use strata_host::manifest::Definition;
+use strata_host::plugin::Grants;
+use strata_host::sandbox::{Metering, WasmSandbox};
+
+use crate::driver::SANDBOX;
+use crate::grants::{self, told};
+use crate::guest::Guest;
+
+/// A guest that says it needs something.
+fn needing(need: &str) -> Guest<'static> {
+    let length = need.len();
+    let items = format!(
+        "(data (i32.const 700) \"{need}\") (func $needs
+            (i32.store (i32.const 720) (i32.const 700)) (i32.store (i32.const 724) (i32.const {length}))
+            (i32.store (i32.const 560) (i32.const 720)) (i32.store (i32.const 564) (i32.const 1)))"
+    );
+    Guest { items: items.leak(), describe: "(call $needs) (i32.const 512)", ..Guest::default() }
+}
+
+/// Loads a team of one action with this `allow`; what is said about it.
+fn checked(component: &[u8], allow: &str) -> String {
+    let home = tempfile::tempdir().expect("a directory");
+    std::fs::write(home.path().join("a.wasm"), component).expect("it is written");
+    let text = format!(
+        "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n[[role]]\nname = \"R\"\nwatch = [\"UserRequirement\"]\n\
+         [[role.action]]\nname = \"A\"\ncomponent = \"a.wasm\"\nallow = {{ {allow} }}\n"
+    );
+    let definition = Definition::parse(&text, "team.toml", home.path()).expect("a team");
+    let loaded = Components::load(&definition, &SANDBOX, &mut |_| ());
+    loaded.map_or_else(|problems| problems.to_string(), |_| String::new())
+}
+
+#[test]
+fn what_a_component_needs_is_granted_or_an_error_with_the_line_to_add() {
+    let check = |need: &str, line: &str| {
+        let guest = needing(need).build();
+        let told = checked(&guest, "");
+        assert!(told.contains(&format!("`A` of role `R` needs `{need}`, which it is not granted")), "{told}");
+        assert!(told.contains(&format!("add to `[role.action.allow]`: `{line}`")), "{told}");
+        assert_eq!(checked(&guest, line), "", "the line is right");
+    };
+    check("env", "env = [\"LANG\"]");
+    check("files", "dirs = [{ host = \"out\", guest = \"/out\", write = true }]");
+    check("http", "http = [{ host = \"api.example.com\", methods = [\"GET\"], path = \"/*\" }]");
+    check("secrets", "secrets = [\"TOKEN\"]");
+    let llm = checked(&needing("llm").build(), "");
+    assert!(llm.contains("needs `llm`") && llm.contains("`llm = { models = [\"*\"] }`"), "{llm}");
+}
+
+#[test]
+fn what_needs_no_grant_may_be_needed_and_what_nobody_has_may_not() {
+    for need in ["human", "state", "clock"] {
+        assert_eq!(checked(&needing(need).build(), ""), "");
+    }
+    let told = checked(&needing("telepathy").build(), "");
+    assert!(told.contains("needs `telepathy`, which this host does not have; it can grant `env`, `files`"), "{told}");
+}
+
+#[test]
+fn a_component_that_needs_more_than_it_says_is_denied_it() {
+    let liar = grants::read("/etc/passwd");
+    assert_eq!(checked(&liar, ""), "", "it says that it needs nothing");
+    assert_eq!(told(&liar, Grants::default()).unwrap_err().0, FaultKind::Denied);
+}
+
+#[test]
+fn a_component_describes_itself_alike_each_time() {
+    // It counts how often it was asked, and looks for what may differ: the time, chance, what is in its memory.
+    let guest = Guest {
+        items: "(global $asked (mut i32) (i32.const 48))",
+        describe: "(global.set $asked (i32.add (global.get $asked) (i32.const 1)))
+            (i32.store8 (i32.const 640) (global.get $asked))
+            (i32.store8 (i32.const 641) (i32.add (i32.const 48) (f64.gt (call $now) (f64.const 0))))
+            (call $random (i32.const 8) (i32.const 2048))
+            (i32.store8 (i32.const 642) (i32.add (i32.const 48) (i32.load8_u (i32.const 2048))))
+            (i32.const 512)",
+        ..Guest::default()
+    };
+    let guest = guest.build();
+    let described = || {
+        let sandbox = WasmSandbox::uncached().unwrap();
+        sandbox.load(&guest, Metering::Plain).unwrap();
+        sandbox.load(&guest, Metering::Fuel).unwrap().manifest.name.clone()
+    };
+    assert_eq!(described(), "101st", "first time, no clock, randomness refused");
+    assert_eq!(described(), described());
+}
