@@ -1,4 +1,5 @@
-//! One team for the probes of all languages: what is told of it must not depend on the language.
+//! The same teams for the probes of all languages: what is told of them must not depend on the language, nor what becomes
+//! of them when they are interrupted or killed.
 
 use std::fs;
 use std::path::Path;
@@ -6,6 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::place::Place;
+use crate::process::Signal;
 use crate::stream;
 
 /// What is the same for the same team, whatever the probe is written in.
@@ -21,9 +23,63 @@ fn told(lines: &[Value]) -> Vec<Value> {
     lines.iter().map(strip).collect()
 }
 
-/// Runs a team that does and suffers what a probe can, with this probe and with the one in Rust.
+/// Runs every team with this probe and with the one in Rust.
 #[track_caller]
 pub fn assert_told_like_rust(probe: &Path) {
+    let rust = crate::probe::component();
+    assert_eq!(everything(probe), everything(rust));
+    for end in [Signal::INT, Signal::TERM, Signal::KILL] {
+        assert_eq!(disturbed(probe, end), disturbed(rust, end), "{end:?}");
+    }
+}
+
+/// A folder with a team and this probe, whose component is compiled already.
+fn place(team: &str, probe: &Path) -> Place {
+    let place = Place::with(team);
+    fs::copy(probe, place.path("probe.wasm")).unwrap();
+    place.write("replies.toml", "[[reply]]\ntext = \"hi\"\n");
+    // Compiling an interpreter takes longer than a run is waited for.
+    let checked = place.command(&["check", "team.toml"]).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    place
+}
+
+/// What is told of a run that a signal ends while an action waits, of its resume, and the exit codes.
+fn disturbed(probe: &Path, end: Signal) -> (Option<i32>, Vec<Value>, Vec<Value>) {
+    let team = r#"schema = "strata.team/1"
+[team]
+name = "waits"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "One"
+component = "probe.wasm"
+config = { steps = [{ count = true }, { set = "k", value = [1] }, { emit = "aside", cause = "Aside" }] }
+[[role.action]]
+name = "Two"
+component = "probe.wasm"
+config = { steps = [{ get = "k" }, { set = "k", value = 2 }, { emit = "lost or once", cause = "Aside" }, { sleep = "90s", attempts = [1] }, { say = "{inputs}: {reads}" }] }
+[[role]]
+name = "B"
+watch = ["Aside", "Two"]
+[[role.action]]
+name = "Hears"
+component = "probe.wasm"
+config = { steps = [{ say = "{inputs}" }] }
+"#;
+    let place = place(team, probe);
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    while process.until("action-started", Some("A"))["action"] != "Two" {}
+    process.signal(end);
+    let code = process.end().code;
+    let recorded = told(&place.recorded());
+    (code, recorded, told(&stream::parse(&place.resume().expect(0).stdout)))
+}
+
+/// What is told of a team that does and suffers what a probe can.
+fn everything(probe: &Path) -> Vec<Value> {
     let team = r#"schema = "strata.team/1"
 [team]
 name = "two"
@@ -78,15 +134,6 @@ FAILING"#;
              component = \"probe.wasm\"\nconfig = {{ steps = [{{ fail = \"{fail}\" }}] }}\n[role.action.limits]\n{limits}\n"
         )
     });
-    let team = team.replace("FAILING", &roles.concat());
-    let run = |component: &Path| {
-        let place = Place::with(&team);
-        fs::copy(component, place.path("probe.wasm")).unwrap();
-        place.write("replies.toml", "[[reply]]\ntext = \"hi\"\n");
-        // Compiling an interpreter takes longer than a run is waited for.
-        assert!(place.command(&["check", "team.toml"]).output().unwrap().status.success());
-        let ended = place.run().expect(3);
-        told(&stream::parse(&ended.stdout))
-    };
-    assert_eq!(run(probe), run(crate::probe::component()));
+    let place = place(&team.replace("FAILING", &roles.concat()), probe);
+    told(&stream::parse(&place.run().expect(3).stdout))
 }

@@ -112,6 +112,11 @@ fn what_is_wrong_with_the_source_is_said_with_its_place() {
 }
 
 #[test]
+fn the_probe_in_javascript_is_told_like_the_one_in_rust() {
+    crate::alike::assert_told_like_rust(&crate::probe::build("plugins/probe-js"));
+}
+
+#[test]
 fn a_machine_without_node_is_told_what_to_install() {
     let place = team();
     let mut command = place.command(&["build", "count"]);
