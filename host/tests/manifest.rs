@@ -243,7 +243,7 @@ fn later_problems_are_shown_where_the_component_is_written() {
     check(whole.at_pin(action(0, 1), "broken"), "whole.toml:78:13");
     check(whole.at_allow(action(0, 0), "broken", "x"), "whole.toml:70:1");
     check(whole.at_allow(action(0, 1), "broken", "x"), "whole.toml:76:1");
-    check(whole.at_component(think(1), "broken"), "whole.toml:86:13");
+    check(whole.at_component(think(1), "broken"), "whole.toml:87:13");
     check(whole.at_component(think(0), "broken"), "error: broken");
     check(whole.at_secret("TOKEN", "broken").unwrap(), "whole.toml:75:12");
     assert!(whole.at_secret("NONE", "broken").is_none());
