@@ -128,7 +128,7 @@ fn a_machine_without_node_is_told_what_to_install() {
 #[test]
 fn the_sdk_passes_its_own_tests() {
     let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-sdk/js");
-    let ended = Command::new("node").arg("--test").current_dir(sdk).output().unwrap();
+    let ended = Command::new("node").args(["--test", "tests/"]).current_dir(sdk).output().unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
 }
 

@@ -5,18 +5,13 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use rustix::fs::{Mode, OFlags, openat};
 
 use super::super::quota;
-
-/// Tells apart the temporary files of writes that run at the same time.
-static WRITES: AtomicU64 = AtomicU64::new(0);
 
 /// A directory, opened when first used.
 #[derive(Debug)]
@@ -155,10 +150,11 @@ impl Root {
     pub(super) fn put(&self, inside: &Path, content: &[u8]) -> io::Result<()> {
         self.make(inside.parent().unwrap_or(Path::new("")))?;
         let (dir, name) = self.above(inside)?;
-        let number = WRITES.fetch_add(1, Relaxed);
-        let beside = format!(".{}-{number}.partial", process::id());
+        // The same each time: what a killed process left is replaced when the file is put in its place after all.
+        let beside = format!(".{:08x}.partial", crc32fast::hash(name.as_os_str().as_encoded_bytes()));
         let written = (|| {
-            let mut file = dir.create(&beside)?;
+            let _ = dir.remove_file(&beside);
+            let mut file = dir.open_with(&beside, OpenOptions::new().write(true).create_new(true))?;
             // Who may read it, or run it, stays as it is.
             if let Ok(meta) = dir.symlink_metadata(name)
                 && meta.is_file()
