@@ -70,5 +70,5 @@ fn its_actions_pass_their_tests() {
     python::unittest(&dir.join("explain"), &project().join("guest-sdk/python"));
     let place = Place::empty();
     let files = ["action.c", "tests/measure.c"].map(|file| dir.join("measure").join(file));
-    c::unit_tests(&place, &project().join("guest-sdk/c"), &files.each_ref().map(|file| Path::new(file)));
+    c::unit_tests(&place, &project().join("guest-sdk/c"), &files.each_ref().map(std::path::PathBuf::as_path));
 }

@@ -147,19 +147,15 @@ fn shipped(team: &str) -> Place {
 #[test]
 fn a_model_s_code_is_run_in_the_sandbox() {
     let cases = [
-        ("team.toml", "mended.js", "cannot read property 'length' of undefined\n    at Write.js:2:"),
-        (
-            "python.toml",
-            "mended.py",
-            "StopIteration\nTraceback (most recent call last):\n  File \"Write.py\", line 2, in",
-        ),
+        ("team.toml", "mended.js", ["TypeError: cannot read property 'length' of undefined", "at Write.js:2:"]),
+        ("python.toml", "mended.py", ["error: StopIteration", "File \"Write.py\", line 2, in <module>"]),
     ];
     for (team, mended, told) in cases {
         let place = shipped(team);
         let done = place.host(&["run", team, "--events", "-", "--storage", "store"]).expect(0);
         assert_eq!(finished(&done)[1]["data"], serde_json::json!({ "sum": 24133, "largest": 541 }), "{team}");
         let failed = place.host(&["run", team, "find a name with B", "--storage", "name"]).expect(3);
-        assert!(failed.stderr.contains(told), "{}", failed.stderr);
+        told.iter().for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
         place.write(mended, "return \"nobody\"");
         let component = format!("Runner.Run={mended}");
         let resumed =
