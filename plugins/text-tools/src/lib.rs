@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code, reason = "the exports of a component, which the bindings make here")]
 
-#[allow(missing_docs, unused_qualifications, clippy::all, reason = "generated")]
+#[allow(missing_docs, unused_qualifications, clippy::all, clippy::unwrap_used, reason = "generated")]
 mod bindings;
 
 use bindings::{Guest, Measures};
