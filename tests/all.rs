@@ -29,6 +29,7 @@
 //! | `replay` | recorded attempts made again and compared |
 //! | `trust` | components that are locked, and signed |
 //! | `skills` | components on the shelf, and teams that name them |
+//! | `documents` | JSON from outside that swells, nests or contradicts itself, at every door |
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
@@ -62,6 +63,7 @@ mod components;
 mod crash;
 mod describing;
 mod dev;
+mod documents;
 mod driver;
 mod external;
 mod faults;
