@@ -69,7 +69,7 @@ fn a_lost_team_json_is_written_again_and_an_old_one_is_not_believed() {
     place.write("store/team.json", &old);
     let ended = place.resume().expect(0);
     assert_eq!(stream::actions(&ended.events(), "action-started"), [""; 0]);
-    assert!(ended.stderr.contains("`store/team.json`"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`team.db` beside it is newer and wins"), "{}", ended.stderr);
     let finished = place.recorded();
     assert_eq!(stream::actions(&finished, "action-finished").len(), 3);
 }
@@ -80,7 +80,11 @@ fn a_team_json_that_is_larger_than_any_is_not_read() {
     fs::remove_file(place.path("store/team.db")).unwrap();
     // It takes no room on the disk.
     fs::File::create(place.path("store/team.json")).unwrap().set_len(1 << 30).unwrap();
-    for args in [&["run", "--recover_path", "store"][..], &["inspect", "store"], &["run", "team.toml", "--recover_path", "store"]] {
+    for args in [
+        &["run", "--recover_path", "store"][..],
+        &["inspect", "store"],
+        &["run", "team.toml", "--recover_path", "store"],
+    ] {
         let ended = place.host(args).expect(2);
         assert!(ended.stderr.contains("1073741824 bytes, at most 536870912 are read"), "{}", ended.stderr);
     }
@@ -95,7 +99,8 @@ fn what_a_team_json_names_is_neither_run_nor_written_to() {
     let precious = "3fd30542fe3f61b14bd4a4b2dc0b6fb30fa6f63ebce52dd1778aaa8c4dc02cff";
     let absolute = place.path("escaped").display().to_string();
     let pending = |path: &str| json!([{ "path": path, "expected": null, "content": { "directory": true } }]);
-    let removal = json!([{ "path": "out/../precious", "expected": { "sha256": precious, "bytes": 4 }, "content": null }]);
+    let removal =
+        json!([{ "path": "out/../precious", "expected": { "sha256": precious, "bytes": 4 }, "content": null }]);
     let cases: [(&str, Value); 17] = [
         ("/idea", json!(CODE)),
         ("/env/desc", json!(CODE)),
@@ -113,7 +118,10 @@ fn what_a_team_json_names_is_neither_run_nor_written_to() {
         ("/strata/files/pending", pending("out/../escaped")),
         ("/strata/files/pending", pending(&absolute)),
         ("/strata/files/pending", removal),
-        ("/strata/files/decided", json!({ "../../escaped": { "directory": true }, "/../escaped": { "directory": true } })),
+        (
+            "/strata/files/decided",
+            json!({ "../../escaped": { "directory": true }, "/../escaped": { "directory": true } }),
+        ),
     ];
     let ours = ["store", "out", "laid", "config"];
     let before = names(&place.path(""), &ours);
