@@ -79,7 +79,8 @@ fn what_a_plain_function_returns_is_no_larger_as_a_document() {
         (core instance $i (instantiate $m))
         (func (export "many") (result (list (option (option bool))))
             (canon lift (core func $i "many") (memory (core memory $i "memory")))))"#;
-    let plugin = Plugin { function: Some("many".into()), ..plugin(limits()) };
+    let roomy = Limits { memory_bytes: 64 << 20, ..limits() };
+    let plugin = Plugin { function: Some("many".into()), ..plugin(roomy) };
     let fault = run(call(&wat::parse_str(text).expect("the component's text is right"), plugin)).result.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Error);
     assert!(fault.message.contains("the result is too large to be read"), "{}", fault.message);
