@@ -29,9 +29,11 @@
 //! | `replay` | recorded attempts made again and compared |
 //! | `trust` | components that are locked, and signed |
 //! | `skills` | components on the shelf, and teams that name them |
+//! | `documents` | JSON from outside that swells, nests or contradicts itself, at every door |
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
+//! | `hostile` | saved teams that are lost, old, or were prepared by somebody |
 //! | `graph` | teams drawn on stdout |
 //! | `c` | actions in C, from `new` to a mended run; one in Zig, by a recipe |
 //! | `python` | actions in Python, from `new` to a mended run |
@@ -64,12 +66,14 @@ mod components;
 mod crash;
 mod describing;
 mod dev;
+mod documents;
 mod driver;
 mod external;
 mod faults;
 mod files;
 mod five_calls;
 mod graph;
+mod hostile;
 mod house;
 mod javascript;
 mod joins;
