@@ -30,6 +30,7 @@
 //! | `trust` | components that are locked, and signed |
 //! | `skills` | components on the shelf, and teams that name them |
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
+//! | `live_part` | what moves at the bottom of a terminal, and that nothing of it stays |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
 //! | `graph` | teams drawn on stdout |
@@ -73,6 +74,7 @@ mod javascript;
 mod joins;
 mod lineages;
 mod live;
+mod live_part;
 mod map_reduce;
 mod output;
 mod people;

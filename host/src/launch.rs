@@ -11,6 +11,7 @@ mod edit;
 mod files;
 mod fork;
 mod lock;
+mod makings;
 mod prune;
 mod replay;
 mod resume;
@@ -46,6 +47,7 @@ pub use doubt::{Doubt, doubts};
 pub use files::{SavedFiles, files};
 pub use fork::{Fork, Forked, fork};
 pub use lock::{Written, lock};
+pub use makings::{Made, Makings};
 pub use prune::{KEPT, Kept, prune};
 pub use replay::{Replay, replay};
 pub use resume::{Notes, Resume, Resumed, resume};
@@ -59,6 +61,7 @@ pub use telling::Telling;
 pub struct Run {
     driver: Driver,
     path: PathBuf,
+    makings: Makings,
 }
 
 impl From<ReplyError> for LaunchError {
@@ -176,6 +179,11 @@ impl Run {
     /// The team and its state.
     pub fn stepper(&self) -> &Stepper {
         self.driver.journal().stepper()
+    }
+
+    /// What the team was made from.
+    pub fn makings(&self) -> &Makings {
+        &self.makings
     }
 
     /// The storage directory.
