@@ -12,7 +12,7 @@
 //! | `people` | questions and answers: kills around them, expiry, moves, a person at the terminal |
 //! | `writes` | requests that change something: killed, timed out, broken, settled by the operator |
 //! | `calls` | calls killed before, during and after; calls made together |
-//! | `five_calls` | the proof that nothing is paid twice, with the table that README shows |
+//! | `five_calls` | the proof that nothing is paid twice, with the table of the book |
 //! | `secrets` | secrets reach the service that is meant, and nothing else |
 //! | `budget` | who is stopped without money, and what counts |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |

@@ -61,6 +61,7 @@ impl Folder {
             };
         }
         let path = std::env::var("PATH").unwrap_or_default();
+        shell.env("STRATA_SHELF", self.place.path(".shelf"));
         shell.env("PATH", format!("{}:{path}", self.place.path(".bin").display()));
         let output = shell.output().unwrap_or_else(|error| panic!("`{line}`: {error}"));
         let text = String::from_utf8_lossy(&output.stdout);
@@ -185,6 +186,12 @@ pages! {
     recovery_goes_as_the_page_says = "recovery",
     going_back_goes_as_the_page_says = "going-back",
     host_calls_are_as_the_page_says = "host-calls",
+    files_are_written_as_the_page_says = "files",
+    money_is_counted_as_the_page_says = "money",
+    skills_are_on_the_shelf_as_the_page_says = "skills",
+    a_run_is_made_again_as_the_page_says = "replay",
+    an_operator_bounds_teams_as_the_page_says = "policy",
+    components_are_trusted_as_the_page_says = "trust",
     people_are_asked_as_the_page_says = "people",
     the_sandbox_bites_as_the_page_says = "sandbox",
     operating_goes_as_the_page_says = "operating",

@@ -9,14 +9,13 @@ use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, Digest, Part, RoleId, RunId, Slot};
-use strata_core::json::Json;
 use strata_core::message::Draft;
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team};
 use strata_host::blob::Blobs;
 use strata_host::driver::{Driver, DriverError, Equipment, Journal};
-use strata_host::plugin::{Advice, Grants, Limits, Plugin};
+use strata_host::plugin::Plugin;
 use strata_host::sandbox::{Call, Directories, ScriptedSandbox, Value, ended, returned};
 use strata_host::services::http::Http;
 use strata_host::services::http::secret::Secrets;
@@ -156,16 +155,7 @@ fn slots(team: &Team) -> Vec<Slot> {
 }
 
 fn equipment(team: &Team, sandbox: &ScriptedSandbox) -> Equipment {
-    let plugin = Arc::new(Plugin {
-        component: "a.wasm".into(),
-        pin: None,
-        function: None,
-        config: Json::null(),
-        output_schema: None,
-        limits: Limits::default(),
-        advice: Advice::default(),
-        grants: Grants::default(),
-    });
+    let plugin = Arc::new(Plugin::new("a.wasm"));
     Equipment {
         sandbox: Arc::new(sandbox.clone()),
         plugins: slots(team).into_iter().map(|slot| (slot, plugin.clone())).collect(),

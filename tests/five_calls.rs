@@ -1,5 +1,5 @@
 //! The proof that nothing is paid twice: the team that ships with the product, with an HTTP server as its provider that
-//! counts what it is asked. Run with `--nocapture` it prints the table that README shows.
+//! counts what it is asked. Run with `--nocapture` it prints the table that the book shows.
 
 use std::fs;
 use std::os::unix::fs::symlink;

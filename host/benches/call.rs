@@ -2,15 +2,13 @@
 //! and their ratio, measured in turns in one run.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use strata_core::id::RoleId;
-use strata_core::json::Json;
 use strata_core::team::Profile;
 use strata_host::gateway::Gateway;
-use strata_host::plugin::{Advice, Grants, Limits, Plugin};
-use strata_host::sandbox::{Call, Entry, Metering, Sandbox, WasmSandbox};
+use strata_host::plugin::Plugin;
+use strata_host::sandbox::{Call, Metering, Sandbox, WasmSandbox};
 use tokio::sync::mpsc;
 use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
@@ -83,28 +81,8 @@ impl Ours {
     fn new(guest: &[u8]) -> Self {
         let sandbox = WasmSandbox::uncached().expect("the sandbox starts");
         let digest = sandbox.load(guest, Metering::Plain).expect("the guest loads").digest;
-        let plugin = Plugin {
-            component: "/guest.wasm".into(),
-            pin: None,
-            function: None,
-            config: Json::null(),
-            output_schema: None,
-            limits: Limits::default(),
-            advice: Advice::default(),
-            grants: Grants::default(),
-        };
-        let call = Call {
-            digest,
-            plugin: Arc::new(plugin),
-            attempt: 1,
-            idempotency_key: "run/0/R/0".into(),
-            seed: "run/0/R/0".into(),
-            entry: Entry::Run { action: "A".into(), index: 0, task: None },
-            role: Profile { name: "R".into(), ..Profile::default() },
-            news: Vec::new(),
-            outputs: Vec::new(),
-            view: Arc::default(),
-        };
+        let role = Profile { name: "R".into(), ..Profile::default() };
+        let call = Call::first(digest, Plugin::new("/guest.wasm"), role, "A");
         let (questions, _) = mpsc::channel(1);
         Self { sandbox, call, gateway: Gateway::new(RoleId(0), questions) }
     }

@@ -39,6 +39,22 @@ pub struct Plugin {
     pub grants: Grants,
 }
 
+impl Plugin {
+    /// A component under the default limits, with no configuration and nothing granted.
+    pub fn new(component: impl Into<PathBuf>) -> Self {
+        Self {
+            component: component.into(),
+            pin: None,
+            function: None,
+            config: Json::null(),
+            output_schema: None,
+            limits: Limits::default(),
+            advice: Advice::default(),
+            grants: Grants::default(),
+        }
+    }
+}
+
 /// What a plugin may touch. Empty by default: nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {

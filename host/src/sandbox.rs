@@ -79,6 +79,25 @@ pub struct Call {
     pub view: Arc<View>,
 }
 
+impl Call {
+    /// The first attempt at the first action of a role that has no news and sees no files.
+    pub fn first(digest: Digest, plugin: Plugin, role: Profile, action: &str) -> Self {
+        let key = format!("run/0/{}/0", role.name);
+        Self {
+            digest,
+            plugin: Arc::new(plugin),
+            attempt: 1,
+            idempotency_key: key.clone(),
+            seed: key,
+            entry: Entry::Run { action: action.into(), index: 0, task: None },
+            role,
+            news: Vec::new(),
+            outputs: Vec::new(),
+            view: Arc::default(),
+        }
+    }
+}
+
 /// How an attempt sees files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {

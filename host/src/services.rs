@@ -5,3 +5,5 @@ pub mod external;
 pub mod http;
 pub mod human;
 pub mod llm;
+#[cfg(test)]
+mod loopback;

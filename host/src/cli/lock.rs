@@ -8,7 +8,8 @@ pub(super) fn lock(args: &LockArgs) -> Result<u8, Failure> {
     for (name, before, now) in &written.changed {
         note(format_args!("`{name}` was `{}` and is `{}`", before.sha256, now.sha256));
     }
-    note(format_args!("{} components are locked", written.components));
+    let count = written.components;
+    note(format_args!("locked {count} component{}", if count == 1 { "" } else { "s" }));
     print(&written.path.display().to_string());
     Ok(0)
 }

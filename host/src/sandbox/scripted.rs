@@ -100,35 +100,14 @@ mod tests {
 
     use strata_core::fault::FaultKind;
     use strata_core::id::{Digest, RoleId};
-    use strata_core::json::Json;
     use strata_core::team::Profile;
 
     use super::*;
-    use crate::plugin::{Advice, Grants, Limits, Plugin};
+    use crate::plugin::Plugin;
 
     fn call(role: &str, action: &str, attempt: u32) -> Call {
-        let plugin = Plugin {
-            component: "a.wasm".into(),
-            pin: None,
-            function: None,
-            config: Json::null(),
-            output_schema: None,
-            limits: Limits::default(),
-            advice: Advice::default(),
-            grants: Grants::default(),
-        };
-        Call {
-            digest: Digest::from("d"),
-            plugin: Arc::new(plugin),
-            attempt,
-            idempotency_key: String::new(),
-            seed: String::new(),
-            entry: Entry::Run { action: action.into(), index: 0, task: None },
-            role: Profile { name: role.into(), ..Profile::default() },
-            news: Vec::new(),
-            outputs: Vec::new(),
-            view: Arc::default(),
-        }
+        let role = Profile { name: role.into(), ..Profile::default() };
+        Call { attempt, ..Call::first(Digest::from("d"), Plugin::new("a.wasm"), role, action) }
     }
 
     fn play(sandbox: &ScriptedSandbox, call: Call) -> Result<Returned, Fault> {

@@ -38,6 +38,20 @@ pub struct Request {
 }
 
 impl Request {
+    /// Of the team's model, with nothing but the conversation.
+    pub fn new(messages: Vec<Turn>) -> Self {
+        Self {
+            model: None,
+            messages,
+            tools: Vec::new(),
+            output_schema: None,
+            temperature: None,
+            max_tokens: None,
+            stop: Vec::new(),
+            seed: None,
+        }
+    }
+
     /// A stand-in for the id that a tool call of the reply lacks. The conversation grows with every turn, so no two
     /// calls of it share one.
     fn tool_call_id(&self, index: usize) -> String {
@@ -70,6 +84,13 @@ pub struct Turn {
     pub tool_calls: Vec<ToolCall>,
     /// For a tool: the call this is the result of.
     pub tool_call_id: Option<String>,
+}
+
+impl Turn {
+    /// A turn of text alone.
+    pub fn new(speaker: Speaker, content: impl Into<String>) -> Self {
+        Self { speaker, content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
+    }
 }
 
 /// A call of a tool that a model asks for.

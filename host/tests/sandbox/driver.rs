@@ -1,6 +1,6 @@
 //! What stands behind a guest in these tests: a driver with a little state, and one call from beginning to end.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
@@ -9,8 +9,8 @@ use strata_core::json::Json;
 use strata_core::request::Answer as Answered;
 use strata_core::team::Profile;
 use strata_host::gateway::{self, Answer, Ask, Gateway, HostError, HostErrorKind, QUEUE};
-use strata_host::plugin::{Advice, Grants, Limits, Plugin};
-use strata_host::sandbox::{Call, Ended, Entry, Metering, Sandbox, WasmSandbox, digest_of};
+use strata_host::plugin::{Limits, Plugin};
+use strata_host::sandbox::{Call, Ended, Metering, Sandbox, WasmSandbox, digest_of};
 use strata_host::services::human::Question;
 use strata_host::services::{http, llm};
 use tokio::sync::mpsc;
@@ -20,16 +20,7 @@ pub static SANDBOX: LazyLock<WasmSandbox> = LazyLock::new(|| WasmSandbox::uncach
 
 /// A plugin with these limits and nothing granted.
 pub fn plugin(limits: Limits) -> Plugin {
-    Plugin {
-        component: "/guest.wasm".into(),
-        pin: None,
-        function: None,
-        config: Json::null(),
-        output_schema: None,
-        limits,
-        advice: Advice::default(),
-        grants: Grants::default(),
-    }
+    Plugin { limits, ..Plugin::new("/guest.wasm") }
 }
 
 /// Limits under which a test soon ends, whatever the guest does.
@@ -55,18 +46,7 @@ pub fn call(guest: &[u8], plugin: Plugin) -> Call {
         Some(_) => SANDBOX.load_plain(digest_of(guest), guest, (metering, &plugin.limits)),
     };
     let loaded = loaded.expect("the guest loads");
-    Call {
-        digest: loaded.digest,
-        plugin: Arc::new(plugin),
-        attempt: 1,
-        idempotency_key: "run/0/R/0".into(),
-        seed: "run/0/R/0".into(),
-        entry: Entry::Run { action: "A".into(), index: 0, task: None },
-        role: Profile { name: "R".into(), ..Profile::default() },
-        news: Vec::new(),
-        outputs: Vec::new(),
-        view: Arc::default(),
-    }
+    Call::first(loaded.digest, plugin, Profile { name: "R".into(), ..Profile::default() }, "A")
 }
 
 /// Makes a call, with the driver answering on the same thread.

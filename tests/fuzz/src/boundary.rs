@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use strata_core::id::{Digest, RoleId};
 use strata_core::json::Json;
@@ -12,7 +11,7 @@ use strata_core::team::Profile;
 use strata_host::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind, QUEUE, Question};
 use strata_host::manifest::Definition;
 use strata_host::plugin::Plugin;
-use strata_host::sandbox::{Call, Entry, Metering, Sandbox, WasmSandbox};
+use strata_host::sandbox::{Call, Metering, Sandbox, WasmSandbox};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -80,18 +79,8 @@ impl Stage {
     fn play(&self, bytes: &[u8]) {
         let mut plugin = self.plugin.clone();
         plugin.config = Json::from(serde_json::json!({ "bytes": bytes }));
-        let call = Call {
-            digest: self.digest.clone(),
-            plugin: Arc::new(plugin),
-            attempt: 1,
-            idempotency_key: "run/0/R/0".into(),
-            seed: "run/0/R/0".into(),
-            entry: Entry::Run { action: "A".into(), index: 0, task: None },
-            role: Profile { name: "R".into(), ..Profile::default() },
-            news: Vec::new(),
-            outputs: Vec::new(),
-            view: Arc::default(),
-        };
+        let role = Profile { name: "R".into(), ..Profile::default() };
+        let call = Call::first(self.digest.clone(), plugin, role, "A");
         self.runtime.block_on(async {
             let (questions, asked) = mpsc::channel(QUEUE);
             let answering = tokio::spawn(answer_all(asked));

@@ -26,18 +26,8 @@ pub fn think_request(
     news: &[Arc<Message>],
     outputs: &[Arc<Message>],
 ) -> Request {
-    let turn = |speaker, content| Turn { speaker, content, tool_calls: Vec::new(), tool_call_id: None };
     let situation = situation(candidates, news, outputs);
-    Request {
-        model: None,
-        messages: vec![turn(Speaker::System, character(role)), turn(Speaker::User, situation)],
-        tools: Vec::new(),
-        output_schema: None,
-        temperature: None,
-        max_tokens: None,
-        stop: Vec::new(),
-        seed: None,
-    }
+    Request::new(vec![Turn::new(Speaker::System, character(role)), Turn::new(Speaker::User, situation)])
 }
 
 fn character(role: &Profile) -> String {

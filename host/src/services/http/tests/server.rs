@@ -1,9 +1,10 @@
-//! A server on loopback that plays what a test wants, and remembers what it was asked.
+//! What a server does to the tests of web requests.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::thread;
+
+use crate::services::loopback::{Loopback, Seen};
 
 /// What happens on a request.
 #[derive(Clone)]
@@ -39,61 +40,36 @@ pub fn redirects(status: &'static str, to: &str) -> Play {
 }
 
 /// The server. The last play is repeated.
-pub struct Server {
-    port: u16,
-    seen: Arc<Mutex<Vec<String>>>,
-}
+pub struct Server(Loopback);
 
 impl Server {
     pub fn new(plays: impl Into<Vec<Play>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
-        let port = listener.local_addr().expect("an address").port();
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let (plays, log) = (plays.into(), seen.clone());
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (plays, log) = (plays.clone(), log.clone());
-                // A client that hangs up early is what some tests are about.
-                thread::spawn(move || serve(&stream, &plays, &log).ok());
-            }
-        });
-        Self { port, seen }
+        Self(Loopback::new(plays.into(), perform))
     }
 
-    /// Heads, in lower case, and bodies of what it was asked.
+    /// Heads and bodies of what it was asked.
     pub fn seen(&self) -> Vec<String> {
-        self.seen.lock().expect("no test panics while it holds this").clone()
+        self.0.seen().into_iter().map(|seen| seen.head + &seen.body).collect()
     }
 
     /// Its port.
     pub fn port(&self) -> u16 {
-        self.port
+        self.0.port
     }
 
     /// An address on it.
     pub fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port)
+        format!("http://127.0.0.1:{}{path}", self.port())
     }
 }
 
-fn serve(stream: &TcpStream, plays: &[Play], log: &Mutex<Vec<String>>) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream);
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head)? > 0 {}
-    let lower = head.to_lowercase();
-    let length = lower.lines().find_map(|line| line.strip_prefix("content-length: "));
-    let mut body = vec![0; length.and_then(|length| length.parse().ok()).unwrap_or(0)];
-    reader.read_exact(&mut body)?;
-    let whole = head + &String::from_utf8_lossy(&body);
-    let number = {
-        let mut seen = log.lock().expect("no test panics while it holds this");
-        seen.push(whole.clone());
-        seen.len()
-    };
-    let mut out = stream;
-    match &plays[(number - 1).min(plays.len() - 1)] {
+fn perform(play: &Play, seen: &Seen, mut out: &TcpStream) -> std::io::Result<()> {
+    match play {
         Play::Answer(status, headers, body) => answer(out, status, headers, body),
-        Play::Echo => answer(out, "200 OK", &format!("x-head: {}\r\n", whole.len()), whole.as_bytes()),
+        Play::Echo => {
+            let whole = [seen.head.as_str(), &seen.body].concat();
+            answer(out, "200 OK", &format!("x-head: {}\r\n", whole.len()), whole.as_bytes())
+        }
         Play::Drip => {
             out.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")?;
             drip(out)
@@ -113,7 +89,7 @@ fn serve(stream: &TcpStream, plays: &[Play], log: &Mutex<Vec<String>>) -> std::i
             let lines: String = (0..bytes / 1024).map(|i| format!("x-{i}: {}\r\n", "h".repeat(1015))).collect();
             answer(out, "200 OK", &lines, b"")
         }
-        Play::Silence => reader.read_to_end(&mut Vec::new()).map(drop),
+        Play::Silence => out.read_to_end(&mut Vec::new()).map(drop),
         Play::Slam => Ok(()),
     }
 }

@@ -12,21 +12,7 @@ use crate::services::llm::{Speaker, Turn};
 const PRICE: Price = Price { input: Usd(600_000_000_000), output: Usd(2_000_000_000_000) };
 
 fn asking(content: &str) -> Request {
-    Request {
-        model: None,
-        messages: vec![Turn {
-            speaker: Speaker::User,
-            content: content.to_owned(),
-            tool_calls: Vec::new(),
-            tool_call_id: None,
-        }],
-        tools: Vec::new(),
-        output_schema: None,
-        temperature: None,
-        max_tokens: None,
-        stop: Vec::new(),
-        seed: None,
-    }
+    Request::new(vec![Turn::new(Speaker::User, content)])
 }
 
 fn with_schema() -> Request {

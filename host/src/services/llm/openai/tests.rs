@@ -14,21 +14,7 @@ use crate::services::llm::{Speaker, Turn};
 const KEY: &str = "PATH";
 
 fn request() -> Request {
-    Request {
-        model: None,
-        messages: vec![Turn {
-            speaker: Speaker::User,
-            content: "hello".to_owned(),
-            tool_calls: Vec::new(),
-            tool_call_id: None,
-        }],
-        tools: Vec::new(),
-        output_schema: None,
-        temperature: None,
-        max_tokens: None,
-        stop: Vec::new(),
-        seed: None,
-    }
+    Request::new(vec![Turn::new(Speaker::User, "hello")])
 }
 
 fn failing(status: &'static str, headers: &'static str) -> Play {

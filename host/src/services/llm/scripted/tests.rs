@@ -17,25 +17,8 @@ fn scripted(source: &str) -> Scripted {
     Scripted::load(file(source).path()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn turn(speaker: Speaker, content: &str) -> Turn {
-    Turn { speaker, content: content.to_owned(), tool_calls: Vec::new(), tool_call_id: None }
-}
-
-fn request(messages: Vec<Turn>) -> Request {
-    Request {
-        model: None,
-        messages,
-        tools: Vec::new(),
-        output_schema: None,
-        temperature: None,
-        max_tokens: None,
-        stop: Vec::new(),
-        seed: None,
-    }
-}
-
 fn asking(content: &str) -> Request {
-    request(vec![turn(Speaker::User, content)])
+    Request::new(vec![Turn::new(Speaker::User, content)])
 }
 
 /// Asks one question after the other and compares the texts, or parts of the errors.
@@ -107,8 +90,8 @@ async fn an_answer_takes_its_time() {
 async fn the_last_user_message_is_matched_and_no_other() {
     let scripted = scripted("[[reply]]\nmatch = 'old|system|tool'\ntext = 'wrong'\n[[reply]]\ntext = 'right'");
     let turns = [(Speaker::System, "system"), (Speaker::User, "old"), (Speaker::User, "new"), (Speaker::Tool, "tool")];
-    let turns = turns.map(|(speaker, content)| turn(speaker, content));
-    let reply = scripted.complete(None, &request(turns.into())).await;
+    let turns = turns.map(|(speaker, content)| Turn::new(speaker, content));
+    let reply = scripted.complete(None, &Request::new(turns.into())).await;
     assert_eq!(reply.map(|r| r.text), Ok("right".to_owned()));
 }
 

@@ -1,11 +1,10 @@
-//! An endpoint on loopback that plays what a test wants, and remembers what it was asked.
+//! What an endpoint does to the tests of asking models.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 use crate::services::llm::config::{Config, Endpoint, Provider};
+use crate::services::loopback::{Loopback, Seen};
 
 /// What happens on a request.
 #[derive(Clone)]
@@ -36,43 +35,22 @@ pub fn text(content: &str) -> Play {
 }
 
 /// The endpoint. The last play is repeated.
-pub struct Server {
-    port: u16,
-    seen: Arc<Mutex<Vec<Seen>>>,
-}
-
-/// What it was asked.
-#[derive(Clone, Debug)]
-pub struct Seen {
-    /// The request line and the headers, in lower case.
-    pub head: String,
-    /// The body.
-    pub body: String,
-}
+pub struct Server(Loopback);
 
 impl Server {
     pub fn new(plays: impl Into<Vec<Play>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
-        let port = listener.local_addr().expect("an address").port();
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let (plays, log) = (plays.into(), seen.clone());
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (plays, log) = (plays.clone(), log.clone());
-                // A client that hangs up early is what some tests are about.
-                thread::spawn(move || serve(stream, &plays, &log).ok());
-            }
-        });
-        Self { port, seen }
+        Self(Loopback::new(plays.into(), perform))
     }
 
+    /// What it was asked; heads in lower case.
     pub fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().expect("no test panics while it holds this").clone()
+        let lower = |seen: Seen| Seen { head: seen.head.to_lowercase(), ..seen };
+        self.0.seen().into_iter().map(lower).collect()
     }
 
     pub fn endpoint(&self) -> Endpoint {
         Endpoint {
-            base_url: format!("http://127.0.0.1:{}/v1", self.port),
+            base_url: format!("http://127.0.0.1:{}/v1", self.0.port),
             api_key_env: None,
             retries: 0,
             timeout: Endpoint::TIMEOUT,
@@ -84,22 +62,8 @@ impl Server {
     }
 }
 
-fn serve(stream: TcpStream, plays: &[Play], log: &Mutex<Vec<Seen>>) -> std::io::Result<()> {
-    let mut reader = BufReader::new(&stream);
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head)? > 0 {}
-    let head = head.to_lowercase();
-    let length = head.lines().find_map(|l| l.strip_prefix("content-length: "));
-    let mut body = vec![0; length.and_then(|l| l.parse().ok()).unwrap_or(0)];
-    reader.read_exact(&mut body)?;
-    let body = String::from_utf8_lossy(&body).into_owned();
-    let number = {
-        let mut seen = log.lock().expect("no test panics while it holds this");
-        seen.push(Seen { head, body });
-        seen.len()
-    };
-    let mut out = &stream;
-    match &plays[(number - 1).min(plays.len() - 1)] {
+fn perform(play: &Play, _seen: &Seen, mut out: &TcpStream) -> std::io::Result<()> {
+    match play {
         Play::Answer(status, headers, body) => {
             let length = body.len();
             let end = "connection: close\r\n\r\n";
@@ -111,7 +75,7 @@ fn serve(stream: TcpStream, plays: &[Play], log: &Mutex<Vec<Seen>>) -> std::io::
         }
         Play::Drip => {
             write!(out, "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{{")?;
-            reader.read_to_end(&mut Vec::new()).map(drop)
+            out.read_to_end(&mut Vec::new()).map(drop)
         }
         Play::Flood => {
             write!(out, "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")?;

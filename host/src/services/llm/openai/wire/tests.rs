@@ -5,21 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::gateway::HostErrorKind;
 
-fn turn_of(speaker: Speaker, content: &str) -> Turn {
-    Turn { speaker, content: content.to_owned(), tool_calls: Vec::new(), tool_call_id: None }
-}
-
 fn request() -> Request {
-    Request {
-        model: None,
-        messages: vec![turn_of(Speaker::User, "hello")],
-        tools: Vec::new(),
-        output_schema: None,
-        temperature: None,
-        max_tokens: None,
-        stop: Vec::new(),
-        seed: None,
-    }
+    Request::new(vec![Turn::new(Speaker::User, "hello")])
 }
 
 fn add_tool(parameters: &str) -> Tool {
@@ -31,10 +18,10 @@ fn everything_that_is_asked_is_sent() {
     let call = ToolCall { id: "c1".to_owned(), name: "add".to_owned(), arguments: r#"{"a":1}"#.to_owned() };
     let request = Request {
         messages: vec![
-            turn_of(Speaker::System, "be brief"),
-            turn_of(Speaker::User, "1+1?"),
-            Turn { tool_calls: vec![call], ..turn_of(Speaker::Assistant, "") },
-            Turn { tool_call_id: Some("c1".to_owned()), ..turn_of(Speaker::Tool, "2") },
+            Turn::new(Speaker::System, "be brief"),
+            Turn::new(Speaker::User, "1+1?"),
+            Turn { tool_calls: vec![call], ..Turn::new(Speaker::Assistant, "") },
+            Turn { tool_call_id: Some("c1".to_owned()), ..Turn::new(Speaker::Tool, "2") },
         ],
         tools: vec![add_tool(r#"{"type":"object"}"#)],
         output_schema: Some(r#"{"type":"integer"}"#.to_owned()),
