@@ -31,6 +31,7 @@
 //! | `skills` | components on the shelf, and teams that name them |
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
 //! | `live_part` | what moves at the bottom of a terminal, and that nothing of it stays |
+//! | `inspecting` | parts of what is saved: an action, the calls of the host, a message |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
 //! | `graph` | teams drawn on stdout |
@@ -40,6 +41,7 @@
 //! | `scaffold` | what `new` makes builds and runs |
 //! | `scripts` | source files that are run as they are |
 //! | `house` | the sources keep the rules of the house: who may touch what |
+//! | `reference` | the pages of the documentation that are made from the program |
 //! | `book` | the documentation: its files are written, its commands run, its outputs compared |
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //! | `map_reduce` | the team that ships with the product and counts words: its join, its faults |
@@ -70,6 +72,7 @@ mod files;
 mod five_calls;
 mod graph;
 mod house;
+mod inspecting;
 mod javascript;
 mod joins;
 mod lineages;
@@ -85,6 +88,7 @@ mod process;
 mod python;
 mod random_teams;
 mod recovery;
+mod reference;
 mod replay;
 mod retention;
 mod saved;

@@ -17,6 +17,7 @@ mod fault;
 mod files;
 mod fork;
 mod graph;
+mod help;
 mod inspect;
 mod joins;
 mod live;
@@ -41,10 +42,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use args::{
-    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, LockArgs,
+    AnswerArgs, CheckArgs, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, LockArgs,
     PruneArgs, ReplayArgs, RunArgs, SavedArgs, SendArgs,
 };
-use clap::Parser;
 use strata_core::event::Status;
 use terminal::{BAD, Stream, note, painted, print, warn};
 
@@ -126,7 +126,7 @@ fn exit_code(status: Status) -> u8 {
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match help::parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to stdout and are no error; clap knows.

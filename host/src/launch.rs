@@ -2,6 +2,7 @@
 
 mod answer;
 mod back;
+mod calls;
 mod compare;
 mod components;
 mod control;
@@ -39,6 +40,7 @@ use crate::store::{Durability, SavedDefinition, StoreError};
 use crate::trust::lock::LockError;
 
 pub use answer::answer;
+pub use calls::calls;
 pub use compare::{Comparison, Side, compare};
 pub use components::Components;
 use control::Control;

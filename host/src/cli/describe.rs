@@ -38,7 +38,7 @@ fn show(document: &Value) -> Result<u8, Failure> {
 fn everything(shelf: &Shelf) -> Result<Value, Failure> {
     let mut all = own::document();
     let listing = shelf.list()?;
-    listing.damaged.iter().for_each(|error| warn(error));
+    listing.damaged.iter().for_each(warn);
     all["skills"] = listing.skills.iter().map(|skill| document(&skill.digest, &skill.manifest)).collect();
     Ok(all)
 }

@@ -3,12 +3,12 @@
 use strata_core::activation::{Activation, Phase};
 use strata_core::event::{HostCall, Outcome, Work};
 use strata_core::fault::FaultKind;
-use strata_core::id::{ActionId, Part, RoleId, Slot};
-use strata_core::stepper::Stepper;
+use strata_core::id::RoleId;
+use strata_core::stepper::{Stepper, slot};
 
 use super::reporter::place;
 use super::requests::plain;
-use super::terminal::{BAD, FAINT, note, painted};
+use super::terminal::{BAD, note, painted};
 use super::{preview, shown};
 use crate::launch::{Made, Makings};
 use crate::narrator;
@@ -46,20 +46,17 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings) -> Option<C
     let head = painted(BAD, "fault:");
     note(format_args!("{head} {} action {index} `{action}` attempt {attempt}: {kind}: {cause}", role.name));
     message.lines().skip(1).for_each(|line| note(format_args!("    {line}")));
-    section("stack of the guest, innermost first", fault.backtrace.iter().take(FRAMES).cloned());
-    section("what it logged last", fault.log.iter().cloned());
+    section("stack of the guest, innermost first", fault.backtrace.iter().take(FRAMES).cloned(), on_stderr);
+    section("what it logged last", fault.log.iter().cloned(), on_stderr);
     let calls = &activation.current.journal;
     section(
         "its last calls of the host, and what came back",
         calls[calls.len().saturating_sub(CALLS)..].iter().map(called),
+        on_stderr,
     );
-    let part = match work {
-        Some(Work::Act { action, .. }) => Part::Action(action),
-        Some(Work::Plan) => Part::Action(ActionId(0)),
-        _ => Part::Think,
-    };
-    let cure = cure(fault.kind, &format!("{}.{action}", role.name), makings.made(Slot { role: id, part }));
-    section("to mend it", cure.words.iter().cloned());
+    let made = work.and_then(|work| slot(role, id, work)).and_then(|slot| makings.made(slot));
+    let cure = cure(fault.kind, &format!("{}.{action}", role.name), made);
+    section("to mend it", cure.words.iter().cloned(), on_stderr);
     Some(cure)
 }
 
@@ -98,13 +95,21 @@ fn component(name: &str, made: Option<&Made>) -> Option<String> {
     made.filter(|made| made.from.extension().is_some_and(|kind| kind == "wasm")).map(|_| name.to_owned())
 }
 
+fn on_stderr(line: &str) {
+    note(line);
+}
+
 /// A call of the host, and what came back.
 pub(super) fn called(call: &HostCall) -> String {
+    format!("{:<6} {}", call.kind.name(), preview(&answer(call), PREVIEW))
+}
+
+/// What came back from a call, in words.
+pub(super) fn answer(call: &HostCall) -> String {
     let response = call.response.value();
     let told = ["text", "body", "message"].iter().find_map(|field| response[*field].as_str().map(str::to_owned));
     let told = told.unwrap_or_else(|| call.response.as_str().to_owned());
-    let failed = if call.outcome == Outcome::Answered { "" } else { "failed: " };
-    format!("{:<6} {failed}{}", call.kind.name(), preview(&told, PREVIEW))
+    if call.outcome == Outcome::Answered { told } else { format!("failed: {told}") }
 }
 
 /// Tells what is finished in the open step, and not made again.
@@ -130,10 +135,11 @@ fn names(stepper: &Stepper, id: RoleId, activation: &Activation) -> Vec<String> 
     acts.map(|done| format!("{}.{}", role.name, place(role, Some(done.work)).1)).collect()
 }
 
-fn section(title: &str, lines: impl Iterator<Item = String>) {
+/// Tells some lines below a title, where there are any.
+pub(super) fn section(title: &str, lines: impl Iterator<Item = String>, tell: impl Fn(&str)) {
     let mut lines = lines.peekable();
     if lines.peek().is_some() {
-        note(format_args!("  {}", painted(FAINT, &format!("{title}:"))));
-        lines.for_each(|line| note(format_args!("    {}", plain(&line))));
+        tell(&format!("  {title}:"));
+        lines.for_each(|line| tell(&format!("    {}", plain(&line))));
     }
 }

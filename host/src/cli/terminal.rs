@@ -107,6 +107,11 @@ impl Screen {
     }
 }
 
+/// The columns of the terminal.
+pub(super) fn columns() -> u16 {
+    u16::try_from(size().1).unwrap_or(u16::MAX)
+}
+
 /// The rows and columns of the terminal.
 fn size() -> (usize, usize) {
     let told = tcgetwinsize(std::io::stderr()).ok().map(|size| (size.ws_row.into(), size.ws_col.into()));
