@@ -29,11 +29,13 @@
 //! | `replay` | recorded attempts made again and compared |
 //! | `trust` | components that are locked, and signed |
 //! | `skills` | components on the shelf, and teams that name them |
+//! | `documents` | JSON from outside that swells, nests or contradicts itself, at every door |
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
 //! | `live_part` | what moves at the bottom of a terminal, and that nothing of it stays |
 //! | `inspecting` | parts of what is saved: an action, the calls of the host, a message |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
+//! | `hostile` | saved teams that are lost, old, or were prepared by somebody |
 //! | `graph` | teams drawn on stdout |
 //! | `c` | actions in C, from `new` to a mended run; one in Zig, by a recipe |
 //! | `python` | actions in Python, from `new` to a mended run |
@@ -65,12 +67,14 @@ mod components;
 mod crash;
 mod describing;
 mod dev;
+mod documents;
 mod driver;
 mod external;
 mod faults;
 mod files;
 mod five_calls;
 mod graph;
+mod hostile;
 mod house;
 mod inspecting;
 mod javascript;

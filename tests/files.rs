@@ -126,3 +126,89 @@ fn a_run_killed_after_any_event_leaves_the_files_of_an_undisturbed_one() {
         assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 2, "after line {n}");
     }
 }
+
+#[test]
+fn a_run_killed_between_the_record_and_the_place_puts_the_file_there_when_it_goes_on() {
+    // Nobody reads what is told, so the host hangs where it tells of what is recorded, before it places anything.
+    let write = format!(r#"{{ write = "/out/d/f", text = "kept" }}, {{ say = "{}" }}"#, "x".repeat(200_000));
+    let place = Place::with(&team(&[("A", &[&write])]));
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    process.until("action-started", None);
+    while !place.recorded().iter().any(|line| line["kind"] == "action-finished") {}
+    assert_eq!(out(&place, "d/f"), None);
+    process.kill();
+    assert_eq!(out(&place, "d/f"), None);
+    let lines = place.resume().expect(0).events();
+    assert_eq!(out(&place, "d/f").as_deref(), Some("kept"));
+    assert!(lines.iter().all(|line| line["kind"] != "action-started"), "it does not run again");
+}
+
+/// A writes in the first step, B in the second.
+fn two_steps() -> Place {
+    let first = r#"{ write = "/out/a", text = "1" }, { write = "/out/d/b", text = "2" }"#;
+    let again = r#"{ write = "/out/d/b", text = "22" }"#;
+    let second = r#"{ remove = "/out/a" }, { write = "/out/d/b", text = "3" }, { write = "/out/c", text = "4" }"#;
+    let team = team(&[("A", &[again, first]), ("B", &[second])]);
+    let (a, b) = team.split_once("name = \"B\"").unwrap();
+    let place = Place::with(&format!("{a}name = \"B\"{}", b.replacen("UserRequirement", "act1", 1)));
+    place.run().expect(0);
+    place
+}
+
+/// What lies below a directory of the place, by path.
+fn laid_out(place: &Place, at: &str) -> Vec<(String, String)> {
+    let names = ["a", "c", "d/b"].map(|name| format!("{at}/{name}"));
+    let read = |name: String| Some((name[at.len() + 1..].to_owned(), fs::read_to_string(place.path(&name)).ok()?));
+    names.into_iter().filter_map(read).collect()
+}
+
+fn files(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    expected.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+}
+
+const AFTER_ONE: [(&str, &str); 2] = [("a", "1"), ("d/b", "2")];
+const AFTER_TWO: [(&str, &str); 2] = [("c", "4"), ("d/b", "3")];
+
+#[test]
+fn files_can_be_laid_out_as_they_were_and_go_along_with_a_fork() {
+    let place = two_steps();
+    fs::remove_dir_all(place.path("out")).unwrap();
+    for (at, to, expected) in
+        [("store", "now", AFTER_TWO), ("store@main-2", "two", AFTER_TWO), ("store@main-1", "one", AFTER_ONE)]
+    {
+        place.host(&["files", at, "--to", to]).expect(0);
+        assert_eq!(laid_out(&place, &format!("{to}/out")), files(&expected), "{at}");
+    }
+    place.host(&["files", "store@main-0", "--to", "none"]).expect(0);
+    assert_eq!(laid_out(&place, "none/out"), files(&[]));
+    place.host(&["fork", "store", "--at", "main-1", "--to", "branch"]).expect(0);
+    fs::remove_dir_all(place.path("store")).unwrap();
+    place.host(&["files", "branch", "--to", "."]).expect(0);
+    assert_eq!(laid_out(&place, "out"), files(&AFTER_ONE));
+    place.host(&["run", "--recover_path", "branch"]).expect(0);
+    assert_eq!(laid_out(&place, "out"), files(&AFTER_TWO));
+}
+
+#[test]
+fn pruning_keeps_the_bytes_of_the_states_that_are_left_and_no_others() {
+    let place = two_steps();
+    let kept = || {
+        let database = rusqlite::Connection::open(place.path("store/team.db")).unwrap();
+        let mut rows = database.prepare("SELECT body FROM blob ORDER BY body").unwrap();
+        let bodies = rows.query_map([], |row| row.get::<_, Vec<u8>>(0)).unwrap();
+        bodies.map(|body| String::from_utf8(body.unwrap()).unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(kept(), ["1", "2", "22", "3", "4"]);
+    place.host(&["prune", "store", "--keep", "2"]).expect(0);
+    assert_eq!(kept().len(), 5, "where no checkpoint is dropped nothing is");
+    place.host(&["files", "store@main-1", "--to", "one"]).expect(0);
+    assert_eq!(laid_out(&place, "one/out"), files(&AFTER_ONE));
+    place.host(&["prune", "store", "--keep", "1"]).expect(0);
+    assert_eq!(kept(), ["3", "4"]);
+    let told = place.host(&["files", "store", "--to", "now"]).expect(0);
+    assert_eq!(laid_out(&place, "now/out"), files(&AFTER_TWO));
+    assert!(!told.stderr.contains("are not kept here"), "{}", told.stderr);
+    // What is left of the record can be gone through, as far as it does not look at what is gone.
+    let replayed = place.host(&["replay", "store"]);
+    assert!(!replayed.stdout.contains("differs"), "{replayed:?}");
+}

@@ -46,6 +46,85 @@ fn recorded() -> Place {
     place
 }
 
+/// A writes files beside B, who looks at one; then C removes it beside D, who still sees it.
+const FILES: &str = r#"schema = "strata.team/1"
+[team]
+name = "files"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "One"
+component = "probe.wasm"
+config = { steps = [{ read = "/out/found" }, { write = "/out/found", text = "one" }, { write = "/out/deep/new", text = "1" }, { say = "{reads}" }] }
+[role.action.allow]
+dirs = [{ host = "out", guest = "/out", write = true }]
+[[role.action]]
+name = "Two"
+component = "probe.wasm"
+config = { steps = [{ read = "/out/found" }, { fail = "trap", attempts = [1] }, { write = "/out/found", text = "two" }, { say = "{reads}" }] }
+[role.action.allow]
+dirs = [{ host = "out", guest = "/out", write = true }]
+[[role]]
+name = "B"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Look"
+component = "probe.wasm"
+config = { steps = [{ read = "/out/found" }, { say = "{reads}" }] }
+[role.action.allow]
+dirs = [{ host = "out", guest = "/out" }]
+[[role]]
+name = "C"
+watch = ["Two"]
+[[role.action]]
+name = "Drop"
+component = "probe.wasm"
+config = { steps = [{ remove = "/out/found" }] }
+[role.action.allow]
+dirs = [{ host = "out", guest = "/out", write = true }]
+[[role]]
+name = "D"
+watch = ["Two"]
+[[role.action]]
+name = "Look"
+component = "probe.wasm"
+config = { steps = [{ sleep = "20ms" }, { read = "/out/found" }, { say = "{reads}" }] }
+[role.action.allow]
+dirs = [{ host = "out", guest = "/out" }]
+"#;
+
+#[test]
+fn attempts_that_write_files_see_and_write_what_they_did_then() {
+    let place = Place::with(FILES);
+    place.write("out/found", "zero");
+    place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    place.host(&["run", "--recover_path", "store"]).expect(0);
+    let replay = ["replay", "store", "--verify"];
+    // The files are those of the end, or somebody else's.
+    for meddle in ["", "mine"] {
+        if !meddle.is_empty() {
+            place.write("out/found", meddle);
+            place.write("out/deep/new", meddle);
+        }
+        let before = (bytes(&place.path("store")), bytes(&place.path("out/deep")));
+        let ended = place.host(&replay).expect(0);
+        assert_eq!(ended.stdout, "equal: 6, different: 0, not made again: 0\n", "{}", ended.stderr);
+        assert_eq!((bytes(&place.path("store")), bytes(&place.path("out/deep"))), before);
+    }
+    let check = |from: &str, to: &str, expected: &[&str]| {
+        assert!(FILES.contains(from), "{from}");
+        place.write("other.toml", FILES.replacen(from, to, 1));
+        let ended = place.host(&["replay", "store", "other.toml", "--verify"]).expect(3);
+        let missing = expected.iter().find(|part| !ended.stdout.contains(**part));
+        assert_eq!(missing, None, "{to}: {}", ended.stdout);
+    };
+    check("text = \"one\"", "text = \"eins\"", &["step 0, `A.One`", "file change 3 (`out/found`) differs"]);
+    check("/out/deep/new", "/out/deep/old", &["file change 2 (`out/deep/new`) differs", "out/deep/old"]);
+    check("{ remove = \"/out/found\" }", "{ now = true }", &["`C.Drop`", "a host call differs"]);
+}
+
 /// What the storage directory holds.
 fn bytes(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()).collect();

@@ -8,6 +8,7 @@
 //! | `/v1/fail/N…` | refuses the first N requests in passing (503), answers later ones |
 //! | `/v1/slam…` | takes the request and closes the connection |
 //! | `/v1/drip…` | streams the reply of a model, letter by letter |
+//! | `/v1/document/NAME/…` | answers with a document of `documents`, as one event after `streamed` |
 //! | any other | answers with its own path |
 //!
 //! Where a path ends in `/chat/completions` the answer is a model's, which says `re: ` and what it was asked, in a
@@ -20,6 +21,8 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use crate::documents::document;
 
 /// How long a test waits for a request; the slowest needs a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -118,6 +121,13 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
             answer(stream, &said(&path, &text))
         }
         "drip" => drip(stream, &reply(&text)),
+        "document" => {
+            let document = document(parts.next().unwrap_or_default());
+            match parts.next() {
+                Some("streamed") => burst(stream, &document),
+                _ => answer(stream, &document),
+            }
+        }
         "fail" if before < parts.next().and_then(|times| times.parse().ok()).unwrap_or(0) => {
             write!(&mut &*stream, "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
         }
@@ -146,6 +156,11 @@ fn reply(request: &str) -> String {
     let asked: Value = serde_json::from_str(body).unwrap_or_default();
     let last = asked["messages"].as_array().and_then(|turns| turns.last()).map(|turn| turn["content"].clone());
     format!("re: {}", last.and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default())
+}
+
+/// A stream of one event.
+fn burst(mut stream: &TcpStream, event: &str) -> std::io::Result<()> {
+    write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\ndata: {event}\n\n")
 }
 
 fn drip(mut stream: &TcpStream, text: &str) -> std::io::Result<()> {

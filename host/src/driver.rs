@@ -26,6 +26,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_core::effect::{Effect, Invocation};
 use strata_core::event::{Event, Status};
+use strata_core::file::Content;
 use strata_core::id::{RoleId, Slot};
 use strata_core::stepper::Illegal;
 use tokio::sync::{mpsc, watch};
@@ -48,7 +49,7 @@ pub use order::{Ended, Orders, Sent};
 use outside::{Handed, Outside};
 pub use reply::{AnswerError, Answered, Given, ReplyError};
 pub(crate) use reply::{Verdict, judge, lapsed};
-pub(crate) use rerun::{Again, ModelsThen, Rerun};
+pub(crate) use rerun::{Again, FilesThen, ModelsThen, Recorded, Rerun};
 
 /// Why a run cannot go on. What a guest does wrong is never among these.
 #[derive(Debug, thiserror::Error)]
@@ -146,6 +147,8 @@ pub struct Driver {
     motion: watch::Sender<Motion>,
     /// Hears models' replies while they are written.
     audience: Option<Audience>,
+    /// What lay at paths where an attempt that is made again is to see that.
+    then: Option<BTreeMap<String, Content>>,
 }
 
 impl Driver {
@@ -167,6 +170,7 @@ impl Driver {
             when_idle: WhenIdle::End,
             motion: watch::Sender::new(Motion::Still),
             audience: None,
+            then: None,
         }
     }
 

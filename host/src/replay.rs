@@ -1,8 +1,8 @@
 //! Replay: the recorded attempts of a run are made again, each in the state it was in, and compared with the record.
 //!
 //! The same component with the same input, the same state and the same answers does the same: this is how that is shown,
-//! and how one finds what it depends on beside. The network is not used and nothing is written. What is not recorded and
-//! could make a difference (files, variables) is named. Running an attempt again is `driver::rerun`'s.
+//! and how one finds what it depends on beside. The network is not used and nothing is written. Files that actions wrote
+//! are seen as they were. What is not recorded and could make a difference (other files, variables) is named. Running an attempt again is `driver::rerun`'s.
 
 mod compare;
 
@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use strata_core::effect::Invocation;
-use strata_core::event::{Event, HostCall};
+use strata_core::event::Event;
 use strata_core::fault::FaultKind;
 use strata_core::id::{Digest, RoleId, Slot};
 use strata_core::stepper::slot;
 
-use crate::driver::{DriverError, Rerun};
+use crate::driver::{Again, DriverError, Recorded, Rerun};
 use crate::manifest::overrides::slot_name;
-use crate::plugin::{Access, Plugin};
+use crate::plugin::Plugin;
 
 pub use compare::Difference;
 
@@ -83,8 +83,8 @@ pub enum Skipped {
     CutOff,
     /// It ran out of time, which no two runs measure alike.
     OutOfTime(FaultKind),
-    /// It writes files.
-    WritesFiles,
+    /// It looked at a file that an action wrote and whose bytes are not kept any more.
+    FileGone,
 }
 
 /// Goes through a record.
@@ -103,7 +103,7 @@ pub(crate) struct Replay {
 struct Open {
     call: Invocation,
     place: Place,
-    calls: Vec<HostCall>,
+    recorded: Recorded,
 }
 
 /// Whether to go on.
@@ -130,7 +130,12 @@ impl Replay {
             Event::CallStarted { role, .. } => self.started(*role),
             Event::HostCalled { role, call, .. } => {
                 if let Some(open) = self.open.get_mut(role) {
-                    open.calls.push(call.clone());
+                    open.recorded.calls.push(call.clone());
+                }
+            }
+            Event::FilesWritten { role, files, .. } => {
+                if let Some(open) = self.open.get_mut(role) {
+                    open.recorded.files.clone_from(files);
                 }
             }
             Event::CallFinished { role, .. }
@@ -167,7 +172,7 @@ impl Replay {
         let chosen = self.selection.step.is_none_or(|step| step == place.step)
             && self.selection.action.as_ref().is_none_or(|action| *action == place.action);
         if chosen {
-            self.open.insert(role, Open { call, place, calls: Vec::new() });
+            self.open.insert(role, Open { call, place, recorded: Recorded::default() });
         }
     }
 
@@ -177,7 +182,7 @@ impl Replay {
     }
 
     async fn ended(&mut self, open: Open, event: &Event) -> Result<(), DriverError> {
-        let Open { call, place, mut calls } = open;
+        let Open { call, place, mut recorded } = open;
         let stepper = self.rerun.stepper();
         let at = slot(stepper.team().role(call.role), call.role, call.work);
         if let Some(why) = self.skipped(at, &call, event) {
@@ -185,8 +190,12 @@ impl Replay {
             return Ok(());
         }
         self.note_unrecorded(at, &place);
-        let again = self.rerun.run(call, &mut calls).await?;
-        match compare::compare(event, &again, &calls) {
+        let again = self.rerun.run(call, &mut recorded).await?;
+        if matches!(again, Again::FileGone) {
+            self.report.skipped.push((place, Skipped::FileGone));
+            return Ok(());
+        }
+        match compare::compare(event, &again, &recorded) {
             Some((what, recorded, found)) => {
                 self.report.differences.push(Difference { place, what, recorded, found });
             }
@@ -208,14 +217,14 @@ impl Replay {
         if found != call.digest.as_ref() {
             return Some(Skipped::OtherComponent { recorded: call.digest.clone(), found: found.cloned() });
         }
-        let writes = |plugin: &Arc<Plugin>| plugin.grants.dirs.iter().any(|dir| dir.access == Access::Write);
-        self.plugins.get(&at).is_some_and(writes).then_some(Skipped::WritesFiles)
+        None
     }
 
     /// What the guest may have looked at that nobody wrote down.
     fn note_unrecorded(&mut self, at: Option<Slot>, place: &Place) {
         let Some(plugin) = at.and_then(|at| self.plugins.get(&at)) else { return };
-        let dirs = plugin.grants.dirs.iter().map(|dir| format!("the files in `{}`", dir.host.display()));
+        let dirs =
+            plugin.grants.dirs.iter().map(|dir| format!("files in `{}` that no action wrote", dir.host.display()));
         let variables = plugin.grants.env.iter().map(|name| format!("the variable `{name}`"));
         let inputs = dirs.chain(variables).map(|what| (place.action.clone(), what));
         self.report.unrecorded.extend(inputs);

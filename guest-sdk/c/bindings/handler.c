@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: 9681d88d6189cbfa
+// wit fingerprint: ec48877f85ccf204
 #include "bindings.h"
 #include <stdlib.h>
 

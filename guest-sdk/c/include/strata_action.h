@@ -30,8 +30,9 @@ typedef struct {
   const char *config_schema;
   // JSON Schema of the `data` it returns; may be left out.
   const char *output_schema;
-  // The capabilities it cannot work without: `llm`, `http`, `files`. A team that does not grant them is refused.
-  const char *needs[4];
+  // The capabilities it cannot work without: of `env`, `files`, `http`, `llm`, `secrets`. A team that does not grant
+  // them is refused before it runs.
+  const char *needs[8];
 } strata_manifest;
 
 // Everything a call is about. All but `attempt` is the same in every attempt of the same call.

@@ -110,7 +110,10 @@ export interface Action<C = any, D = any> {
   configSchema?: object;
   /** JSON Schema of the data it returns. */
   outputSchema?: object;
-  /** What it cannot work without: `llm`, `http`, `files`. */
+  /**
+   * What it cannot work without: of `env`, `files`, `http`, `llm`, `secrets`. A team that does not grant them is
+   * refused before it runs.
+   */
   needs?: string[];
   /** Does the work. State and emissions count only if it returns. */
   run(cx: Context<C>): Returned<D> | Promise<Returned<D>>;

@@ -88,7 +88,8 @@ class Export:
 def action(function: Callable | None = None, *, needs: Iterable[str] = ()) -> Callable:
     """Marks the function that is the action: it takes a `Context` and returns a text, an `Output` or a dataclass.
 
-    `needs` names the capabilities that it cannot work without: `llm`, `http`, `files`.
+    `needs` names the capabilities that it cannot work without: of `env`, `files`, `http`, `llm`, `secrets`. A team that
+    does not grant them is refused before it runs.
     """
     if function is None:
         return lambda function: action(function, needs=needs)

@@ -21,8 +21,8 @@ pub trait Action {
     const CONFIG_SCHEMA: Option<&'static str> = None;
     /// JSON Schema of `Data`.
     const OUTPUT_SCHEMA: Option<&'static str> = None;
-    /// The capabilities without which the action cannot work, e.g. `["llm", "files"]`. A team that does not grant
-    /// them is refused before it runs.
+    /// The capabilities without which the action cannot work: of `env`, `files`, `http`, `llm`, `secrets`. A team that
+    /// does not grant them is refused before it runs.
     const NEEDS: &'static [&'static str] = &[];
 
     /// Does the work.

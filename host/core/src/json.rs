@@ -10,7 +10,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Json(String);
 
-mod room;
+pub mod room;
 
 /// Text that is not taken for a JSON document. The messages go on after "it is".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

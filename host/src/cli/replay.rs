@@ -49,6 +49,6 @@ fn reason(why: &Skipped) -> String {
         }
         Skipped::CutOff => "it was cut off".into(),
         Skipped::OutOfTime(kind) => format!("it ended by its time limit (`{}`)", kind.name()),
-        Skipped::WritesFiles => "it may write files".into(),
+        Skipped::FileGone => "it looked at a file whose bytes were pruned".into(),
     }
 }

@@ -15,7 +15,8 @@ impl Driver {
     /// How an attempt of a role sees files.
     pub(super) fn view(&self, role: RoleId) -> Arc<View> {
         let base = self.equipment.directories.base().to_path_buf();
-        Arc::new(View { base, files: self.journal.env().files_seen_by(role) })
+        let files = self.then.clone().unwrap_or_else(|| self.journal.env().files_seen_by(role));
+        Arc::new(View { base, files })
     }
 
     /// The bytes of a file that is kept.

@@ -1,9 +1,13 @@
 //! Attempts that were recorded, run again with the world left out: whatever leaves the host or differs from time to time
 //! is answered from the record, the rest from the state as it was. Nothing is recorded.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use strata_core::effect::Invocation;
+
 use strata_core::event::{Event, HostCall, HostCallKind, Outcome};
-use strata_core::id::RoleId;
+use strata_core::file::{Content, FileChange};
+use strata_core::id::{Digest, RoleId};
 use strata_core::money::Usd;
 use strata_core::request::Answer as Answered;
 use strata_core::stepper::{Illegal, Stepper};
@@ -14,12 +18,33 @@ use super::flights::Batch;
 use super::{Driver, DriverError, Equipment, Journal};
 use crate::gateway::{Answer, Ask, HostError, HostErrorKind, Question};
 use crate::services::llm;
-use crate::store::{Durability, FIRST_LINE, MemoryStore, SavedDefinition};
+use crate::store::{Durability, FIRST_LINE, MemoryStore, SavedDefinition, StoreError};
 
 /// A team whose recorded past is gone through once more.
 pub(crate) struct Rerun {
     driver: Driver,
     models: ModelsThen,
+    files: FilesThen,
+}
+
+/// The files that were there.
+pub(crate) struct FilesThen {
+    /// What lay at each path that some action changed, before the first did.
+    pub before: BTreeMap<String, Content>,
+    /// The bytes that are kept.
+    pub blobs: Kept,
+}
+
+/// Finds the bytes with a digest.
+pub(crate) type Kept = Box<dyn Fn(&Digest) -> Result<Option<Arc<[u8]>>, StoreError>>;
+
+/// What is recorded of an attempt that is made again.
+#[derive(Default)]
+pub(crate) struct Recorded {
+    /// The calls it made.
+    pub calls: Vec<HostCall>,
+    /// What it did to files.
+    pub files: Vec<FileChange>,
 }
 
 /// The language models that the team had.
@@ -33,25 +58,27 @@ pub(crate) enum ModelsThen {
 
 /// How an attempt ended that was run again.
 pub(crate) enum Again {
-    /// By itself: what would have been recorded.
-    Ended(Box<Event>),
+    /// By itself: what would have been recorded, and what it did to files.
+    Ended(Box<Event>, Vec<FileChange>),
     /// It asked a person, and no answer is recorded: a digest of what it asked, and the question.
     Asked { call: String, question: String },
     /// It made a call that is not recorded.
     Strayed { kind: HostCallKind, request: String },
+    /// It looked at a file whose bytes are not kept any more.
+    FileGone,
     /// The state it belongs to is not that of a running attempt.
     Lost,
 }
 
 impl Rerun {
     /// Begins in the state of the stepper. The equipment's models, http and outside are not used.
-    pub(crate) fn new(stepper: Stepper, equipment: Equipment, models: ModelsThen) -> Self {
+    pub(crate) fn new(stepper: Stepper, equipment: Equipment, models: ModelsThen, files: FilesThen) -> Self {
         // What is stored is never looked at.
         let nothing =
             SavedDefinition { name: String::new(), base: "/".into(), text: String::new(), components: vec![] };
         let store = Box::new(MemoryStore::new(stepper.env().clone(), nothing));
         let journal = Journal::new(stepper, store, FIRST_LINE, Durability::Process);
-        Self { driver: Driver::new(journal, equipment), models }
+        Self { driver: Driver::new(journal, equipment), models, files }
     }
 
     pub(crate) fn stepper(&self) -> &Stepper {
@@ -65,23 +92,35 @@ impl Rerun {
 
     /// Runs an attempt again, in the state in which it ended but for that end. Left in `recorded` are the calls that it
     /// did not make.
-    pub(crate) async fn run(&mut self, call: Invocation, recorded: &mut Vec<HostCall>) -> Result<Again, DriverError> {
+    pub(crate) async fn run(&mut self, call: Invocation, recorded: &mut Recorded) -> Result<Again, DriverError> {
         let role = call.role;
+        self.driver.then = Some(self.seen_by(role, &recorded.files));
         let (_, mut ending) = self.driver.attempt(call);
         loop {
             tokio::select! {
                 biased;
                 Some(question) = self.driver.questions.recv() => {
-                    if let Some(strayed) = self.answer(question, recorded)? {
+                    if let Some(strayed) = self.answer(question, &mut recorded.calls)? {
                         return Ok(strayed);
                     }
                 }
                 ended = &mut ending => {
                     let event = self.stepper().call_ended(role, ended.result);
-                    return Ok(event.map_or(Again::Lost, |event| Again::Ended(Box::new(event))));
+                    let files = ended.files.0;
+                    return Ok(event.map_or(Again::Lost, |event| Again::Ended(Box::new(event), files)));
                 }
             }
         }
+    }
+
+    /// What lay then at the paths that actions changed, before this attempt did.
+    fn seen_by(&self, role: RoleId, changed: &[FileChange]) -> BTreeMap<String, Content> {
+        let env = self.stepper().env();
+        let mut seen = self.files.before.clone();
+        seen.extend(env.files.decided.clone());
+        seen.extend(env.files_seen_by(role));
+        seen.extend(changed.iter().map(|change| (change.path.clone(), change.before.clone())));
+        seen
     }
 
     /// Answers a question, unless the record does not know the answer.
@@ -110,6 +149,14 @@ impl Rerun {
                 let requests = requests.into_iter().map(Outward::Fetch).collect();
                 Ok(self.batch((role, HostCallKind::Http), requests, reply, recorded))
             }
+            Ask::File(digest) => match (self.files.blobs)(&digest)? {
+                None => Ok(Some(Again::FileGone)),
+                bytes => {
+                    // As above.
+                    let _ = reply.send(Answer::File(bytes));
+                    Ok(None)
+                }
+            },
             ask => self.driver.answer(Question { role, ask, reply }).map(|()| None),
         }
     }

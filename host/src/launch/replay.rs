@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
+use strata_core::event::Event;
+use strata_core::file::Content;
 use strata_core::stepper::Stepper;
 
 use super::resume::fits;
 use super::{Components, LaunchError};
-use crate::driver::{ModelsThen, Rerun};
+use crate::driver::{FilesThen, ModelsThen, Rerun};
 use crate::manifest::{Definition, Overrides};
 use crate::replay::{Next, OnDifference, Replay as Through, Report, Selection};
 use crate::sandbox::WasmSandbox;
+use crate::store::Reader;
 
 /// How many records are in memory at once.
 const CHUNK: usize = 1024;
@@ -59,7 +63,11 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(&str)) -> Result<
     let plugins: BTreeMap<_, _> = equipment.plugins.clone();
     let models = definition.llm.as_ref().map_or(ModelsThen::None, |llm| ModelsThen::Some(llm.model.clone()));
     let stepper = Stepper::new(Arc::new(definition.team.clone()), beginning.env);
-    let rerun = Rerun::new(stepper, equipment, models);
+    let reader = Rc::new(reader);
+    let kept = Rc::clone(&reader);
+    let files =
+        FilesThen { before: before(&reader, beginning.from)?, blobs: Box::new(move |digest| kept.blob(digest)) };
+    let rerun = Rerun::new(stepper, equipment, models, files);
     let selected = (replay.selection, replay.on_difference);
     let mut through = Through::new(rerun, plugins, components.digests(), selected);
     let mut from = beginning.from;
@@ -72,6 +80,25 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(&str)) -> Result<
         }
         if records.len() < CHUNK {
             return Ok(through.report());
+        }
+        from += CHUNK as u64;
+    }
+}
+
+/// What lay at each path before the first action changed it: later attempts find something else there, and so does who
+/// looks now.
+fn before(reader: &Reader, mut from: u64) -> Result<BTreeMap<String, Content>, LaunchError> {
+    let mut before = BTreeMap::new();
+    loop {
+        let records = reader.records(from, CHUNK)?;
+        for record in &records {
+            let Event::FilesWritten { files, .. } = &record.event else { continue };
+            for change in files {
+                before.entry(change.path.clone()).or_insert_with(|| change.before.clone());
+            }
+        }
+        if records.len() < CHUNK {
+            return Ok(before);
         }
         from += CHUNK as u64;
     }

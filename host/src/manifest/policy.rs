@@ -11,8 +11,8 @@ use strata_core::team::Retry;
 use super::Definition;
 use super::overrides::slot_name;
 use super::units::{show_duration, show_size};
-use crate::plugin::Access;
 use crate::plugin::http::HttpGrant;
+use crate::plugin::{Access, Limits};
 
 /// The effective policy of one component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -29,28 +29,9 @@ pub struct PolicyRow {
     pub function: Option<String>,
     /// Its SHA-256, where it is known.
     pub digest: Option<String>,
-    /// Memories and tables together.
-    pub memory_bytes: u64,
-    /// Elements of all tables together.
-    pub table_elements: u64,
-    /// Time inside the guest.
-    pub cpu_ms: u64,
-    /// Wall time.
-    pub timeout_ms: u64,
-    /// Instructions; none for no limit.
-    pub fuel: Option<u64>,
-    /// Output and emissions together.
-    pub output_bytes: u64,
-    /// Log and standard streams together.
-    pub log_bytes: u64,
-    /// Calls of host functions.
-    pub host_calls: u32,
-    /// Bytes to and from them.
-    pub host_bytes: u64,
-    /// Bytes of the component.
-    pub component_bytes: u64,
-    /// Time to compile it in.
-    pub compile_ms: u64,
+    /// What a call may use up.
+    #[serde(flatten)]
+    pub limits: Limits,
     /// Further tries of a failed call.
     pub retries: u32,
     /// The wait before the first of them.
@@ -113,7 +94,7 @@ pub fn rows(definition: &Definition, digests: &BTreeMap<Slot, Digest>) -> Vec<Po
 fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRow {
     let team = &definition.team;
     let plugin = &definition.plugins[&slot];
-    let (limits, grants) = (&plugin.limits, &plugin.grants);
+    let grants = &plugin.grants;
     let role = team.role(slot.role);
     let action = match slot.part {
         Part::Think => None,
@@ -129,18 +110,7 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
         component: plugin.component.clone(),
         function: plugin.function.clone(),
         digest: digest.map(|digest| digest.0.clone()),
-        memory_bytes: limits.memory_bytes,
-        table_elements: limits.table_elements,
-        // Durations of team files are bounded; see `units`.
-        cpu_ms: limits.cpu.as_millis() as u64,
-        timeout_ms: limits.timeout.as_millis() as u64,
-        fuel: limits.fuel,
-        output_bytes: limits.output_bytes,
-        log_bytes: limits.log_bytes,
-        host_calls: limits.host_calls,
-        host_bytes: limits.host_bytes,
-        component_bytes: limits.component_bytes,
-        compile_ms: limits.compile.as_millis() as u64,
+        limits: plugin.limits.clone(),
         retries: retry.retries,
         backoff_ms: retry.backoff_ms,
         llm: grants.llm.as_ref().map(|llm| LlmPolicy { models: llm.models.clone(), calls: llm.calls }),
@@ -178,7 +148,7 @@ fn block(row: &PolicyRow) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {name:<11}{value}");
     };
-    let ms = |ms: u64| show_duration(std::time::Duration::from_millis(ms));
+    let limits = &row.limits;
     line("component", row.component.display().to_string());
     if let Some(function) = &row.function {
         line("function", function.clone());
@@ -186,15 +156,15 @@ fn block(row: &PolicyRow) -> String {
     if let Some(digest) = &row.digest {
         line("sha256", digest.clone());
     }
-    line("memory", show_size(row.memory_bytes));
-    line("tables", format!("{} elements", row.table_elements));
-    line("cpu", ms(row.cpu_ms));
-    line("timeout", ms(row.timeout_ms));
-    line("fuel", row.fuel.map_or("off".into(), |fuel| fuel.to_string()));
-    line("output", show_size(row.output_bytes));
-    line("log", show_size(row.log_bytes));
-    line("host calls", format!("{}, with {}", row.host_calls, show_size(row.host_bytes)));
-    line("to load", format!("{}, compiled in {}", show_size(row.component_bytes), ms(row.compile_ms)));
+    line("memory", show_size(limits.memory_bytes));
+    line("tables", format!("{} elements", limits.table_elements));
+    line("cpu", show_duration(limits.cpu));
+    line("timeout", show_duration(limits.timeout));
+    line("fuel", limits.fuel.map_or("off".into(), |fuel| fuel.to_string()));
+    line("output", show_size(limits.output_bytes));
+    line("log", show_size(limits.log_bytes));
+    line("host calls", format!("{}, with {}", limits.host_calls, show_size(limits.host_bytes)));
+    line("to load", format!("{}, compiled in {}", show_size(limits.component_bytes), show_duration(limits.compile)));
     line("retries", retries(row));
     let grants = grants(row);
     let none = grants.is_empty();

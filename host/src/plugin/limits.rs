@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 /// What one call may use up. Every field is enforced; see `sandbox::limits`, `sandbox::ctx`, `sandbox::component`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// Bytes of all linear memories and tables together.
     pub memory_bytes: u64,
     /// Elements of all tables together.
     pub table_elements: u64,
     /// Time inside the guest.
+    #[serde(rename = "cpu_ms", serialize_with = "milliseconds")]
     pub cpu: Duration,
     /// Wall time, host calls included.
+    #[serde(rename = "timeout_ms", serialize_with = "milliseconds")]
     pub timeout: Duration,
     /// Instructions, counted deterministically; none for no limit.
     pub fuel: Option<u64>,
@@ -27,6 +31,7 @@ pub struct Limits {
     /// Bytes of the component.
     pub component_bytes: u64,
     /// Time to compile the component in, where its code is not kept from an earlier run.
+    #[serde(rename = "compile_ms", serialize_with = "milliseconds")]
     pub compile: Duration,
 }
 
@@ -133,8 +138,7 @@ pub enum Unit {
 impl Limits {
     /// A limit as a number of its units; none for one that is off.
     pub fn get(&self, limit: Limit) -> Option<u64> {
-        // Durations of files are bounded; see `manifest`'s units.
-        let ms = |time: Duration| Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let ms = |time| Some(in_ms(time));
         match limit {
             Limit::Memory => Some(self.memory_bytes),
             Limit::TableElements => Some(self.table_elements),
@@ -167,6 +171,15 @@ impl Limits {
             Limit::Compile => self.compile = time,
         }
     }
+}
+
+fn in_ms(time: Duration) -> u64 {
+    // Durations of files are bounded; see `manifest`'s units.
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(in_ms(*time))
 }
 
 /// Where each limit of a plugin can be changed. Not known for a plugin that no file was read for.

@@ -2,10 +2,11 @@
 
 use strata_core::environment::scope::Write;
 use strata_core::event::{Event, Finished, HostCall};
+use strata_core::file::{Content, FileChange};
 use strata_core::message::Draft;
 
 use super::Place;
-use crate::driver::Again;
+use crate::driver::{Again, Recorded};
 
 /// How much of a text is shown around where two of them part.
 const SHOWN_CHARS: usize = 160;
@@ -28,8 +29,10 @@ pub struct Difference {
 /// What differs, what is recorded, and what it is now.
 type Parted = (String, String, String);
 
-/// Compares the recorded end of an attempt with how it ended now. `unmade` are the recorded calls that it did not make.
-pub(super) fn compare(recorded: &Event, again: &Again, unmade: &[HostCall]) -> Option<Parted> {
+/// Compares the recorded end of an attempt with how it ended now. Left in `rest` are the recorded calls that it
+/// did not make.
+pub(super) fn compare(recorded: &Event, again: &Again, rest: &Recorded) -> Option<Parted> {
+    let unmade = &rest.calls;
     // The end of one that strayed or asked follows from its calls.
     let ended = match (recorded, again) {
         (Event::CallSuspended { .. }, Again::Strayed { .. }) => None,
@@ -42,11 +45,11 @@ pub(super) fn compare(recorded: &Event, again: &Again, unmade: &[HostCall]) -> O
             let expected = unmade.first().map_or_else(|| "no further call".into(), call);
             return Some(("a host call".into(), expected, found));
         }
-        (Event::CallFinished { result: one, .. }, Again::Ended(event)) => match event.as_ref() {
-            Event::CallFinished { result: other, .. } => finished(one, other),
+        (Event::CallFinished { result: one, .. }, Again::Ended(event, files)) => match event.as_ref() {
+            Event::CallFinished { result: other, .. } => finished(one, other).or_else(|| changed(&rest.files, files)),
             _ => Some(ends(recorded, again)),
         },
-        (Event::CallFailed { fault: one, .. }, Again::Ended(event)) => match event.as_ref() {
+        (Event::CallFailed { fault: one, .. }, Again::Ended(event, _)) => match event.as_ref() {
             Event::CallFailed { fault: other, .. } if one.kind == other.kind => {
                 (one.message != other.message).then(|| part("the fault's message", &one.message, &other.message))
             }
@@ -65,9 +68,9 @@ fn call(call: &HostCall) -> String {
 /// Two attempts that do not even end alike.
 fn ends(recorded: &Event, again: &Again) -> Parted {
     let now = match again {
-        Again::Ended(event) => end(event),
+        Again::Ended(event, _) => end(event),
         Again::Asked { question, .. } => format!("asks a person: {question}"),
-        Again::Strayed { .. } | Again::Lost => "no end".into(),
+        Again::Strayed { .. } | Again::FileGone | Again::Lost => "no end".into(),
     };
     part("the end", &end(recorded), &now)
 }
@@ -124,6 +127,18 @@ fn written(one: &[Write], other: &[Write]) -> Option<Parted> {
     let at = first_difference(one, other)?;
     let key = one.get(at).or(other.get(at)).map(|write| format!("{}/{}", write.scope, write.key));
     let what = format!("state write {} (`{}`)", at + 1, key.unwrap_or_default());
+    Some(part(&what, &or_none(one.get(at)), &or_none(other.get(at))))
+}
+
+/// What two attempts left at paths. What they found there is not of their doing.
+fn changed(one: &[FileChange], other: &[FileChange]) -> Option<Parted> {
+    let left = |changes: &[FileChange]| -> Vec<(String, Content)> {
+        changes.iter().map(|change| (change.path.clone(), change.after.clone())).collect()
+    };
+    let (one, other) = (left(one), left(other));
+    let at = first_difference(&one, &other)?;
+    let path = one.get(at).or(other.get(at)).map(|(path, _)| path.as_str());
+    let what = format!("file change {} (`{}`)", at + 1, path.unwrap_or_default());
     Some(part(&what, &or_none(one.get(at)), &or_none(other.get(at))))
 }
 

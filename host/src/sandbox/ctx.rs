@@ -107,7 +107,7 @@ impl Ctx {
 
     /// For a component that imports WASI; its randomness follows from `seed`.
     pub(super) fn add_wasi(&mut self, grants: &Grants, seed: &str) {
-        let wasi = Wasi::new(grants, seed, &self.log);
+        let wasi = Wasi::new(grants, seed, &self.log, self.capabilities.files.opened());
         self.capabilities.add_wasi(wasi);
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use strata_core::json::{Json, MAX_DEPTH, depth};
+use strata_core::json::{Json, JsonError, MAX_DEPTH, depth};
 use strata_core::message::Draft;
 use wasmtime::Store;
 use wasmtime::component::types::{ComponentFunc, ComponentItem};
@@ -143,6 +143,8 @@ pub(super) async fn call(
 
 /// A `result` is a function's own way to fail; every other value is what it made.
 fn outcome(ty: &Type, value: Val) -> Result<Draft, Failure> {
+    let refused = |why| Failure { kind: FailureKind::Error, message: format!("the result is {why}") };
+    value::fits(&value).map_err(refused)?;
     let part = |ty: Option<Type>, value: Option<Box<Val>>| match (ty, value) {
         (Some(ty), Some(value)) => value::to_json(&ty, *value),
         _ => Value::Null,
@@ -155,8 +157,7 @@ fn outcome(ty: &Type, value: Val) -> Result<Draft, Failure> {
         (ty, value) => value::to_json(ty, value),
     };
     if depth(&made) > MAX_DEPTH {
-        let message = format!("the result is nested deeper than {MAX_DEPTH} levels");
-        return Err(Failure { kind: FailureKind::Error, message });
+        return Err(refused(JsonError::Deep));
     }
     Ok(draft(made))
 }

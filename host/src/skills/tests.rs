@@ -62,6 +62,8 @@ fn manifests_that_say_too_little_are_refused() {
     check(&|m| m.version.clear(), "its version `` is not a semantic one");
     check(&|m| m.description = " \n".into(), "no description");
     check(&|m| m.config_schema = Some("{".into()), "its config schema");
+    check(&|m| m.config_schema = Some("[".repeat(200)), "nested deeper than 100 levels");
+    check(&|m| m.output_schema = Some(format!("[{}0]", "{\"\":0},".repeat(250_000))), "too large to be read");
     check(&|m| m.output_schema = Some("{\"type\": \"objekt\"}".into()), "its output schema");
     assert!(!dir.path().join("a").exists());
 }

@@ -2,7 +2,7 @@
 //! the guest's memory. Each is refused before anything is made of it, and the guest can go on.
 
 use strata_core::fault::FaultKind;
-use strata_host::plugin::{Grants, Limits, LlmGrant};
+use strata_host::plugin::{Grants, Limits, LlmGrant, Plugin};
 use strata_host::sandbox::Value;
 
 use crate::driver::{call, limits, plugin, run};
@@ -63,6 +63,27 @@ fn a_document_of_too_many_values_is_refused_whichever_way_it_comes() {
         (i32.store (i32.const 4128) (i32.const 131072)) (i32.store (i32.const 4132) (i32.const 1600003))
         (call $complete (i32.const 4096) (i32.const 2048)) (call $told (i32.const 0))";
     check(llm, failure, "cannot ask the model: `output-schema` is too large to be read");
+}
+
+#[test]
+fn what_a_plain_function_returns_is_no_larger_as_a_document() {
+    // 300,000 values of three bytes each, `some(some(true))`, which are objects in JSON.
+    let text = r#"(component
+        (core module $m
+            (memory (export "memory") 16)
+            (func (export "many") (result i32)
+                (memory.fill (i32.const 64) (i32.const 1) (i32.const 900000))
+                (i32.store (i32.const 8) (i32.const 64))
+                (i32.store (i32.const 12) (i32.const 300000))
+                (i32.const 8)))
+        (core instance $i (instantiate $m))
+        (func (export "many") (result (list (option (option bool))))
+            (canon lift (core func $i "many") (memory (core memory $i "memory")))))"#;
+    let roomy = Limits { memory_bytes: 64 << 20, ..limits() };
+    let plugin = Plugin { function: Some("many".into()), ..plugin(roomy) };
+    let fault = run(call(&wat::parse_str(text).expect("the component's text is right"), plugin)).result.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Error);
+    assert!(fault.message.contains("the result is too large to be read"), "{}", fault.message);
 }
 
 #[test]

@@ -190,6 +190,7 @@ const WASI: &str = r#"
                 open-at: func(path-flags: path-flags, path: string, open-flags: open-flags, %flags: descriptor-flags)
                     -> result<descriptor, error-code>;
                 write: func(buffer: list<u8>, offset: filesize) -> result<filesize, error-code>;
+                create-directory-at: func(path: string) -> result<_, error-code>;
                 unlink-file-at: func(path: string) -> result<_, error-code>;
                 symlink-at: func(old-path: string, new-path: string) -> result<_, error-code>;
             }
@@ -247,6 +248,8 @@ pub fn wasi_worker(items: &str, run: &str) -> Vec<u8> {
                 (func $wasi_open (param i32 i32 i32 i32 i32 i32 i32)))
             (import "wasi:filesystem/types@0.2.0" "[method]descriptor.write"
                 (func $wasi_put (param i32 i32 i32 i64 i32)))
+            (import "wasi:filesystem/types@0.2.0" "[method]descriptor.create-directory-at"
+                (func $wasi_mkdir (param i32 i32 i32 i32)))
             (import "wasi:filesystem/types@0.2.0" "[method]descriptor.unlink-file-at"
                 (func $wasi_unlink (param i32 i32 i32 i32)))
             (import "wasi:filesystem/types@0.2.0" "[method]descriptor.symlink-at"

@@ -126,6 +126,35 @@ fn a_directory_grows_no_larger_than_granted_whatever_a_guest_writes_with() {
     check(&far_writer(300 * MIB, SPIN), None, Err("all writable directories together: the directory would hold 300"));
     check(&far_writer(300 * MIB, OK), None, Err("and 256 MiB are granted"));
     check(&far_writer(100 * MIB, OK), None, Err("an action writes and replaces at most 64 MiB of files"));
+    // A file that is removed while it is open takes room nevertheless, until it is closed.
+    check(&removed_writer(20 * MIB, SPIN), Some(10 * MIB), Err("and 10 MiB are granted; raise `max_size` of `/out`"));
+    check(
+        &removed_writer(300 * MIB, SPIN),
+        None,
+        Err("all writable directories together: the directory would hold 300"),
+    );
+}
+
+/// A guest that opens a file in a directory of its own, removes it, writes to it all the same, then does something.
+fn removed_writer(offset: u64, then: &str) -> Vec<u8> {
+    let items = r#"(data (i32.const 4096) "sub/")(data (i32.const 4112) "lost")"#;
+    let run = format!(
+        "(call $wasi_mkdir (local.get $dir) (i32.const 4096) (i32.const 3) (i32.const 2048))
+         (if (i32.load8_u (i32.const 2048)) (then unreachable))
+         (call $wasi_open (local.get $dir) (i32.const 0) (i32.const 4096) (i32.const 3) (i32.const 2) (i32.const 33)
+            (i32.const 2048))
+         (if (i32.load8_u (i32.const 2048)) (then unreachable))
+         (local.set $dir (i32.load (i32.const 2052)))
+         (call $wasi_open (local.get $dir) (i32.const 0) (i32.const 4112) (i32.const 4) (i32.const 9) (i32.const 2)
+            (i32.const 2048))
+         (if (i32.load8_u (i32.const 2048)) (then unreachable))
+         (call $wasi_unlink (local.get $dir) (i32.const 4112) (i32.const 4) (i32.const 2064))
+         (if (i32.load8_u (i32.const 2064)) (then unreachable))
+         (call $wasi_put (i32.load (i32.const 2052)) (i32.const 640) (i32.const 5) (i64.const {offset}) (i32.const 2064))
+         (if (i32.load8_u (i32.const 2064)) (then unreachable))
+         {then}"
+    );
+    wasi_worker(items, &run)
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! How deep a document is and how much room it takes as a value, told from its text before anything is made of it. Text
-//! that is no document passes here: the parser refuses it where it stops being one, and until there the count is right.
+//! How deep a document is and how much room it takes as a value, told from its text before anything is made of it, or
+//! part by part while it is made of something else. Text that is no document passes here: the parser refuses it where it
+//! stops being one, and until there the count is right.
 
 use super::{JsonError, MAX_DEPTH};
 
@@ -16,8 +17,49 @@ const OBJECT: usize = 640;
 /// A further key and value of an object that is half full, and the least that two texts take.
 const ENTRY: usize = 176;
 
+/// The room that is left for a document while it is made of something else than text. What is in a list or an object
+/// takes its own beside.
+#[derive(Clone, Debug)]
+pub struct Room {
+    left: usize,
+}
+
+impl Room {
+    /// As much as may be made of a text.
+    pub fn of_a_document() -> Self {
+        Self::of(ROOM_BYTES)
+    }
+
+    /// Another amount.
+    pub fn of(bytes: usize) -> Self {
+        Self { left: bytes }
+    }
+
+    /// Takes room for a text of so many bytes.
+    pub fn text(&mut self, bytes: usize) -> Result<(), JsonError> {
+        self.left = self.left.checked_sub(bytes).ok_or(JsonError::Large)?;
+        Ok(())
+    }
+
+    /// Takes room for a value in a list, where so many are before it.
+    pub fn item(&mut self, before: usize) -> Result<(), JsonError> {
+        self.text(if before == 0 { LIST } else { ITEM })
+    }
+
+    /// Takes room for a key of an object, where so many are before it, and for its value.
+    pub fn entry(&mut self, before: usize, key: &str) -> Result<(), JsonError> {
+        self.text(key.len())?;
+        self.text(if before == 0 { OBJECT } else { ENTRY })
+    }
+}
+
 /// Refuses what is nested too deep or would take too much room.
 pub(super) fn check(text: &str) -> Result<(), JsonError> {
+    count(text).map(drop)
+}
+
+/// The room that a text takes with its values.
+fn count(text: &str) -> Result<usize, JsonError> {
     let mut room = text.len();
     let mut depth = 0;
     // A bit for each level that is open, the innermost last: whether it is an object.
@@ -54,7 +96,7 @@ pub(super) fn check(text: &str) -> Result<(), JsonError> {
         }
         last = byte;
     }
-    Ok(())
+    Ok(room)
 }
 
 /// Goes on behind the end of a string that has begun.
@@ -89,6 +131,22 @@ mod tests {
         for text in ["]]]]", "}[", "\"", "\"\\", ",,,", "[}", ""] {
             assert_eq!(check(text), Ok(()), "what is no document is the parser's to refuse: {text}");
         }
+    }
+
+    #[test]
+    fn what_is_made_of_something_else_takes_the_room_of_its_text() {
+        let text = r#"[0,{"":0},{"":0,"":0},[]]"#;
+        let counted = count(text).expect("it is small") - text.len();
+        let take = |mut room: Room| {
+            (0..4).try_for_each(|before| room.item(before))?;
+            room.entry(0, "")?;
+            (0..2).try_for_each(|before| room.entry(before, ""))?;
+            room.text(0)
+        };
+        assert_eq!(take(Room::of(counted)), Ok(()));
+        assert_eq!(take(Room::of(counted - 1)), Err(JsonError::Large));
+        assert_eq!(Room::of_a_document().text(usize::MAX), Err(JsonError::Large));
+        assert_eq!(Room::of(1 << 10).entry(0, &"k".repeat(1 << 10)), Err(JsonError::Large));
     }
 
     #[test]

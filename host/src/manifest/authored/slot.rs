@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use strata_core::json;
 
 use super::limits::{self, Patch, Subject};
 use super::section;
@@ -168,8 +169,8 @@ fn load_schema(file: &Path) -> Result<Schema, String> {
     if meta.len() > MAX_SCHEMA_BYTES {
         return Err(format!("it has more than {MAX_SCHEMA_BYTES} bytes"));
     }
-    let text = std::fs::read(file).map_err(|e| e.to_string())?;
-    let schema: Value = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+    let text = std::fs::read_to_string(file).map_err(|e| e.to_string())?;
+    let schema = json::read(&text).map_err(|e| format!("it is {e}"))?;
     Schema::compile(&schema)
 }
 

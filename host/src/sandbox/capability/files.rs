@@ -22,11 +22,13 @@ use stage::Stage;
 
 mod cap;
 pub(in crate::sandbox) mod disk;
+mod opened;
 mod path;
 mod place;
 mod stage;
 mod staging;
 
+pub(in crate::sandbox) use opened::Opened;
 pub(crate) use place::is_seen_from;
 pub use place::{Directories, PlaceError, Placed};
 

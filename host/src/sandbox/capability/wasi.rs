@@ -19,9 +19,11 @@ use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, async_trait};
 use clock::Clock;
 
 use super::super::log::{Level, Log};
+use super::files::Opened;
 use crate::plugin::{Access, Grants};
 
 pub(in super::super) mod clock;
+pub(in super::super) mod open;
 
 /// What a guest may write to a stream before it hands over again.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -38,11 +40,12 @@ pub(in super::super) struct Wasi {
     table: ResourceTable,
     streams: [Lines; 2],
     clock: Clock,
+    opened: Opened,
 }
 
 impl Wasi {
-    /// With what is granted, and randomness that follows from `seed`.
-    pub(in super::super) fn new(grants: &Grants, seed: &str, log: &Arc<Mutex<Log>>) -> Self {
+    /// With what is granted, and randomness that follows from `seed`. What the guest opens is noted in `opened`.
+    pub(in super::super) fn new(grants: &Grants, seed: &str, log: &Arc<Mutex<Log>>, opened: Opened) -> Self {
         let digest: [u8; 32] = Sha256::digest(seed.as_bytes()).into();
         let streams = [Level::Info, Level::Warn].map(|level| Lines::new(level, log));
         let mut builder = WasiCtxBuilder::new();
@@ -78,7 +81,7 @@ impl Wasi {
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES);
         let ctx = builder.build();
-        Self { ctx, table, streams, clock: Clock::default() }
+        Self { ctx, table, streams, clock: Clock::default(), opened }
     }
 
     /// Hands on what the guest wrote without ending the line.

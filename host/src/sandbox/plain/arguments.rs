@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use strata_core::json::Json;
+use strata_core::json::{self, Json};
 use wasmtime::component::types::ComponentFunc;
 use wasmtime::component::{Type, Val};
 
@@ -109,7 +109,7 @@ impl<'a> Newest<'a> {
 
     /// Its data; where it has none its text, if that is JSON.
     fn document(&self) -> Option<Value> {
-        self.data.clone().or_else(|| serde_json::from_str(self.content).ok())
+        self.data.clone().or_else(|| json::read(self.content).ok())
     }
 
     /// All of it as the one argument that a function needs, unless it names that argument.

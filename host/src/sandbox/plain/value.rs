@@ -1,10 +1,13 @@
-//! WIT values as JSON and back, as `interface` describes them as schemas. What comes out goes in again unchanged.
+//! WIT values as JSON and back, as `interface` describes them as schemas. What comes out goes in again unchanged. Before
+//! JSON is made of a value it is told whether that `fits`.
 
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value};
+use strata_core::json::JsonError;
+use strata_core::json::room::Room;
 use wasmtime::component::{Type, Val};
 
 /// Numbers that JSON does not have, by the names they are written with.
@@ -88,6 +91,47 @@ pub(super) fn from_json(ty: &Type, value: &Value) -> Result<Val, Mismatch> {
             Ok(Val::Result(if case == "ok" { Ok(part) } else { Err(part) }))
         }
         _ => Err(expected("something that can be written as JSON")),
+    }
+}
+
+/// Refuses a value that would take too much room as JSON: an object takes many times what a record does in a guest.
+pub(super) fn fits(value: &Val) -> Result<(), JsonError> {
+    count(value, &mut Room::of_a_document())
+}
+
+fn count(value: &Val, room: &mut Room) -> Result<(), JsonError> {
+    match value {
+        Val::String(text) | Val::Enum(text) | Val::Variant(text, None) => room.text(text.len()),
+        // In base64.
+        Val::List(items) if matches!(items.first(), Some(Val::U8(_))) => room.text(items.len().div_ceil(3) * 4),
+        Val::List(items) | Val::Tuple(items) => items.iter().enumerate().try_for_each(|(at, item)| {
+            room.item(at)?;
+            count(item, room)
+        }),
+        Val::Flags(names) => names.iter().enumerate().try_for_each(|(at, name)| {
+            room.item(at)?;
+            room.text(name.len())
+        }),
+        Val::Record(fields) => fields.iter().enumerate().try_for_each(|(at, (name, value))| {
+            room.entry(at, name)?;
+            count(value, room)
+        }),
+        Val::Variant(case, Some(inner)) => {
+            room.entry(0, case)?;
+            count(inner, room)
+        }
+        Val::Result(result) => {
+            room.entry(0, "err")?;
+            let (Ok(inner) | Err(inner)) = result;
+            inner.iter().try_for_each(|inner| count(inner, room))
+        }
+        Val::Option(Some(inner)) => {
+            if matches!(**inner, Val::Option(_)) {
+                room.entry(0, "some")?;
+            }
+            count(inner, room)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The client against servers on loopback that are hostile, broken or slow.
 
+mod names;
 mod server;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -194,35 +194,6 @@ fn redirects_that_lead_astray_are_not_followed() {
     check("http://[".into(), Denied, "no address");
     check("/v1/x".into(), Upstream, "redirected more than 5 times");
     assert_eq!(other.seen().len(), 0);
-}
-
-#[test]
-fn a_name_is_connected_to_where_it_was_found_to_be_and_never_to_a_private_address() {
-    let server = Server::new([says("private")]);
-    let check = |name: &str, addresses: &[&str], expected: Result<&str, &str>| {
-        let found: Vec<IpAddr> = addresses.iter().map(|address| address.parse().expect("an address")).collect();
-        let lookup: super::Lookup = Arc::new(move |_| {
-            let found = found.clone();
-            Box::pin(async move { Ok(found) })
-        });
-        let client = Http::with_lookup(secrets(), lookup).expect("a client");
-        let asked = request("GET", &format!("http://{name}:{}/v1/x", server.port()));
-        let got = fetch(&client, &asked, &[grant(&format!("{name}:{}", server.port()), &[])]);
-        match (got, expected) {
-            (Ok(response), Ok(body)) => assert_eq!(response.body, body.as_bytes()),
-            (Err(failed), Err(why)) => {
-                assert_eq!((failed.error.kind, failed.sent), (Denied, Sent::No), "{}", failed.error.message);
-                assert!(failed.error.message.contains(why), "{}", failed.error.message);
-            }
-            (got, _) => panic!("{name} at {addresses:?}: {got:?}"),
-        }
-    };
-    check("localhost", &["127.0.0.1"], Ok("private"));
-    check("rebound.example.com", &["127.0.0.1"], Err("`rebound.example.com` is at the address 127.0.0.1"));
-    check("rebound.example.com", &["10.0.0.1", "127.0.0.1"], Err("is at the address 10.0.0.1"));
-    check("rebound.example.com", &["::ffff:127.0.0.1"], Err("not public"));
-    check("localhost", &["10.0.0.1"], Err("not public"));
-    assert_eq!(server.seen().len(), 1);
 }
 
 #[test]

@@ -1,16 +1,19 @@
 //! From bytes to JSON values, within bounds. What the values mean is read elsewhere.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+use strata_core::json::JsonError;
+use strata_core::json::room::Room;
 
 use super::{ImportError, MAX_BYTES};
 
-/// How many values a file may hold: a value takes some fifty bytes of memory, however short its text is.
-const MAX_VALUES: usize = 16_000_000;
+/// How much memory the values of a file may take, however short their text is. The largest file that we write takes half
+/// of it.
+const ROOM_BYTES: usize = 3 << 30;
 
 /// Parses a file. Keys that appear twice are refused, since readers would disagree on which one counts; nesting is
 /// limited by the parser (128 levels).
@@ -18,26 +21,30 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Value, ImportError> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(ImportError::TooLarge { bytes: bytes.len() as u64 });
     }
-    let left = Cell::new(MAX_VALUES);
+    let room = RefCell::new(Room::of(ROOM_BYTES));
     let mut parser = serde_json::Deserializer::from_slice(bytes);
-    let value = Bounded { left: &left }.deserialize(&mut parser);
+    let value = Bounded { room: &room }.deserialize(&mut parser);
     let whole = value.and_then(|value| parser.end().map(|()| value));
     whole.map_err(|e| ImportError::Syntax(e.to_string()))
 }
 
-/// Builds one value, and counts.
+/// Builds one value, and counts what it takes.
 #[derive(Clone, Copy)]
 struct Bounded<'a> {
-    left: &'a Cell<usize>,
+    room: &'a RefCell<Room>,
+}
+
+impl Bounded<'_> {
+    fn take<E: Error>(self, part: impl FnOnce(&mut Room) -> Result<(), JsonError>) -> Result<(), E> {
+        let large = |_| E::custom(format_args!("its values would take more than {} GiB", ROOM_BYTES >> 30));
+        part(&mut self.room.borrow_mut()).map_err(large)
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Bounded<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        let left = self.left.get().checked_sub(1);
-        let left = left.ok_or_else(|| D::Error::custom(format_args!("it holds more than {MAX_VALUES} values")))?;
-        self.left.set(left);
         deserializer.deserialize_any(self)
     }
 }
@@ -80,6 +87,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         while let Some(value) = access.next_element_seed(self)? {
+            self.take(|room| room.item(list.len()))?;
             list.push(value);
         }
         Ok(Value::Array(list))
@@ -91,6 +99,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
             if map.contains_key(&key) {
                 return Err(A::Error::custom(format_args!("key `{key}` appears twice")));
             }
+            self.take(|room| room.entry(map.len(), &key))?;
             let value = access.next_value_seed(self)?;
             map.insert(key, value);
         }

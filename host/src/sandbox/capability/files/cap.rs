@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::quota;
+use super::Opened;
 use super::disk::Root;
 
 /// How often it is looked how much a guest has written by now.
@@ -16,28 +17,41 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub(super) struct Cap {
     root: Arc<Root>,
+    opened: Opened,
     limit: u64,
-    /// The guest's name of the directory; none for all of them together.
-    guest: Option<String>,
+    /// The directory's number among the staged ones, and the guest's name of it; none for all of them together.
+    one: Option<(usize, String)>,
 }
 
 impl Cap {
     /// For all staged directories together.
-    pub(super) fn of_all(path: &Path, limit: u64) -> Self {
-        Self { root: Arc::new(Root::new(path.into())), limit, guest: None }
+    pub(super) fn of_all(path: &Path, opened: &Opened, limit: u64) -> Self {
+        let (root, opened) = (Arc::new(Root::new(path.into())), opened.clone());
+        Self { root, opened, limit, one: None }
     }
 
     /// For one of them. One that holds more than is granted already may still be changed, and not grow.
-    pub(super) fn of(guest: &str, copy: &Arc<Root>, granted: u64) -> io::Result<Self> {
+    pub(super) fn of(
+        (guest, copy): (&str, &Arc<Root>),
+        (opened, number): (&Opened, usize),
+        granted: u64,
+    ) -> io::Result<Self> {
         let limit = granted.max(copy.held()?);
-        Ok(Self { root: Arc::clone(copy), limit, guest: Some(guest.into()) })
+        let one = Some((number, guest.into()));
+        Ok(Self { root: Arc::clone(copy), opened: opened.clone(), limit, one })
+    }
+
+    /// What is removed meanwhile is missed rather than counted twice: it is counted the next time.
+    fn held(&self) -> io::Result<u64> {
+        let removed = self.opened.removed(self.one.as_ref().map(|(number, _)| *number));
+        Ok(self.root.held()?.saturating_add(removed))
     }
 
     /// Says so if it holds too much.
     pub(super) fn broken(&self) -> Option<String> {
-        match self.root.held().and_then(|held| quota::check(held, self.limit)) {
-            Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => Some(match &self.guest {
-                Some(guest) => {
+        match self.held().and_then(|held| quota::check(held, self.limit)) {
+            Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => Some(match &self.one {
+                Some((_, guest)) => {
                     format!("cannot keep files of `{guest}`: {error}; raise `max_size` of `{guest}` in `allow.dirs`")
                 }
                 None => format!("cannot keep files of all writable directories together: {error}"),

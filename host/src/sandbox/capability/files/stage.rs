@@ -13,10 +13,10 @@ use std::time::UNIX_EPOCH;
 use strata_core::file::{Content, FileChange};
 use tempfile::TempDir;
 
-use super::KEPT_BYTES;
 use super::cap::Cap;
 use super::disk::{Found, Root};
 use super::place::joined;
+use super::{KEPT_BYTES, Opened};
 use crate::blob::{Blobs, digest_of};
 use crate::sandbox::limits::bytes;
 
@@ -44,6 +44,7 @@ pub(super) struct Stage {
     _temp: TempDir,
     dirs: Vec<Staged>,
     caps: Vec<Cap>,
+    opened: Opened,
 }
 
 struct Staged {
@@ -68,13 +69,15 @@ impl Stage {
     /// Copies directories.
     pub(super) fn make(wanted: Vec<Wanted>) -> Made<Self> {
         let temp = tempfile::tempdir().map_err(|e| format!("cannot make a directory for staged files: {e}"))?;
-        let (mut dirs, mut caps) = (Vec::new(), vec![Cap::of_all(temp.path(), STAGED_BYTES)]);
+        let opened = Opened::default();
+        let (mut dirs, mut caps) = (Vec::new(), vec![Cap::of_all(temp.path(), &opened, STAGED_BYTES)]);
         let mut room = Room { bytes: STAGED_BYTES, files: STAGED_FILES };
         for (i, wanted) in wanted.into_iter().enumerate() {
             let copy = Root::new(temp.path().join(i.to_string()));
             let Wanted { name, guest, root, max_bytes, instead } = wanted;
             let fail = |error: io::Error| format!("cannot stage `{guest}`: {error}");
             copy.create().map_err(fail)?;
+            let number = opened.stage(copy.host()).map_err(fail)?;
             let mut held = BTreeMap::new();
             fill(&root, &copy, (&mut held, &mut room)).map_err(fail)?;
             for (inside, content, bytes) in instead {
@@ -88,11 +91,11 @@ impl Stage {
             }
             let copy = Arc::new(copy);
             if let Some(granted) = max_bytes {
-                caps.push(Cap::of(&guest, &copy, granted).map_err(fail)?);
+                caps.push(Cap::of((&guest, &copy), (&opened, number), granted).map_err(fail)?);
             }
             dirs.push(Staged { name, guest, original: root, copy, held });
         }
-        Ok(Self { _temp: temp, dirs, caps })
+        Ok(Self { _temp: temp, dirs, caps, opened })
     }
 
     /// The copy that stands for a directory.
@@ -103,6 +106,11 @@ impl Stage {
     /// How much they may come to hold.
     pub(super) fn caps(&self) -> Vec<Cap> {
         self.caps.clone()
+    }
+
+    /// Where it is noted what the guest has open in them.
+    pub(super) fn opened(&self) -> Opened {
+        self.opened.clone()
     }
 
     /// What the attempt did, by path, and the bytes that belong to it.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use strata_core::file::{Content, FileChange};
 
 use super::stage::{Stage, Wanted};
-use super::{Files, Granted, cap, place};
+use super::{Files, Granted, Opened, cap, place};
 use crate::blob::Blobs;
 use crate::plugin::{Access, DirGrant};
 use crate::sandbox::View;
@@ -55,6 +55,11 @@ impl Files {
     /// The granted directories, where they are now.
     pub(in crate::sandbox) fn dirs(&self) -> Vec<DirGrant> {
         self.grants.iter().map(|granted| granted.grant.clone()).collect()
+    }
+
+    /// Where it is noted what the guest has open.
+    pub(in crate::sandbox) fn opened(&self) -> Opened {
+        self.stage.as_ref().map(Stage::opened).unwrap_or_default()
     }
 
     /// Waits until the guest has written more than it may, whatever it writes with; then says so.
