@@ -11,12 +11,16 @@ mod describe;
 mod dev;
 mod diff;
 mod doctor;
+mod ending;
 mod events;
+mod fault;
 mod files;
 mod fork;
 mod graph;
+mod help;
 mod inspect;
 mod joins;
+mod live;
 mod lock;
 mod manual;
 mod new;
@@ -31,16 +35,18 @@ mod screen;
 mod send;
 mod signals;
 mod skill;
+mod terminal;
 mod watch;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use args::{
-    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, LockArgs,
+    AnswerArgs, CheckArgs, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, LockArgs,
     PruneArgs, ReplayArgs, RunArgs, SavedArgs, SendArgs,
 };
-use clap::Parser;
 use strata_core::event::Status;
+use terminal::{BAD, Stream, note, painted, print, warn};
 
 use crate::driver::DriverError;
 use crate::manifest::{Diagnostics, Paint};
@@ -73,7 +79,7 @@ impl Failure {
         // What is rendered with its place in a file says so itself, perhaps in colour.
         let first = self.message.lines().next().unwrap_or_default();
         let rendered = first.contains("error:") || first.starts_with('\u{1b}');
-        let prefix = if rendered { "" } else { "error: " };
+        let prefix = if rendered { String::new() } else { painted(BAD, "error:") + " " };
         note(format_args!("{prefix}{}", self.message.trim_end()));
     }
 }
@@ -120,7 +126,7 @@ fn exit_code(status: Status) -> u8 {
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match help::parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to stdout and are no error; clap knows.
@@ -168,21 +174,8 @@ fn init_log(verbose: u8) {
     let default = ["warn", "strata_host=debug,info", "trace"][usize::from(verbose.min(2))];
     let filter = tracing_subscriber::EnvFilter::try_from_env("STRATA_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    let ansi = std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
-}
-
-/// Writes a line of data to stdout. A reader that has gone away is no error.
-fn print(line: &str) {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-}
-
-/// Tells the operator something, on stderr. That nobody listens any more stops no run.
-fn note(text: impl std::fmt::Display) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let ansi = Paint::for_stderr() == Paint::Colour;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Stream::Error).with_ansi(ansi).init();
 }
 
 /// A text as one word of a shell's.
@@ -194,9 +187,15 @@ fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The beginning of a text, on one line, at most so many characters.
+/// A path as people read it: what lies below here, from here.
+fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(&here).unwrap_or(path).display().to_string()
+}
+
+/// The beginning of a text, on one line, at most so many characters, and nothing in it that moves the cursor.
 fn preview(text: &str, most: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = requests::plain(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,

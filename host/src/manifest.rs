@@ -217,6 +217,14 @@ impl Definition {
         named.map(problem).next()
     }
 
+    /// Where a component is written, for people: `team.toml:17`.
+    pub fn place(&self, slot: Slot) -> String {
+        match self.places.get(&slot) {
+            Some(place) => self.source.place(&place.entry),
+            None => self.source.name.clone(),
+        }
+    }
+
     fn at(&self, slot: Slot, message: String, span: impl Fn(&Place) -> Range<usize>) -> Diagnostic {
         match (self.given.get(&slot), self.places.get(&slot)) {
             (Some(given), _) => given.problem(message),
