@@ -32,6 +32,8 @@
 //! | `documents` | JSON from outside that swells, nests or contradicts itself, at every door |
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
+//! | `observing` | metrics, and spans for a collector |
+//! | `report` | a run as one page, in a real browser where there is one |
 //! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
 //! | `hostile` | saved teams that are lost, old, or were prepared by somebody |
 //! | `graph` | teams drawn on stdout |
@@ -78,6 +80,7 @@ mod joins;
 mod lineages;
 mod live;
 mod map_reduce;
+mod observing;
 mod output;
 mod people;
 mod place;
@@ -88,6 +91,7 @@ mod python;
 mod random_teams;
 mod recovery;
 mod replay;
+mod report;
 mod retention;
 mod saved;
 mod scaffold;

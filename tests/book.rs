@@ -195,6 +195,7 @@ pages! {
     people_are_asked_as_the_page_says = "people",
     the_sandbox_bites_as_the_page_says = "sandbox",
     operating_goes_as_the_page_says = "operating",
+    runs_are_watched_as_the_page_says = "observing",
     a_team_is_embedded_as_the_page_says = "embedding",
     migration_from_metagpt_works = "from-metagpt",
     migration_from_agent_framework_works = "from-agent-framework",

@@ -3,8 +3,10 @@
 mod dev;
 mod files;
 mod replay;
+mod report;
 mod skill;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -16,6 +18,7 @@ use crate::driver::WhenIdle;
 pub(super) use dev::DevArgs;
 pub(super) use files::FilesArgs;
 pub(super) use replay::ReplayArgs;
+pub(super) use report::ReportArgs;
 pub(super) use skill::{ShelfArgs, SkillCommand};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
@@ -67,6 +70,8 @@ pub(super) enum Command {
     Prune(PruneArgs),
     /// Run recorded attempts again, with the network off, and compare what they do with the record. Nothing is saved.
     Replay(ReplayArgs),
+    /// Write a saved run as one HTML page: graph, timeline, messages, host calls, costs, faults, states.
+    Report(ReportArgs),
     /// Put a message into a saved team's environment.
     Send(SendArgs),
     /// Record answers for what a saved team asks people. `run --recover_path` then goes on.
@@ -176,6 +181,9 @@ pub(super) struct RunArgs {
     /// Start anew although the storage holds an unfinished team. That one is set aside, not deleted.
     #[arg(long, conflicts_with = "recover_path")]
     pub(super) force: bool,
+    /// Serve metrics for Prometheus there: a port of this machine, or `ADDRESS:PORT`. See `GET /metrics`.
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = super::metrics::address)]
+    pub(super) metrics: Option<SocketAddr>,
     /// Print nothing but errors and faults.
     #[arg(short, long)]
     pub(super) quiet: bool,
