@@ -31,6 +31,8 @@
 //! | `skills` | components on the shelf, and teams that name them |
 //! | `documents` | JSON from outside that swells, nests or contradicts itself, at every door |
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
+//! | `live_part` | what moves at the bottom of a terminal, and that nothing of it stays |
+//! | `inspecting` | parts of what is saved: an action, the calls of the host, a message |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
 //! | `observing` | metrics, and spans for a collector |
 //! | `report` | a run as one page, in a real browser where there is one |
@@ -43,6 +45,7 @@
 //! | `scaffold` | what `new` makes builds and runs |
 //! | `scripts` | source files that are run as they are |
 //! | `house` | the sources keep the rules of the house: who may touch what |
+//! | `reference` | the pages of the documentation that are made from the program |
 //! | `book` | the documentation: its files are written, its commands run, its outputs compared |
 //! | `snake` | the team that ships with the product, from source to a playable game |
 //! | `map_reduce` | the team that ships with the product and counts words: its join, its faults |
@@ -75,10 +78,12 @@ mod five_calls;
 mod graph;
 mod hostile;
 mod house;
+mod inspecting;
 mod javascript;
 mod joins;
 mod lineages;
 mod live;
+mod live_part;
 mod map_reduce;
 mod observing;
 mod output;
@@ -90,6 +95,7 @@ mod process;
 mod python;
 mod random_teams;
 mod recovery;
+mod reference;
 mod replay;
 mod report;
 mod retention;

@@ -197,6 +197,9 @@ pages! {
     operating_goes_as_the_page_says = "operating",
     runs_are_watched_as_the_page_says = "observing",
     a_team_is_embedded_as_the_page_says = "embedding",
+    the_reference_of_team_files_is_toml = "reference",
+    the_reference_of_commands_is_as_it_stands = "commands",
+    the_reference_of_events_is_as_it_stands = "events",
     migration_from_metagpt_works = "from-metagpt",
     migration_from_agent_framework_works = "from-agent-framework",
 }

@@ -67,6 +67,25 @@ fn a_team_in_which_nobody_takes_the_idea_up_is_done_and_that_is_said() {
 }
 
 #[test]
+fn what_is_nearly_spelt_right_is_asked_about() {
+    let place = Place::with(
+        &(TEAM.to_owned()
+            + "[[role]]\nname = \"B\"\nwatch = [\"Tow\", \"aside\"]\n\
+        [[role.action]]\nname = \"Three\"\ncomponent = \"probe.wasm\"\n"),
+    );
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    assert_eq!(ended.stderr, "", "a label may be anything");
+    place.write("team.toml", TEAM.replace("UserRequirement", "UserRequirment"));
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    let doubt = "warning: `A` watches `UserRequirment`, and no action is called that; did you mean `UserRequirement`?";
+    assert_eq!(ended.stderr.trim_end(), doubt);
+    let ended = place.host(&["check", "taem.toml"]).expect(2);
+    assert!(ended.stderr.contains("did you mean `team.toml`?"), "{}", ended.stderr);
+    let ended = place.host(&["check", "other.toml"]).expect(2);
+    assert!(!ended.stderr.contains("did you mean"), "{}", ended.stderr);
+}
+
+#[test]
 fn events_are_the_same_on_stdout_in_a_file_and_from_the_records() {
     let place = Place::with(TEAM);
     let ended = place.host(&["run", "team.toml", "--storage", "store", "--events", "-"]).expect(3);

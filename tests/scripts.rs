@@ -88,6 +88,20 @@ export default action({
 }
 
 #[test]
+fn what_a_script_returns_is_bounded_as_what_any_action_does() {
+    let place = team("work.js");
+    let check = |data: &str, expected: &str| {
+        let script =
+            "import { action } from \"@strata/action\";\nexport default action({ run: () => ({ data: DATA }) });\n";
+        place.write("work.js", script.replace("DATA", data));
+        let failed = place.host(&["run", "team.toml", "--storage", "store", "--force"]).expect(3);
+        assert!(failed.stderr.contains(expected), "`{expected}`: {}", failed.stderr);
+    };
+    check("[...Array(200)].reduce((inner) => [inner], 1)", "the output's `data` is nested deeper than 100 levels");
+    check("Array(250000).fill({ \"\": 0 })", "the output's `data` is too large to be read");
+}
+
+#[test]
 fn what_is_no_script_is_refused_where_it_is_written() {
     let check = |line: &str, expected: &str| {
         let text = format!(

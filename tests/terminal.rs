@@ -1,4 +1,5 @@
-//! The host at a terminal of its own (`script`, of util-linux): what it shows, and what a person types.
+//! The host at a terminal of its own (`script`, of util-linux): what it shows, and what a person types. What is left on
+//! the screen is told by `vt100`.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,6 +12,10 @@ use crate::place::Place;
 
 /// How long a terminal may be open.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The size of the screen: a small one.
+pub const ROWS: u16 = 24;
+pub const COLUMNS: u16 = 72;
 
 /// A terminal in which the host runs.
 pub struct Terminal {
@@ -25,15 +30,21 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Runs the host in a folder, at a terminal.
+    /// Runs the host in a folder, at a terminal that can do nothing but print.
     pub fn open(place: &Place, args: &[&str]) -> Self {
+        Self::of_kind("dumb", place, args)
+    }
+
+    /// Runs the host in a folder, at a terminal of this kind, of `ROWS` and `COLUMNS`.
+    pub fn of_kind(kind: &str, place: &Place, args: &[&str]) -> Self {
         let host = place.command(args);
         let words = std::iter::once(host.get_program()).chain(host.get_args());
         let quoted: Vec<String> =
             words.map(|word| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"))).collect();
         let mut command = Command::new("script");
-        command.args(["-q", "-e", "-c", &quoted.join(" "), "/dev/null"]).current_dir(place.path(""));
-        command.env("TERM", "dumb").env("SHELL", "/bin/sh");
+        let line = format!("stty rows {ROWS} columns {COLUMNS}; {}", quoted.join(" "));
+        command.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(place.path(""));
+        command.env("TERM", kind).env("SHELL", "/bin/sh");
         for (name, value) in host.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
@@ -70,6 +81,11 @@ impl Terminal {
         }
     }
 
+    /// What stands on the screen now, as far as it was read.
+    pub fn stands(&self) -> String {
+        screen(&self.shown)
+    }
+
     /// Presses keys.
     pub fn press(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).and_then(|()| self.keyboard.flush()).expect("somebody reads");
@@ -82,4 +98,12 @@ impl Terminal {
         self.shown.push_str(&String::from_utf8_lossy(&rest));
         (self.child.wait().expect("it can be waited for").code(), self.shown)
     }
+}
+
+/// What a terminal shows after these bytes.
+pub fn screen(shown: &str) -> String {
+    let mut parser = vt100::Parser::new(ROWS, COLUMNS, 0);
+    parser.process(shown.as_bytes());
+    let rows: Vec<String> = parser.screen().rows(0, COLUMNS).collect();
+    rows.join("\n").trim_end().to_owned()
 }

@@ -11,12 +11,16 @@ mod describe;
 mod dev;
 mod diff;
 mod doctor;
+mod ending;
 mod events;
+mod fault;
 mod files;
 mod fork;
 mod graph;
+mod help;
 mod inspect;
 mod joins;
+mod live;
 mod lock;
 mod manual;
 mod metrics;
@@ -33,16 +37,18 @@ mod screen;
 mod send;
 mod signals;
 mod skill;
+mod terminal;
 mod watch;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use args::{
-    AnswerArgs, CheckArgs, Cli, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, LockArgs,
+    AnswerArgs, CheckArgs, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, LockArgs,
     PruneArgs, ReplayArgs, ReportArgs, RunArgs, SavedArgs, SendArgs,
 };
-use clap::Parser;
 use strata_core::event::Status;
+use terminal::{BAD, Stream, note, painted, print, warn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -79,7 +85,7 @@ impl Failure {
         // What is rendered with its place in a file says so itself, perhaps in colour.
         let first = self.message.lines().next().unwrap_or_default();
         let rendered = first.contains("error:") || first.starts_with('\u{1b}');
-        let prefix = if rendered { "" } else { "error: " };
+        let prefix = if rendered { String::new() } else { painted(BAD, "error:") + " " };
         note(format_args!("{prefix}{}", self.message.trim_end()));
     }
 }
@@ -126,7 +132,7 @@ fn exit_code(status: Status) -> u8 {
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match help::parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to stdout and are no error; clap knows.
@@ -176,27 +182,14 @@ fn init_log(verbose: u8) -> Exporting {
     // Spans tell others where something happened; people are told in lines.
     let default = ["warn", "strata_host=debug,info,strata=off", "trace"][usize::from(verbose.min(2))];
     let filter = EnvFilter::try_from_env("STRATA_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let ansi = std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(ansi).with_filter(filter);
+    let ansi = Paint::for_stderr() == Paint::Colour;
+    let log = tracing_subscriber::fmt::layer().with_writer(|| Stream::Error).with_ansi(ansi).with_filter(filter);
     let exporting = Exporting::begin().unwrap_or_else(|why| {
-        note(format_args!("warning: {why}"));
+        warn(why);
         Exporting::default()
     });
     tracing_subscriber::registry().with(log).with(exporting.layer()).init();
     exporting
-}
-
-/// Writes a line of data to stdout. A reader that has gone away is no error.
-fn print(line: &str) {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-}
-
-/// Tells the operator something, on stderr. That nobody listens any more stops no run.
-fn note(text: impl std::fmt::Display) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// A text as one word of a shell's.
@@ -208,9 +201,15 @@ fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The beginning of a text, on one line, at most so many characters.
+/// A path as people read it: what lies below here, from here.
+fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(&here).unwrap_or(path).display().to_string()
+}
+
+/// The beginning of a text, on one line, at most so many characters, and nothing in it that moves the cursor.
 fn preview(text: &str, most: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = requests::plain(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,

@@ -2,6 +2,7 @@
 
 mod answer;
 mod back;
+mod calls;
 mod compare;
 mod components;
 mod control;
@@ -11,6 +12,7 @@ mod edit;
 mod files;
 mod fork;
 mod lock;
+mod makings;
 mod prune;
 mod replay;
 mod report;
@@ -41,6 +43,7 @@ use crate::store::{Durability, SavedDefinition, StoreError};
 use crate::trust::lock::LockError;
 
 pub use answer::answer;
+pub use calls::calls;
 pub use compare::{Comparison, Side, compare};
 pub use components::Components;
 use control::Control;
@@ -49,6 +52,7 @@ pub use doubt::{Doubt, doubts};
 pub use files::{SavedFiles, files};
 pub use fork::{Fork, Forked, fork};
 pub use lock::{Written, lock};
+pub use makings::{Made, Makings};
 pub use prune::{KEPT, Kept, prune};
 pub use replay::{Replay, replay};
 pub use report::report;
@@ -63,6 +67,7 @@ pub use telling::Telling;
 pub struct Run {
     driver: Driver,
     path: PathBuf,
+    makings: Makings,
 }
 
 impl From<ReplyError> for LaunchError {
@@ -185,6 +190,11 @@ impl Run {
     /// The team and its state.
     pub fn stepper(&self) -> &Stepper {
         self.driver.journal().stepper()
+    }
+
+    /// What the team was made from.
+    pub fn makings(&self) -> &Makings {
+        &self.makings
     }
 
     /// The storage directory.

@@ -24,8 +24,9 @@ mod trust;
 pub(crate) mod units;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use strata_core::id::{Part, Slot};
@@ -217,6 +218,14 @@ impl Definition {
         named.map(problem).next()
     }
 
+    /// Where a component is written, for people: `team.toml:17`.
+    pub fn place(&self, slot: Slot) -> String {
+        match self.places.get(&slot) {
+            Some(place) => self.source.place(&place.entry),
+            None => self.source.name.clone(),
+        }
+    }
+
     fn at(&self, slot: Slot, message: String, span: impl Fn(&Place) -> Range<usize>) -> Diagnostic {
         match (self.given.get(&slot), self.places.get(&slot)) {
             (Some(given), _) => given.problem(message),
@@ -226,6 +235,22 @@ impl Definition {
     }
 }
 
+/// A file like one that is not there.
+fn beside(path: &Path) -> Option<String> {
+    /// Larger directories are not looked through.
+    const MOST: usize = 1000;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(directory).ok()?.take(MOST).filter_map(Result::ok);
+    let paths = entries.map(|entry| PathBuf::from(entry.file_name()));
+    let stems: Vec<String> = paths
+        .filter(|other| other.extension() == path.extension())
+        .filter_map(|other| Some(other.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    let near = diagnostic::closest(path.file_stem()?.to_str()?, stems.iter().map(String::as_str))?;
+    let name = format!("{near}.{}", path.extension()?.to_str()?);
+    Some(path.with_file_name(name).display().to_string())
+}
+
 /// Reads a file of ours; `kind` is what it is.
 fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
     let name = path.display().to_string();
@@ -233,7 +258,10 @@ fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
         let message = format!("cannot read the {kind} file `{name}`: {reason}");
         Diagnostics::from(Diagnostic::new(message))
     };
-    let meta = std::fs::metadata(path).map_err(|e| fail(e.to_string()))?;
+    let meta = std::fs::metadata(path).map_err(|e| match beside(path) {
+        Some(near) if e.kind() == ErrorKind::NotFound => fail(format!("there is none; did you mean `{near}`?")),
+        _ => fail(e.to_string()),
+    })?;
     if !meta.is_file() {
         return Err(fail("it is not a file".into()));
     }

@@ -3,6 +3,7 @@
 //! It sees events and the team's shape only, so a run can be told again from its records, word for word.
 
 mod files;
+mod kinds;
 
 use serde_json::{Map, Value, json};
 use strata_core::event::{Event, Finished, HostCallKind, Released, Routed, Source, Work, Writer};
@@ -13,6 +14,8 @@ use strata_core::message::Draft;
 use strata_core::request::Request;
 use strata_core::shape::Shape;
 use strata_core::team::Role;
+
+pub use kinds::{Field, KINDS, Kind, Presence};
 
 use crate::gateway::START;
 
@@ -87,6 +90,7 @@ impl Narrator {
         let numbered = told.into_iter().zip(n..);
         let line = |((kind, value), n)| {
             let Value::Object(fields) = value else { return None };
+            debug_assert!(kinds::fits(kind, &fields), "`{kind}` is listed otherwise than it is told: {fields:?}");
             Some(Line { n, time_ms, kind, fields })
         };
         numbered.filter_map(line).collect()

@@ -274,7 +274,8 @@ pub(super) struct SavedArgs {
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  strata-host inspect workspace/storage/team\n  strata-host inspect store --checkpoint main-1 --json | jq .env.roles"
+    after_help = "Examples:\n  strata-host inspect workspace/storage/team\n  strata-host inspect store --checkpoint main-1 --json | jq .env.roles\n  \
+        strata-host inspect store --action Coder.Write\n  strata-host inspect store --calls\n  strata-host inspect store --message idea"
 )]
 pub(super) struct InspectArgs {
     #[command(flatten)]
@@ -282,6 +283,15 @@ pub(super) struct InspectArgs {
     /// Show this checkpoint instead of the newest state.
     #[arg(long, value_name = "ID")]
     pub(super) checkpoint: Option<String>,
+    /// Show one action: what it is at, what it used, what it said last, its fault.
+    #[arg(long, value_name = "ROLE.ACTION")]
+    pub(super) action: Option<String>,
+    /// Show the recorded calls of the host and what came back, oldest first; with `--action`, those of one action.
+    #[arg(long, conflicts_with = "checkpoint")]
+    pub(super) calls: bool,
+    /// Show one message, whole.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["action", "calls"])]
+    pub(super) message: Option<String>,
 }
 
 #[derive(Args)]

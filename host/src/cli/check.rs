@@ -1,6 +1,6 @@
 //! `check`: validates a team, links its components, prints what each may do. Nothing of the team is run.
 
-use super::{CheckArgs, Failure, note, print};
+use super::{CheckArgs, Failure, note, print, warn};
 use crate::launch::Components;
 use crate::manifest::{Definition, policy};
 use crate::sandbox::WasmSandbox;
@@ -12,7 +12,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let components = Components::load(&definition, &sandbox, &mut |line| note(line))?;
     components.equip(&definition, sandbox)?;
     definition.cut().iter().for_each(note);
-    definition.doubts().iter().for_each(|doubt| note(format_args!("warning: {doubt}")));
+    definition.doubts().iter().for_each(|doubt| warn(format_args!("{doubt}")));
     let rows = policy::rows(&definition, &components.digests());
     if args.json {
         print(&serde_json::to_string_pretty(&rows).map_err(|error| Failure::internal(error.to_string()))?);

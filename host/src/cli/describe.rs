@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::args::DescribeArgs;
-use super::{Failure, note, print, skill};
+use super::{Failure, note, print, skill, warn};
 use crate::interface::component;
 use crate::interface::manifest::document;
 use crate::interface::own;
@@ -38,7 +38,7 @@ fn show(document: &Value) -> Result<u8, Failure> {
 fn everything(shelf: &Shelf) -> Result<Value, Failure> {
     let mut all = own::document();
     let listing = shelf.list()?;
-    listing.damaged.iter().for_each(|error| note(format_args!("warning: {error}")));
+    listing.damaged.iter().for_each(warn);
     all["skills"] = listing.skills.iter().map(|skill| document(&skill.digest, &skill.manifest)).collect();
     Ok(all)
 }

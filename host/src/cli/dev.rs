@@ -1,19 +1,20 @@
 //! `dev`: runs a team while it is written. A round is a run up to where it ends; each change of a file begins another.
 //! Where a round goes on from is `launch::develop`'s, what is watched `watch`'s.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use strata_core::event::Status;
 use tokio::sync::watch;
 
 use super::args::DevArgs;
+use super::ending::Ending;
+use super::live::Live;
 use super::prompt::Prompt;
 use super::reporter::{Loudness, Reporter};
-use super::run::{listener, play, to_its_end, warn};
+use super::run::{listener, play, tell_notes, to_its_end};
 use super::signals::Signals;
 use super::watch::{Change, Watch};
-use super::{Failure, exit_code, note, policy};
+use super::{Failure, exit_code, note, policy, shown};
 use crate::driver::OnLine;
 use crate::driver::clock::now_ms;
 use crate::launch::{Develop, Developed, LaunchError, Run, develop};
@@ -39,14 +40,22 @@ enum Round {
     Stopped,
 }
 
+/// To whom all rounds are told.
+struct Told {
+    lines: Arc<Mutex<OnLine>>,
+    live: Live,
+}
+
 async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     let signals = Signals::heard()?;
     let mut stop = signals.stop.clone();
-    let lines = Arc::new(Mutex::new(listener(args.events.as_deref(), Reporter::new(Loudness::Normal))?));
+    let live = Live::at_terminal();
+    let reporter = Reporter::new(Loudness::Normal, live.clone());
+    let told = Told { lines: Arc::new(Mutex::new(listener(args.events.as_deref(), reporter)?)), live };
     let mut watch = Watch::of(&args.team);
     let mut change = None;
     loop {
-        let round = round(args, (&lines, change.as_ref()), (&mut watch, &mut stop)).await?;
+        let round = round(args, (&told, change.as_ref()), (&mut watch, &mut stop)).await?;
         watch.follow();
         let (code, seen) = match round {
             Round::Stopped => return Ok(signals.code()),
@@ -71,17 +80,17 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     }
 }
 
-/// One round. What happens is told to `lines`; the time since the change, if there was one, with the first result.
+/// One round. What happens is `told`; the time since the change, if there was one, with the first result.
 async fn round(
     args: &DevArgs,
-    (lines, change): (&Arc<Mutex<OnLine>>, Option<&Change>),
+    (told, change): (&Told, Option<&Change>),
     (watch, signal): (&mut Watch, &mut watch::Receiver<bool>),
 ) -> Result<Round, Failure> {
     let overrides = Overrides { operators: policy::find(args.policy.as_deref())?, ..Overrides::default() };
     let what = Develop { team: &args.team, idea: args.idea.as_deref(), overrides: &overrides, storage: &args.storage };
-    let mut run = match develop(&what, &mut |line| note(line), on_line(lines, change)) {
+    let mut run = match develop(&what, &mut |line| note(line), on_line(&told.lines, change)) {
         Ok(Developed::Goes(run, notes)) => {
-            warn(&notes, run.path());
+            tell_notes(&notes, run.path());
             run
         }
         Ok(Developed::Unchanged) => {
@@ -95,16 +104,19 @@ async fn round(
         Err(error) => return Err(error.into()),
     };
     let (halt, mut halted) = watch::channel(*signal.borrow());
-    let (ended, change) = until_changed(&mut run, (halt, &mut halted), (watch, signal)).await?;
+    told.live.begin(run.stepper());
+    let ended = until_changed(&mut run, (halt, &mut halted), (watch, signal)).await;
+    told.live.end();
+    let (ended, change) = ended?;
     match (ended, change) {
         _ if *signal.borrow() => {
-            Reporter::new(Loudness::Normal).end(Status::Interrupted, run.stepper(), run.path());
+            Ending::of(&run).tell(Status::Interrupted, Loudness::Normal);
             Ok(Round::Stopped)
         }
         (_, Some(change)) => Ok(Round::Changed(change)),
         (status, None) => {
             let status = status.unwrap_or(Status::Waiting);
-            Reporter::new(Loudness::Normal).end(status, run.stepper(), run.path());
+            Ending::of(&run).tell(status, Loudness::Normal);
             Ok(Round::Ended(status))
         }
     }
@@ -156,9 +168,7 @@ fn on_line(lines: &Arc<Mutex<OnLine>>, change: Option<&Change>) -> OnLine {
 
 /// The files of a change, as they are told.
 fn named(change: &Change) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    let shown = |file: &Path| format!("`{}`", file.strip_prefix(&here).unwrap_or(file).display());
-    let mut names: Vec<String> = change.files.iter().take(NAMED).map(|file| shown(file)).collect();
+    let mut names: Vec<String> = change.files.iter().take(NAMED).map(|file| format!("`{}`", shown(file))).collect();
     let more = change.files.len().saturating_sub(NAMED);
     names.extend((more > 0).then(|| format!("{more} more")));
     names.join(", ")

@@ -5,7 +5,7 @@ use strata_core::file::Content;
 use strata_core::id::RoleId;
 use strata_core::stepper::Stepper;
 
-use super::{Failure, FilesArgs, print};
+use super::{Failure, FilesArgs, print, warn};
 use crate::launch::files as saved_files;
 
 pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
@@ -16,7 +16,7 @@ pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
         listing(&saved.stepper).for_each(|line| print(line.trim_start()));
     }
     for path in &saved.missing {
-        eprintln!("warning: the bytes of `{path}` are not kept here; they may still lie in their place");
+        warn(format_args!("the bytes of `{path}` are not kept here; they may still lie in their place"));
     }
     Ok(0)
 }

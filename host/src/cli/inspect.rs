@@ -1,4 +1,10 @@
-//! `inspect`: a saved state, for people as tables, for programs as the document that `team.json` holds.
+//! `inspect`: a saved state, for people as tables, for programs as the document that `team.json` holds. Parts of it, an
+//! action, the calls of the host, a message, are below.
+
+mod action;
+mod calls;
+mod message;
+mod table;
 
 use std::path::Path;
 
@@ -9,6 +15,9 @@ use strata_core::event::Work;
 use strata_core::id::{CheckpointId, Part, RoleId, Slot};
 use strata_core::stepper::Stepper;
 
+use action::Action;
+use table::Table;
+
 use super::files;
 use super::requests::{command, listing};
 use super::{Failure, InspectArgs, joins, preview, print};
@@ -16,6 +25,8 @@ use crate::launch::{Doubt, doubts, saved};
 use crate::narrator;
 use crate::store::{At, team_json};
 
+/// How much of a role's last output is shown.
+const OUTPUT: usize = 40;
 /// How much of a message is shown.
 const PREVIEW: usize = 70;
 
@@ -24,12 +35,21 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
         Some(id) => At::Checkpoint(CheckpointId(id.clone())),
         None => At::Head,
     };
-    let saved = saved(&args.saved.path, &at)?;
+    let (path, json) = (&args.saved.path, args.saved.json);
+    let saved = saved(path, &at)?;
     let stepper = &saved.stepper;
-    if args.saved.json {
-        print(team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end());
-    } else {
-        show(stepper, &args.saved.path);
+    let action = args.action.as_ref().map(|name| Action::named(stepper, name)).transpose()?;
+    match (&args.message, action, args.calls) {
+        (Some(id), _, _) if json => message::print_json(stepper, id)?,
+        (Some(id), _, _) => message::show(stepper, id)?,
+        (None, _, true) if json => calls::print_json(path, args.action.as_deref())?,
+        (None, _, true) => calls::show(path, args.action.as_deref())?,
+        (None, Some(action), false) if json => action.print_json(),
+        (None, Some(action), false) => action.show(),
+        (None, None, false) if json => {
+            print(team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end())
+        }
+        (None, None, false) => show(stepper, path),
     }
     Ok(0)
 }
@@ -46,12 +66,16 @@ fn show(stepper: &Stepper, path: &Path) {
     print(&format!("spent       {} of {budget}", env.spent));
     print(&format!("messages    {} published, {} dead letters", env.history.len(), env.dead_letters.len()));
     print("");
-    print(&format!("{:<20} {:>4} {:>8}  at", "role", "mail", "memory"));
+    let mut table = Table::new(&["role", "mail", "memory", "spent", "at", "last output"]);
     for id in team.role_ids() {
-        let mail = env.buffer(id).count();
-        let memory = env.memory(id).count();
-        print(&format!("{:<20} {mail:>4} {memory:>8}  {}", team.role(id).name, standing(stepper, id)));
+        let (mail, memory) = (env.buffer(id).count(), env.memory(id).count());
+        let (name, spent) = (&team.role(id).name, env.spending(|slot| slot.role == id).usd);
+        let said = env.messages.iter().rev().find(|message| message.sent_from == *name);
+        let said = said.map_or_else(|| "-".into(), |message| preview(&message.content, OUTPUT));
+        let standing = standing(stepper, id);
+        table.row([name.clone(), mail.to_string(), memory.to_string(), spent.to_string(), standing, said]);
     }
+    table.print();
     show_spending(stepper);
     show_faults(stepper);
     section("in doubt (go on with `--in-doubt redo|skip|VALUE`)", in_doubt(stepper));

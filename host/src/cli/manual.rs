@@ -2,21 +2,20 @@
 
 use std::path::Path;
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::args::Cli;
+use super::help::command;
 use super::{Failure, note, print};
 
 pub(super) fn completions(shell: Shell) -> Result<u8, Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "strata-host", &mut text);
+    clap_complete::generate(shell, &mut command(), "strata-host", &mut text);
     print(String::from_utf8_lossy(&text).trim_end());
     Ok(0)
 }
 
 pub(super) fn pages(dir: &Path) -> Result<u8, Failure> {
-    let written = std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(Cli::command(), dir));
+    let written = std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(command(), dir));
     written.map_err(|error| Failure::usage(format!("cannot write manual pages to `{}`: {error}", dir.display())))?;
     note(format_args!("written to `{}`; `man -l {}` shows the first", dir.display(), first(dir)));
     Ok(0)

@@ -8,7 +8,7 @@ use strata_core::request::Request;
 use tokio::task::JoinHandle;
 
 use super::requests::{asker, plain, terms};
-use super::{Failure, note};
+use super::{Failure, note, terminal};
 use crate::driver::clock::now_ms;
 use crate::driver::{Given, ReplyError, Stop};
 use crate::launch::Run;
@@ -51,6 +51,7 @@ impl Prompt {
         let open: Vec<(RoleId, Request)> =
             run.stepper().env().requests().map(|(role, request)| (role, request.clone())).collect();
         let mut asked = Asked::Nothing;
+        let _bare = terminal::bare();
         note("\nthe team waits for a person; an empty line leaves a question open");
         for (role, request) in &open {
             show(&asker(run.stepper(), *role), request);

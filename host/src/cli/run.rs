@@ -10,12 +10,15 @@ use strata_core::id::CheckpointId;
 use strata_core::stepper::Stepper;
 use tokio::sync::watch;
 
+use super::ending::Ending;
+use super::live::Live;
 use super::policy;
 use super::prompt::{Asked, Prompt};
 use super::reporter::{Loudness, Reporter};
 use super::requests::answer_of;
 use super::signals::Signals;
-use super::{Failure, RunArgs, exit_code, joins, metrics, note, print, screen};
+use super::terminal::Stream;
+use super::{Failure, RunArgs, exit_code, joins, metrics, note, print, screen, warn};
 use crate::driver::{Motion, OnLine, Stop};
 use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
@@ -47,8 +50,8 @@ pub(super) fn to_its_end(work: impl Future<Output = Result<u8, Failure>>) -> Res
 async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Failure> {
     let signals = Signals::heard()?;
     let loudness = if args.quiet { Loudness::Quiet } else { Loudness::Normal };
-    let on_line = listener(args.events.as_deref(), Reporter::new(loudness))?;
-    let reporter = Reporter::new(loudness);
+    let live = if args.quiet { Live::default() } else { Live::at_terminal() };
+    let on_line = listener(args.events.as_deref(), Reporter::new(loudness, live.clone()))?;
     // Before anything is begun: an address that is taken leaves nothing behind.
     let metrics = match args.metrics {
         Some(address) => Some(metrics::serve(address, args.quiet).await?),
@@ -68,10 +71,13 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     if args.keep_alive && !args.quiet {
         tokio::spawn(tell_when_idle(run.motion(), run.path().to_owned()));
     }
+    live.begin(run.stepper());
     let mut stop = signals.stop.clone();
     let prompt = Prompt::at_terminal().filter(|_| loudness == Loudness::Normal);
-    let Some(status) = play(&mut run, prompt, &mut stop).await? else { return Ok(signals.code()) };
-    reporter.end(status, run.stepper(), run.path());
+    let played = play(&mut run, prompt, &mut stop).await;
+    live.end();
+    let Some(status) = played? else { return Ok(signals.code()) };
+    Ending::of(&run).tell(status, loudness);
     summarise(&args, status, run.stepper(), run.path());
     Ok(if status == Status::Interrupted { signals.code() } else { exit_code(status) })
 }
@@ -127,7 +133,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
     };
     if let Some(path) = &args.recover_path {
         if idea.is_some() {
-            note(format_args!("warning: the idea is ignored: a resume goes on with the saved one"));
+            warn(format_args!("the idea is ignored: a resume goes on with the saved one"));
         }
         let answers = args.answer.iter().map(|text| answer_of(text)).collect::<Result<Vec<_>, _>>()?;
         let checkpoint = args.checkpoint.clone().map(CheckpointId);
@@ -144,11 +150,11 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         };
         return match resume(what, report, on_line)? {
             Resumed::Goes(run, notes) => {
-                warn(&notes, run.path());
+                tell_notes(&notes, run.path());
                 Ok(Launched::Goes(run))
             }
             Resumed::Finished(stepper, notes) => {
-                warn(&notes, path);
+                tell_notes(&notes, path);
                 Ok(Launched::Finished(stepper, path.clone()))
             }
         };
@@ -165,17 +171,15 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
     Ok(Launched::Goes(Box::new(started.run)))
 }
 
-pub(super) fn warn(notes: &Notes, path: &Path) {
+pub(super) fn tell_notes(notes: &Notes, path: &Path) {
     if notes.team_json_differs {
         let path = path.display();
-        note(format_args!(
-            "warning: `team.json` in `{path}` was changed by hand; `team.db` beside it is newer and wins"
-        ));
+        warn(format_args!("`team.json` in `{path}` was changed by hand; `team.db` beside it is newer and wins"));
     }
     if notes.nothing_in_doubt {
-        note(format_args!("warning: `--in-doubt` is ignored: nothing is in doubt"));
+        warn(format_args!("`--in-doubt` is ignored: nothing is in doubt"));
     }
-    notes.writes.iter().for_each(|line| note(format_args!("warning: {line}")));
+    notes.writes.iter().for_each(|line| warn(format_args!("{line}")));
 }
 
 /// The team file and the idea among the words of the command line.
@@ -195,7 +199,7 @@ fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure>
 pub(super) fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<OnLine, Failure> {
     let mut sink: Option<Box<dyn Write + Send>> = match events {
         None => None,
-        Some(path) if path == Path::new("-") => Some(Box::new(std::io::stdout())),
+        Some(path) if path == Path::new("-") => Some(Box::new(Stream::Output)),
         Some(path) => Some(Box::new(EventsFile::open(path)?)),
     };
     Ok(Box::new(move |line: &Line| {
@@ -204,7 +208,7 @@ pub(super) fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<
         if let Some(out) = &mut sink
             && let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
         {
-            note(format_args!("warning: events are no longer written: {error}"));
+            warn(format_args!("events are no longer written: {error}"));
             sink = None;
         }
         reporter.tell(line);

@@ -2,7 +2,7 @@
 
 use strata_core::message::Message;
 
-use super::{Failure, SendArgs, note};
+use super::{Failure, SendArgs, note, warn};
 use crate::launch::send as put;
 
 pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
@@ -14,14 +14,12 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
     let cause = message.cause_by.clone();
     let sent = put(&args.path, message)?;
     match (sent.to.as_slice(), sent.dead.is_empty()) {
-        ([], true) => note(format_args!("warning: nobody watches `{cause}`: the message reached no mailbox")),
+        ([], true) => warn(format_args!("nobody watches `{cause}`: the message reached no mailbox")),
         ([], false) => {}
         (names, _) => note(format_args!("message {} is in the mailbox of {}", sent.id, names.join(", "))),
     }
     for name in &sent.dead {
-        note(format_args!(
-            "warning: `{name}` takes no messages from outside: it is no role, alias or group of the team"
-        ));
+        warn(format_args!("`{name}` takes no messages from outside: it is no role, alias or group of the team"));
     }
     Ok(0)
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::args::{ShelfArgs, SkillCommand};
 use super::describe::load;
-use super::{Failure, note, preview, print};
+use super::{Failure, note, preview, print, warn};
 use crate::interface::manifest::document;
 use crate::manifest::units::show_size;
 use crate::sandbox::WasmSandbox;
@@ -52,7 +52,7 @@ fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, Failure> {
 }
 
 fn list(listing: Listing, json: bool) -> Result<u8, Failure> {
-    listing.damaged.iter().for_each(|error| note(format_args!("warning: {error}")));
+    listing.damaged.iter().for_each(|error| warn(format_args!("{error}")));
     if json {
         print_json(&Value::Array(listing.skills.iter().map(json_of).collect()))?;
         return Ok(0);

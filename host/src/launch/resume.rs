@@ -14,7 +14,7 @@ use strata_core::team::Team;
 use super::back::Way;
 use super::saved::{definition as saved_definition_of, import};
 use super::start::run_id;
-use super::{Components, LaunchError, Run, doubt, durability, saved_definition};
+use super::{Components, LaunchError, Makings, Run, doubt, durability, saved_definition};
 use crate::driver::{Driver, DriverError, Given, Journal, OnLine, ReplyError, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
@@ -209,7 +209,7 @@ pub(super) fn go_on(
     };
     let budget = definition.within_budget(given.unwrap_or(env.budget));
     let mut notes = opened.notes();
-    let saved = saved_definition(definition);
+    let (saved, makings) = (saved_definition(definition), Makings::of(definition));
     let mut settled = Vec::new();
     if begun {
         // As it will be once it goes on: then it shows what is in doubt.
@@ -237,7 +237,7 @@ pub(super) fn go_on(
     changes.into_iter().chain(settled).try_for_each(|event| journal.stage(event))?;
     journal.flush()?;
     let driver = Driver::new(journal, equipment);
-    Ok((Run { driver, path: directory.path().into() }, notes))
+    Ok((Run { driver, path: directory.path().into(), makings }, notes))
 }
 
 /// The team file to go on with: the one given, else the saved one.

@@ -8,7 +8,7 @@ use strata_core::environment::Environment;
 use strata_core::id::{RunId, hex};
 use strata_core::stepper::Stepper;
 
-use super::{Components, LaunchError, Run, durability, saved_definition};
+use super::{Components, LaunchError, Makings, Run, durability, saved_definition};
 use crate::driver::{Driver, Journal, OnLine, clock};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
@@ -49,7 +49,7 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
     definition.cut().iter().for_each(|cut| report(cut));
     definition.doubts().iter().for_each(|doubt| report(&format!("warning: {doubt}")));
 
-    let saved = saved_definition(&definition);
+    let (saved, makings) = (saved_definition(&definition), Makings::of(&definition));
     let mut env = Environment::new(&definition.team);
     // Kept from the first moment: who is killed before the first event is recorded can still begin with it.
     env.idea = idea.clone();
@@ -63,7 +63,7 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
     journal.flush()?;
     let mut driver = Driver::new(journal, equipment);
     driver.journal_mut().save()?;
-    let run = Run { driver, path: start.storage.into() };
+    let run = Run { driver, path: start.storage.into(), makings };
     Ok(Started { run, moved_to: created.moved_to })
 }
 

@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::io::IsTerminal;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str};
+use anstream::{AutoStream, ColorChoice};
 
 /// Problems shown at once; a file with more is better mended from the top.
 const MAX_SHOWN: usize = 20;
@@ -58,10 +58,13 @@ pub enum Paint {
 }
 
 impl Paint {
-    /// Colours where standard error is a terminal and the environment does not ask for none.
+    /// Colours where standard error is a terminal that has them, unless the environment asks for none (`NO_COLOR`,
+    /// `CLICOLOR=0`) or for them in any case (`CLICOLOR_FORCE`).
     pub fn for_stderr() -> Self {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        if refused || !std::io::stderr().is_terminal() { Self::Plain } else { Self::Colour }
+        match AutoStream::choice(&std::io::stderr()) {
+            ColorChoice::Never => Self::Plain,
+            _ => Self::Colour,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a team file may say and hardly means: no error, and worth a word before it runs.
 
 use strata_core::id::RoleId;
+use strata_core::message::IDEA_LABEL;
 use strata_core::team::{Join, Mode, Team};
 
 use super::Definition;
@@ -20,8 +21,30 @@ impl Definition {
                 )
             })
         });
-        doubts.collect()
+        doubts.chain(mistyped(team)).collect()
     }
+}
+
+/// Labels that are watched and that no action has, where one is called almost that. Others may be what they are: guests
+/// and operators give messages any label they like.
+fn mistyped(team: &Team) -> impl Iterator<Item = String> {
+    let actions = team.roles.iter().flat_map(|role| &role.actions).map(|action| action.name.as_str());
+    let labels: Vec<&str> = actions.chain([IDEA_LABEL]).collect();
+    let watched = team.roles.iter().flat_map(|role| role.watch.iter().map(move |label| (&role.name, label.as_str())));
+    watched.filter_map(move |(role, label)| {
+        let meant = labels.iter().find(|meant| is_slip(label, meant)).filter(|_| !labels.contains(&label))?;
+        Some(format!("`{role}` watches `{label}`, and no action is called that; did you mean `{meant}`?"))
+    })
+}
+
+/// Whether somebody who wrote the one word most likely meant the other.
+fn is_slip(written: &str, meant: &str) -> bool {
+    /// In shorter words one letter makes another word.
+    const SHORTEST: usize = 4;
+    // `Task1` is not a slip for `Task2`.
+    let letters = |word: &str| word.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let apart = strsim::damerau_levenshtein(&written.to_lowercase(), &meant.to_lowercase());
+    written.chars().count() >= SHORTEST && apart <= 1 && letters(written) != letters(meant)
 }
 
 /// Whether a way leads from a source into a join: a route, or another join.

@@ -15,6 +15,7 @@ use super::{
     At, CheckpointRow, Directory, Durability, FIRST_LINE, MemoryStore, Origin, Record, Replace, Saved, SavedDefinition,
     Store, StoreError, checkpoint_of,
 };
+use crate::blob::digest_of;
 
 /// A store that can be closed and opened again, where it has something to be opened from.
 trait Kept {
@@ -228,6 +229,21 @@ fn a_run_can_start_from_any_state() {
         for at in [At::Head, At::Checkpoint(id.clone())] {
             assert_eq!(kept.store().load(&at).unwrap(), Saved { base: base.clone(), tail: vec![], next_line: 1 });
         }
+    });
+}
+
+#[test]
+fn the_bytes_of_files_are_kept_by_what_they_are() {
+    let (one, none): (&[u8], &[u8]) = (b"one\0", b"");
+    check(&fresh(), |kept| {
+        for bytes in [one, none, one] {
+            kept.store().put_blobs(&[(digest_of(bytes), bytes.into())].into()).unwrap();
+        }
+        kept.reopen();
+        for bytes in [one, none] {
+            assert_eq!(kept.store().blob(&digest_of(bytes)).unwrap().as_deref(), Some(bytes));
+        }
+        assert_eq!(kept.store().blob(&digest_of(b"two")).unwrap(), None);
     });
 }
 

@@ -32,6 +32,12 @@ use place::Place;
 
 pub use export::export;
 pub use import::import;
+use layout::Text;
+
+/// One message as the file has it.
+pub fn message(message: &Message) -> String {
+    serde_json::to_string(&Text(message)).unwrap_or_default()
+}
 
 /// The largest file that is read: some 150,000 messages, each of which it repeats where it belongs. Its values take
 /// several times as much memory.
@@ -98,7 +104,7 @@ pub fn saved_definition(bytes: &[u8]) -> Option<SavedDefinition> {
 
 /// A message as one line of JSON, for somebody outside of the team: as in the file, with `to` naming for whom it is.
 pub fn letter(message: &Message, to: &[String]) -> String {
-    let letter = layout::Letter { message: layout::Text(message), to };
+    let letter = layout::Letter { message: Text(message), to };
     // Texts, numbers and documents that were read as JSON: all of it can be written.
     serde_json::to_string(&letter).unwrap_or_default()
 }

@@ -1,0 +1,173 @@
+//! How a run ended, told to the operator: what is open, what is saved, how to go on.
+
+use std::path::Path;
+
+use strata_core::budget::Purse;
+use strata_core::event::Status;
+use strata_core::money::Usd;
+use strata_core::stepper::Stepper;
+
+use super::fault::{Cure, tell, tell_kept};
+use super::reporter::Loudness;
+use super::requests::{command, listing};
+use super::terminal::{BAD, FAINT, GOOD, ODD, note, painted};
+use super::{joins, shell_word, shown};
+use crate::launch::{Doubt, Makings, Run, doubts};
+
+/// The end of a run.
+pub(super) struct Ending<'a> {
+    stepper: &'a Stepper,
+    makings: &'a Makings,
+    storage: &'a Path,
+}
+
+impl<'a> Ending<'a> {
+    pub(super) fn of(run: &'a Run) -> Self {
+        Self { stepper: run.stepper(), makings: run.makings(), storage: run.path() }
+    }
+
+    /// Tells it.
+    pub(super) fn tell(&self, status: Status, loudness: Loudness) {
+        let (env, stepper) = (self.stepper.env(), self.stepper);
+        let failed: Vec<_> = env.failed().map(|(id, _)| id).collect();
+        let cures: Vec<Cure> = failed.into_iter().filter_map(|id| tell(stepper, id, self.makings)).collect();
+        self.tell_open();
+        let (saved, step) = (format!("saved in `{}`", self.storage.display()), env.step);
+        let resume = self.resume();
+        match status {
+            Status::Done if loudness == Loudness::Quiet => {}
+            Status::Done => {
+                let spent = if env.spent == Usd::default() { String::new() } else { format!(" for {}", env.spent) };
+                note(format_args!("{} after {}{spent}; {saved}", painted(GOOD, "done"), steps(step)));
+            }
+            Status::Failed => {
+                tell_kept(stepper);
+                note(format_args!("{} at step {step}; {saved}; mend and go on with:", painted(BAD, "failed")));
+                self.ways(&cures).iter().for_each(|way| note(format_args!("  {way}")));
+            }
+            Status::Interrupted => {
+                let what = painted(ODD, "interrupted");
+                note(format_args!("{what} at step {step}; {saved}; go on with:\n  {resume}"));
+            }
+            Status::StepLimit => {
+                let (what, steps) = (painted(ODD, "step limit reached"), steps(step));
+                note(format_args!("{what} after {steps}; {saved}; go on with:\n  {resume} --max-steps N"));
+            }
+            Status::OutOfBudget => {
+                let what = painted(ODD, "out of budget:");
+                note(format_args!("{what} {}; {saved}; go on with:", exhausted(stepper)));
+                note(format_args!("  {resume} {}", more(stepper)));
+            }
+            Status::InDoubt => {
+                let what = painted(ODD, "in doubt");
+                note(format_args!("{what} at step {step}; {saved}; find out, then go on with one of:"));
+                let response = r#"'{"status":200,"body":"…"}'"#;
+                note(format_args!("  {resume} --in-doubt redo     # make it again"));
+                note(format_args!("  {resume} --in-doubt skip     # go on without it"));
+                note(format_args!("  {resume} --in-doubt {response}     # this was its response"));
+            }
+            Status::Stalled => self.tell_stalled(&saved),
+            Status::Waiting => {
+                let what = painted(ODD, "waiting for a person");
+                note(format_args!("{what} at step {step}; {saved}; answer with:"));
+                note(format_args!("  {}\nthen go on with:\n  {resume}", command(stepper, self.storage)));
+            }
+            Status::Running => note(format_args!("{}; {saved}; go on with:\n  {resume}", status.name())),
+        }
+    }
+
+    /// Tells what waits for people, and what did not get out.
+    fn tell_open(&self) {
+        let env = self.stepper.env();
+        if env.requests().next().is_some() {
+            note("open requests:");
+            listing(self.stepper).iter().for_each(note);
+        }
+        for outbound in env.outbox.iter().filter(|outbound| outbound.failed.is_some()) {
+            let (id, to) = (&env.message(outbound.message).id, outbound.to.join(", "));
+            let (head, why) = (painted(BAD, "fault:"), outbound.failed.as_deref().unwrap_or_default());
+            note(format_args!("{head} message {id} for {to} could not be handed over to `[env.external]`: {why}"));
+        }
+        for Doubt { id, what, .. } in doubts(self.stepper) {
+            let head = painted(ODD, "in doubt:");
+            note(format_args!("{head} {id}: `{what}` was begun, and whether it took effect is not known"));
+        }
+    }
+
+    fn resume(&self) -> String {
+        format!("strata-host run --recover_path {}", shell_word(&self.storage.to_string_lossy()))
+    }
+
+    /// The ways to go on after faults.
+    fn ways(&self, cures: &[Cure]) -> Vec<String> {
+        let (resume, storage) = (self.resume(), shell_word(&self.storage.to_string_lossy()));
+        let when = |command: String, when: &str| format!("{command}   {}", painted(FAINT, &format!("# {when}")));
+        let file = cures.iter().any(|cure| cure.file).then(|| {
+            let file = shell_word(&shown(&self.makings.file));
+            when(format!("strata-host run {file} --recover_path {storage}"), "after a change of the file")
+        });
+        // One stands for all.
+        let component = cures.iter().find_map(|cure| cure.component.as_ref()).map(|name| {
+            let given = format!("{resume} --component {}=MENDED.wasm", shell_word(name));
+            when(given, "with another component")
+        });
+        // As it is comes last, where somebody in a hurry looks.
+        file.into_iter().chain(component).chain([resume]).collect()
+    }
+
+    /// Tells which joins wait for what, and how they may get it.
+    fn tell_stalled(&self, saved: &str) {
+        let after = steps(self.stepper.env().step);
+        note(format_args!("{} after {after}; {saved}", painted(BAD, "stalled")));
+        let mut someone = None;
+        for standing in joins::standings(self.stepper).filter(|standing| !standing.missing.is_empty()) {
+            let (id, missing) = (&standing.join.id, standing.missing_text());
+            note(format_args!(
+                "  join `{id}` waits for {missing}, and nobody is at work; it holds {}",
+                standing.held()
+            ));
+            someone = someone.or(standing.missing.first().map(|name| shell_word(name)));
+        }
+        let (someone, storage) = (someone.unwrap_or_default(), shell_word(&self.storage.to_string_lossy()));
+        note("give it what is missing, and go on with:");
+        note(format_args!("  strata-host send {storage} --to {someone} --cause LABEL CONTENT\n  {}", self.resume()));
+    }
+}
+
+/// Whose budget is used up, and how far.
+fn exhausted(stepper: &Stepper) -> String {
+    let (team, env) = (stepper.team(), stepper.env());
+    let of = |spent: Usd, max: Option<Usd>| max.map(|max| format!("{spent} of {max}"));
+    let tokens = |used: u64, max: Option<u64>| max.map(|max| format!("{used} of {max} tokens"));
+    match stepper.purses().next() {
+        Some(Purse::Role(id)) => {
+            let (used, caps) = (env.spending(|at| at.role == id), team.policy.purses.roles.get(&id));
+            let caps = caps.copied().unwrap_or_default();
+            let parts = [of(used.usd, caps.usd), tokens(used.tokens, caps.tokens)];
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            format!("role {} used {}", team.role(id).name, parts.join(" and "))
+        }
+        _ => {
+            let used = env.spending(|_| true);
+            let parts = [of(env.spent, env.budget), tokens(used.tokens, team.policy.purses.tokens)];
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            format!("spent {}", parts.join(" and "))
+        }
+    }
+}
+
+/// What a resume needs to go on.
+fn more(stepper: &Stepper) -> &'static str {
+    let team = stepper.team();
+    let broke = stepper.env().budget.is_some_and(|max| stepper.env().spent >= max);
+    match stepper.purses().next() {
+        Some(Purse::Role(_)) => "TEAM.toml   # with more `investment` or `tokens` for the role",
+        _ if !broke && team.policy.purses.tokens.is_some() => "TEAM.toml   # with more `tokens` for the team",
+        _ => "--investment USD",
+    }
+}
+
+/// A number of steps, in words.
+fn steps(count: u64) -> String {
+    if count == 1 { "1 step".into() } else { format!("{count} steps") }
+}

@@ -1,0 +1,145 @@
+//! A fault, told to the operator: what failed, where, why, what it did last, and how it can be mended.
+
+use strata_core::activation::{Activation, Phase};
+use strata_core::event::{HostCall, Outcome, Work};
+use strata_core::fault::FaultKind;
+use strata_core::id::RoleId;
+use strata_core::stepper::{Stepper, slot};
+
+use super::reporter::place;
+use super::requests::plain;
+use super::terminal::{BAD, note, painted};
+use super::{preview, shown};
+use crate::launch::{Made, Makings};
+use crate::narrator;
+
+/// How many frames of a guest's stack are shown.
+const FRAMES: usize = 8;
+/// How many of the last calls of the host are shown.
+const CALLS: usize = 5;
+/// How much of what came back from one is shown.
+const PREVIEW: usize = 60;
+/// How many of the results that are kept are named.
+const NAMED: usize = 6;
+
+/// What to do about a fault.
+pub(super) struct Cure {
+    /// The action, as `--component` names it; none where another component does not help.
+    pub(super) component: Option<String>,
+    /// Whether the team file is to be changed.
+    pub(super) file: bool,
+    /// It in words.
+    words: Option<String>,
+}
+
+/// Tells of a role's fault, and says what can be done.
+pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings) -> Option<Cure> {
+    let activation = stepper.env().role(id).activation.as_ref()?;
+    let Phase::Failed(fault) = &activation.phase else { return None };
+    let role = stepper.team().role(id);
+    let work = activation.work(role);
+    let (index, action) = place(role, work);
+    let kind = narrator::fault_kind(work, fault).name();
+    let message = plain(&fault.message);
+    let cause = message.lines().next().unwrap_or_default();
+    let attempt = activation.current.attempts;
+    let head = painted(BAD, "fault:");
+    note(format_args!("{head} {} action {index} `{action}` attempt {attempt}: {kind}: {cause}", role.name));
+    message.lines().skip(1).for_each(|line| note(format_args!("    {line}")));
+    section("stack of the guest, innermost first", fault.backtrace.iter().take(FRAMES).cloned(), on_stderr);
+    section("what it logged last", fault.log.iter().cloned(), on_stderr);
+    let calls = &activation.current.journal;
+    section(
+        "its last calls of the host, and what came back",
+        calls[calls.len().saturating_sub(CALLS)..].iter().map(called),
+        on_stderr,
+    );
+    let made = work.and_then(|work| slot(role, id, work)).and_then(|slot| makings.made(slot));
+    let cure = cure(fault.kind, &format!("{}.{action}", role.name), made);
+    section("to mend it", cure.words.iter().cloned(), on_stderr);
+    Some(cure)
+}
+
+/// What helps against a fault of this kind. A limit that was reached is named by the fault itself.
+fn cure(kind: FaultKind, name: &str, made: Option<&Made>) -> Cure {
+    let place = made.map(|made| format!(" ({})", made.place)).unwrap_or_default();
+    let in_file = |words: Option<String>| Cure { component: None, file: true, words };
+    match kind {
+        FaultKind::Fuel | FaultKind::Cpu | FaultKind::Timeout | FaultKind::Memory => {
+            Cure { component: component(name, made), ..in_file(None) }
+        }
+        FaultKind::Denied => in_file(Some(format!("grant it in `[role.action.allow]` of {name}{place}"))),
+        FaultKind::StateConflict => in_file(Some(
+            "give the scope a `reducer` (`[env.scope.NAME]`), or let one role of a step write the key".to_owned(),
+        )),
+        FaultKind::Host => Cure {
+            component: None,
+            file: false,
+            words: Some(
+                "see that what it calls answers; recorded calls are served again and not paid again".to_owned(),
+            ),
+        },
+        FaultKind::Interrupted => Cure { component: None, file: false, words: None },
+        FaultKind::Trap | FaultKind::Error | FaultKind::Stack | FaultKind::OutputInvalid | FaultKind::Think => {
+            let words = made.map(|made| match component(name, Some(made)) {
+                Some(_) => format!("give another component, here with `--component` or in the team file{place}"),
+                None => format!("change its source, `{}`; it is built again by itself", shown(&made.from)),
+            });
+            Cure { component: component(name, made), file: false, words }
+        }
+    }
+}
+
+/// The action, as `--component` names it, where it is no source that is built by itself.
+fn component(name: &str, made: Option<&Made>) -> Option<String> {
+    made.filter(|made| made.from.extension().is_some_and(|kind| kind == "wasm")).map(|_| name.to_owned())
+}
+
+fn on_stderr(line: &str) {
+    note(line);
+}
+
+/// A call of the host, and what came back.
+pub(super) fn called(call: &HostCall) -> String {
+    format!("{:<6} {}", call.kind.name(), preview(&answer(call), PREVIEW))
+}
+
+/// What came back from a call, in words.
+pub(super) fn answer(call: &HostCall) -> String {
+    let response = call.response.value();
+    let told = ["text", "body", "message"].iter().find_map(|field| response[*field].as_str().map(str::to_owned));
+    let told = told.unwrap_or_else(|| call.response.as_str().to_owned());
+    if call.outcome == Outcome::Answered { told } else { format!("failed: {told}") }
+}
+
+/// Tells what is finished in the open step, and not made again.
+pub(super) fn tell_kept(stepper: &Stepper) {
+    let (team, env) = (stepper.team(), stepper.env());
+    let done = |id: RoleId| env.role(id).activation.iter().flat_map(move |activation| names(stepper, id, activation));
+    let names: Vec<String> = team.role_ids().flat_map(done).collect();
+    if names.is_empty() {
+        return;
+    }
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = names[..names.len().min(NAMED)].join(", ");
+    note(format_args!("kept, and not run again: {named}{more}"));
+}
+
+/// The actions that an activation has finished.
+fn names(stepper: &Stepper, id: RoleId, activation: &Activation) -> Vec<String> {
+    let role = stepper.team().role(id);
+    let acts = activation.done.iter().filter(|done| matches!(done.work, Work::Act { .. } | Work::Plan));
+    acts.map(|done| format!("{}.{}", role.name, place(role, Some(done.work)).1)).collect()
+}
+
+/// Tells some lines below a title, where there are any.
+pub(super) fn section(title: &str, lines: impl Iterator<Item = String>, tell: impl Fn(&str)) {
+    let mut lines = lines.peekable();
+    if lines.peek().is_some() {
+        tell(&format!("  {title}:"));
+        lines.for_each(|line| tell(&format!("    {}", plain(&line))));
+    }
+}

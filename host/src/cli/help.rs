@@ -1,0 +1,52 @@
+//! The command line's help: short with `-h`; with `--help` examples and exit codes, too. What there is to tell of is in
+//! `args`.
+
+use clap::{CommandFactory, FromArgMatches};
+
+use super::args::Cli;
+
+/// Of all that run teams.
+const OF_RUNS: &str = "Exit codes:
+  0    done
+  1    internal error: the machine or this program failed
+  2    usage or configuration
+  3    failed: a fault stopped the run
+  4    waiting for a person
+  5    out of budget
+  6    stalled: a join that can never fire
+  7    step limit reached
+  8    what is saved does not fit the team
+  9    the storage is in use by another process
+  10   in doubt: whether a write took effect is not known
+  130  interrupted; 143 by SIGTERM";
+/// Of all others.
+const OF_OTHERS: &str =
+    "Exit codes: 0 done, 1 internal error, 2 usage or configuration; `strata-host --help` lists all.";
+/// What runs teams.
+const RUNS: [&str; 2] = ["run", "dev"];
+
+/// The command line as it is parsed and described.
+pub(super) fn command() -> clap::Command {
+    let long = |command: clap::Command, codes: &str| {
+        let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        command.after_help(None::<&str>).after_long_help(format!("{examples}\n\n{codes}").trim().to_owned())
+    };
+    let each = |command: clap::Command| {
+        let codes = if RUNS.contains(&command.get_name()) { OF_RUNS } else { OF_OTHERS };
+        long(command, codes).mut_subcommands(|below| long(below, OF_OTHERS))
+    };
+    long(Cli::command().bin_name("strata-host").after_help(HEAD), OF_RUNS).mut_subcommands(each)
+}
+
+/// Where to begin.
+const HEAD: &str = "Examples:
+  strata-host new team press && strata-host run press/team.toml
+  strata-host check team.toml
+  strata-host run --recover_path workspace/storage/team";
+
+/// What the process was called with.
+pub(super) fn parse() -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}

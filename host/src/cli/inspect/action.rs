@@ -1,0 +1,111 @@
+//! `inspect --action`: one action, with what it is at, what it used, what it said last, and its fault.
+
+use serde_json::{Value, json};
+use strata_core::activation::{Activation, Phase};
+use strata_core::fault::Fault;
+use strata_core::id::{ActionId, Part, RoleId, Slot};
+use strata_core::message::Message;
+use strata_core::stepper::{Stepper, slot};
+
+use super::standing;
+use crate::cli::fault::{called, section};
+use crate::cli::requests::plain;
+use crate::cli::{Failure, print};
+use crate::manifest::diagnostic::suggest;
+use crate::store::team_json;
+
+/// An action of a team.
+pub(super) struct Action<'a> {
+    stepper: &'a Stepper,
+    slot: Slot,
+    name: &'a str,
+}
+
+impl<'a> Action<'a> {
+    /// The one that `ROLE.ACTION` names.
+    pub(super) fn named(stepper: &'a Stepper, name: &str) -> Result<Self, Failure> {
+        let team = stepper.team();
+        let of_role = |role: RoleId| {
+            let acts = team.role(role).actions.iter().zip(0..);
+            acts.map(move |(action, index)| (format!("{}.{}", team.role(role).name, action.name), role, index))
+        };
+        let all: Vec<(String, RoleId, u16)> = team.role_ids().flat_map(of_role).collect();
+        let Some((_, role, index)) = all.iter().find(|(full, ..)| full == name) else {
+            let names: Vec<&str> = all.iter().map(|(full, ..)| full.as_str()).collect();
+            let hint = suggest(name, &names).unwrap_or_else(|| format!("there are {}", names.join(", ")));
+            return Err(Failure::usage(format!("the team has no action `{name}`; {hint}")));
+        };
+        let (role, action) = (*role, ActionId(*index));
+        let name = &team.role(role).action(action).name;
+        Ok(Self { stepper, slot: Slot { role, part: Part::Action(action) }, name })
+    }
+
+    /// What it said last.
+    fn last(&self) -> Option<&'a Message> {
+        let (env, role) = (self.stepper.env(), &self.stepper.team().role(self.slot.role).name);
+        let said = env.messages.iter().rev().map(|message| &**message);
+        said.into_iter().find(|message| message.sent_from == *role && message.cause_by == self.name)
+    }
+
+    /// Shows it.
+    pub(super) fn show(&self) {
+        let (team, env) = (self.stepper.team(), self.stepper.env());
+        let role = team.role(self.slot.role);
+        let used = env.spending(|slot| slot == self.slot);
+        print(&format!("action      {}.{}", role.name, self.name));
+        print(&format!(
+            "component   {}",
+            env.components.get(&self.slot).map_or("none yet", |digest| digest.0.as_str())
+        ));
+        print(&format!("role is at  {}", standing(self.stepper, self.slot.role)));
+        print(&format!("spent       {} for {} tokens in {} calls", used.usd, used.tokens, used.calls));
+        if let Some(fault) = self.fault() {
+            print(&format!("fault       {}", plain(&fault.message)));
+            section("stack of the guest, innermost first", fault.backtrace.iter().cloned(), print);
+            section("what it logged last", fault.log.iter().cloned(), print);
+        }
+        if let Some(activation) = self.open() {
+            let calls = activation.current.journal.iter().map(called);
+            section("calls of the host in this activation, and what came back", calls, print);
+        }
+        if let Some(message) = self.last() {
+            print(&format!("\nlast output ({})\n{}", message.id, plain(&message.content)));
+        }
+    }
+
+    /// Prints it as JSON.
+    pub(super) fn print_json(&self) {
+        let env = self.stepper.env();
+        let used = env.spending(|slot| slot == self.slot);
+        let fault = self.fault().map(|fault| {
+            json!({
+                "kind": fault.kind.name(), "message": fault.message, "backtrace": fault.backtrace, "log": fault.log,
+            })
+        });
+        let output: Option<Value> =
+            self.last().and_then(|message| serde_json::from_str(&team_json::message(message)).ok());
+        let document = json!({
+            "role": self.stepper.team().role(self.slot.role).name, "action": self.name,
+            "digest": env.components.get(&self.slot).map(|digest| &digest.0),
+            "attempts": self.open().map(|activation| activation.current.attempts),
+            "spent": used.usd.dollars(), "tokens": used.tokens, "calls": used.calls,
+            "fault": fault, "output": output,
+        });
+        print(&document.to_string());
+    }
+
+    /// The activation that is at it.
+    fn open(&self) -> Option<&'a Activation> {
+        let activation = self.stepper.env().role(self.slot.role).activation.as_ref()?;
+        let role = self.stepper.team().role(self.slot.role);
+        let work = activation.work(role)?;
+        (slot(role, self.slot.role, work) == Some(self.slot)).then_some(activation)
+    }
+
+    fn fault(&self) -> Option<&'a Fault> {
+        match &self.open()?.phase {
+            Phase::Failed(fault) => Some(fault),
+            _ => None,
+        }
+    }
+}

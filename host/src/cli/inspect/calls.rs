@@ -1,0 +1,57 @@
+//! `inspect --calls`: the recorded calls of the host, with what came back.
+
+use std::path::Path;
+
+use strata_core::host_call::HostCall;
+
+use super::table::Table;
+use crate::cli::fault::answer;
+use crate::cli::{Failure, preview, print};
+use crate::launch::calls;
+use crate::narrator::Line;
+
+/// How much of an answer is shown.
+const PREVIEW: usize = 60;
+
+/// Shows the calls of one action, `ROLE.ACTION`, or of all.
+pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), Failure> {
+    let mut table = Table::new(&["time", "step", "action", "call", "source", "cost", "answer"]);
+    each(path, action, &mut |line, call| {
+        let field = |name: &str| line.fields.get(name).map(ToString::to_string).unwrap_or_default();
+        let cost = line.fields.get("cost").and_then(serde_json::Value::as_f64).unwrap_or_default();
+        let row = [
+            crate::narrator::rfc3339(line.time_ms),
+            field("step"),
+            name(line),
+            line.text("call").to_owned(),
+            line.text("source").to_owned(),
+            format!("${cost:.4}"),
+            preview(&answer(call), PREVIEW),
+        ];
+        table.row(row);
+    })?;
+    table.print();
+    Ok(())
+}
+
+/// Prints them as JSON, an object a line: their event lines, and `response`.
+pub(super) fn print_json(path: &Path, action: Option<&str>) -> Result<(), Failure> {
+    each(path, action, &mut |line, call| {
+        let mut line = line.clone();
+        line.fields.insert("response".to_owned(), call.response.value());
+        print(&line.to_json());
+    })
+}
+
+fn each(path: &Path, action: Option<&str>, tell: &mut dyn FnMut(&Line, &HostCall)) -> Result<(), Failure> {
+    calls(path, &mut |line, call| {
+        if action.is_none_or(|action| action == name(line)) {
+            tell(line, call);
+        }
+    })
+    .map_err(Failure::from)
+}
+
+fn name(line: &Line) -> String {
+    format!("{}.{}", line.text("role"), line.text("action"))
+}

@@ -1,0 +1,33 @@
+//! Tables for people: as wide as the terminal, or as wide as they are where there is none.
+
+use std::io::IsTerminal;
+
+use comfy_table::{ContentArrangement, presets};
+
+use crate::cli::{print, terminal};
+
+/// A table without lines.
+pub(super) struct Table(comfy_table::Table);
+
+impl Table {
+    pub(super) fn new(head: &[&str]) -> Self {
+        let mut table = comfy_table::Table::new();
+        table.load_preset(presets::NOTHING).set_header(head);
+        if std::io::stdout().is_terminal() {
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(terminal::columns());
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        Self(table)
+    }
+
+    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.0.add_row(cells);
+    }
+
+    /// Prints it.
+    pub(super) fn print(&self) {
+        self.0.lines().for_each(|line| print(line.trim_end()));
+    }
+}

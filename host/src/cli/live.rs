@@ -1,0 +1,173 @@
+//! The live part of a run, at the bottom of a terminal: a line for the team, one for each action that is at work. What
+//! stays on the screen is told by `reporter`; how it is drawn is `terminal`'s.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use strata_core::money::Usd;
+use strata_core::stepper::Stepper;
+
+use super::requests::plain;
+use super::terminal;
+use crate::driver::clock::now_ms;
+use crate::narrator::Line;
+
+/// So many actions at work have a line of their own; more would push what was told before off a small screen.
+const ROWS: usize = 6;
+/// How often clocks move.
+const TICK: Duration = Duration::from_millis(250);
+
+/// What is shown. Everything that has it shows the same.
+#[derive(Clone, Default)]
+pub(super) struct Live(Option<Arc<Mutex<Shown>>>);
+
+/// What the live part is made of.
+#[derive(Default)]
+struct Shown {
+    began_ms: i64,
+    /// By the names of roles: each has one action at work at most.
+    flights: BTreeMap<String, Flight>,
+    step: u64,
+    roles: usize,
+    spent: f64,
+    budget: Option<Usd>,
+    /// Dropped when clocks need not move any more. None while nothing is shown.
+    clock: Option<Sender<()>>,
+}
+
+/// An action at work.
+struct Flight {
+    name: String,
+    began_ms: i64,
+    attempt: u64,
+    /// The host function that it called last.
+    call: Option<String>,
+}
+
+impl Live {
+    /// A live part, where there is a terminal that can show it.
+    pub(super) fn at_terminal() -> Self {
+        Self(terminal::is_live().then(Arc::default))
+    }
+
+    /// Shows a team that begins to run, or goes on.
+    pub(super) fn begin(&self, stepper: &Stepper) {
+        let Some(mut shown) = self.shown() else { return };
+        let (team, env) = (stepper.team(), stepper.env());
+        (shown.began_ms, shown.step, shown.roles) = (now_ms(), env.step, team.roles.len());
+        (shown.spent, shown.budget) = (env.spent.dollars(), env.budget);
+        let (clock, stopped) = mpsc::channel();
+        shown.clock = Some(clock);
+        let live = self.clone();
+        // Without it, clocks move with what happens.
+        let _ = thread::Builder::new().name("live part".into()).spawn(move || {
+            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                live.shown().into_iter().for_each(|shown| shown.draw());
+            }
+        });
+        shown.draw();
+    }
+
+    /// Follows what happens.
+    pub(super) fn tell(&self, line: &Line) {
+        if let Some(mut shown) = self.shown() {
+            shown.tell(line);
+            shown.draw();
+        }
+    }
+
+    /// Takes everything away again.
+    pub(super) fn end(&self) {
+        let Some(mut shown) = self.shown() else { return };
+        shown.clock = None;
+        shown.flights.clear();
+        terminal::show(Vec::new());
+    }
+
+    fn shown(&self) -> Option<MutexGuard<'_, Shown>> {
+        self.0.as_ref().map(|shown| shown.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Shown {
+    fn tell(&mut self, line: &Line) {
+        match line.kind {
+            "step-started" => self.step = number(line, "step").unwrap_or(self.step),
+            "plugin-instantiated" | "action-started" => {
+                // The line about its component comes before the one about itself.
+                let name = plain(&format!("{}.{}", line.text("role"), line.text("action")));
+                let attempt = number(line, "attempt").unwrap_or(1);
+                let flight = Flight { name, began_ms: now_ms(), attempt, call: None };
+                self.flights.insert(line.text("role").to_owned(), flight);
+            }
+            "host-call-begun" | "host-call" => {
+                self.spent += line.fields.get("cost").and_then(serde_json::Value::as_f64).unwrap_or_default();
+                if let Some(flight) = self.flights.get_mut(line.text("role")) {
+                    flight.call = Some(line.text("call").to_owned());
+                }
+            }
+            "think" | "action-finished" | "action-failed" | "action-suspended" | "request-opened" => {
+                self.flights.remove(line.text("role"));
+            }
+            "run-ended" => self.flights.clear(),
+            _ => {}
+        }
+    }
+
+    fn draw(&self) {
+        if self.clock.is_none() {
+            return;
+        }
+        let now = now_ms();
+        let (step, roles, busy) = (self.step, self.roles, self.flights.len());
+        let budget = self.budget.map(|budget| format!(" of {budget}")).unwrap_or_default();
+        let (spent, since) = (Usd::from_dollars(self.spent), clock(now - self.began_ms));
+        let head = format!("{since:>8}  step {step:<3} {busy} of {roles} roles at work, {spent}{budget} spent");
+        let flights = self.flights.values().take(ROWS).map(|flight| flight.row(step, now));
+        let more = busy.saturating_sub(ROWS);
+        let more = (more > 0).then(|| format!("{:>8}  {more} more", ""));
+        terminal::show([head].into_iter().chain(flights).chain(more).collect());
+    }
+}
+
+impl Flight {
+    fn row(&self, step: u64, now: i64) -> String {
+        let again = (self.attempt > 1).then(|| format!("attempt {}", self.attempt));
+        let call = self.call.as_ref().map(|call| format!("called {call}"));
+        let more: Vec<String> = again.into_iter().chain(call).collect();
+        let since = clock(now - self.began_ms);
+        format!("{since:>8}  step {step:<3} {:<28} {}", self.name, more.join(", "))
+    }
+}
+
+/// A time for people: `12s`, `3m05s`, `2h03m`.
+fn clock(ms: i64) -> String {
+    let seconds = ms.max(0) / 1000;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
+        (hours, minutes, _) => format!("{hours}h{minutes:02}m"),
+    }
+}
+
+fn number(line: &Line, field: &str) -> Option<u64> {
+    line.fields.get(field).and_then(serde_json::Value::as_u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clock;
+
+    #[test]
+    fn times_are_short_and_as_exact_as_people_want_them() {
+        let check = |ms: i64, expected: &str| assert_eq!(clock(ms), expected, "{ms}");
+        check(-5, "0s");
+        check(999, "0s");
+        check(12_345, "12s");
+        check(185_000, "3m05s");
+        check(7_380_000, "2h03m");
+    }
+}

@@ -1,0 +1,47 @@
+//! The reference pages of the documentation, made from what they describe: team files from their schema, commands from
+//! their help, event lines from the list that every line is held against. With `BLESS=1` they are written; how they are
+//! made is in `reference/team_file`, `commands` and `events`.
+
+mod commands;
+mod events;
+mod team_file;
+
+use std::fs;
+
+use crate::probe::project;
+
+/// Said at the head of each page.
+const MADE: &str =
+    "<!-- Made from the program by `BLESS=1 cargo test -p strata-tests reference`; not to be edited. -->\n\n";
+
+/// Holds a page against what it should be.
+fn check(page: &str, made: &str) {
+    let file = project().join("docs/src").join(page).with_extension("md");
+    let made = format!("{MADE}{made}");
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&file, &made).unwrap();
+    }
+    let stands = fs::read_to_string(&file).unwrap_or_default();
+    let differs = stands.lines().zip(made.lines()).find(|(stands, made)| stands != made);
+    assert!(stands == made, "{page}.md is not what the program says, first at {differs:?}; run with BLESS=1");
+}
+
+/// A text for a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
+}
+
+#[test]
+fn the_page_about_team_files_is_made_from_their_schema() {
+    check("reference", &team_file::page());
+}
+
+#[test]
+fn the_page_about_commands_is_made_from_their_help() {
+    check("commands", &commands::page());
+}
+
+#[test]
+fn the_page_about_events_is_made_from_the_list_that_lines_are_held_against() {
+    check("events", &events::page());
+}
