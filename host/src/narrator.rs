@@ -180,9 +180,7 @@ impl Narrator {
                 // What is served again costs nothing.
                 let cost = if *source == Source::Live { call.cost.dollars() } else { 0.0 };
                 fields["cost"] = json!(cost);
-                if !what.is_empty() {
-                    fields["what"] = what.clone().into();
-                }
+                fields["what"] = what.clone().into();
                 vec![("host-call", fields)]
             }
             Event::HostCallBegun { role, work, intent } => {

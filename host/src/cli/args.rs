@@ -1,6 +1,7 @@
 //! The command line's arguments: commands, flags and their help. What they do is in a file each.
 
 mod dev;
+mod doctor;
 mod files;
 mod replay;
 mod report;
@@ -16,6 +17,7 @@ use super::new::NewArgs;
 use crate::driver::WhenIdle;
 
 pub(super) use dev::DevArgs;
+pub(super) use doctor::DoctorArgs;
 pub(super) use files::FilesArgs;
 pub(super) use replay::ReplayArgs;
 pub(super) use report::ReportArgs;
@@ -385,18 +387,4 @@ pub(super) struct DescribeArgs {
     pub(super) component: Option<PathBuf>,
     #[command(flatten)]
     pub(super) shelf: ShelfArgs,
-}
-
-#[derive(Args)]
-#[command(
-    after_help = "Exit code 0 when all is there that every team needs, else 1.\n\nExamples:\n  strata-host doctor\n  \
-    strata-host doctor --json | jq '.[] | select(.state != \"good\")'"
-)]
-pub(super) struct DoctorArgs {
-    /// Where teams would be saved: its disk is measured.
-    #[arg(long, value_name = "DIR", default_value = "./workspace/storage/team")]
-    pub(super) storage: PathBuf,
-    /// Print JSON.
-    #[arg(long)]
-    pub(super) json: bool,
 }
