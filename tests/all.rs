@@ -34,6 +34,8 @@
 //! | `live_part` | what moves at the bottom of a terminal, and that nothing of it stays |
 //! | `inspecting` | parts of what is saved: an action, the calls of the host, a message |
 //! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
+//! | `observing` | metrics, and spans for a collector |
+//! | `report` | a run as one page, in a real browser where there is one |
 //! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
 //! | `hostile` | saved teams that are lost, old, or were prepared by somebody |
 //! | `graph` | teams drawn on stdout |
@@ -87,6 +89,7 @@ mod lineages;
 mod live;
 mod live_part;
 mod map_reduce;
+mod observing;
 mod output;
 mod people;
 mod place;
@@ -100,6 +103,7 @@ mod random_teams;
 mod recovery;
 mod reference;
 mod replay;
+mod report;
 mod retention;
 mod saved;
 mod scaffold;

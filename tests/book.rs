@@ -224,6 +224,7 @@ pages! {
     the_interfaces_are_a_page = "wit",
     the_loop_goes_as_the_page_says = "dev",
     operating_goes_as_the_page_says = "operating",
+    runs_are_watched_as_the_page_says = "observing",
     a_team_is_embedded_as_the_page_says = "embedding",
     the_reference_of_team_files_is_toml = "reference",
     the_reference_of_commands_is_as_it_stands = "commands",

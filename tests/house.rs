@@ -56,13 +56,15 @@ const RULES: &[Rule] = &[
             "host/src/trust/lock",
             // Where the operator says.
             "host/src/cli/manual",
+            "host/src/cli/report",
             "host/src/services/llm/record",
         ],
     },
     Rule {
         what: "the network",
         marks: &["reqwest::Client", "TcpStream", "TcpListener", "UdpSocket"],
-        only: &["host/src/services"],
+        // Telemetry goes its own way, past what guests can reach.
+        only: &["host/src/services", "host/src/metrics/server", "host/src/telemetry/client"],
     },
     Rule {
         what: "the wall clock",
@@ -100,6 +102,7 @@ const RULES: &[Rule] = &[
             "host/src/skills",
             // Whether colours are wanted.
             "host/src/manifest/diagnostic",
+            "host/src/telemetry",
         ],
     },
     Rule {

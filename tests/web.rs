@@ -46,6 +46,8 @@ pub struct Request {
     pub line: String,
     /// All of it, the body last.
     pub text: String,
+    /// The body, which may be no text.
+    pub body: Vec<u8>,
 }
 
 impl Request {
@@ -109,7 +111,7 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
     let before = {
         let mut requests = seen.requests.lock().unwrap();
         let before = requests.iter().filter(|request| request.line == line).count();
-        requests.push(Request { line, text: text.clone() });
+        requests.push(Request { line, text: text.clone(), body });
         seen.came.notify_all();
         before
     };

@@ -23,11 +23,13 @@ mod joins;
 mod live;
 mod lock;
 mod manual;
+mod metrics;
 mod new;
 mod policy;
 mod prompt;
 mod prune;
 mod replay;
+mod report;
 mod reporter;
 mod requests;
 mod run;
@@ -43,14 +45,18 @@ use std::process::ExitCode;
 
 use args::{
     AnswerArgs, CheckArgs, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, LockArgs,
-    PruneArgs, ReplayArgs, RunArgs, SavedArgs, SendArgs,
+    PruneArgs, ReplayArgs, ReportArgs, RunArgs, SavedArgs, SendArgs,
 };
 use strata_core::event::Status;
 use terminal::{BAD, Stream, note, painted, print, warn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::driver::DriverError;
 use crate::manifest::{Diagnostics, Paint};
 use crate::skills::SkillError;
+use crate::telemetry::Exporting;
 
 /// Why a command failed, with its exit code.
 #[derive(Debug)]
@@ -134,7 +140,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    init_log(cli.verbose);
+    let exporting = init_log(cli.verbose);
     let done = match cli.command {
         Command::Run(args) => run::run(args, cli.verbose),
         Command::Dev(args) => dev::dev(&args),
@@ -148,6 +154,7 @@ pub fn main() -> ExitCode {
         Command::Diff(args) => diff::diff(&args),
         Command::Prune(args) => prune::prune(&args),
         Command::Replay(args) => replay::replay(args),
+        Command::Report(args) => report::report(&args),
         Command::Send(args) => send::send(args),
         Command::Answer(args) => answer::answer(&args),
         Command::Graph(args) => graph::graph(&args),
@@ -161,6 +168,7 @@ pub fn main() -> ExitCode {
         Command::New(args) => new::new(&args),
         Command::Sdk { name } => new::sdk(&name),
     };
+    exporting.finish();
     match done {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
@@ -170,12 +178,18 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn init_log(verbose: u8) {
-    let default = ["warn", "strata_host=debug,info", "trace"][usize::from(verbose.min(2))];
-    let filter = tracing_subscriber::EnvFilter::try_from_env("STRATA_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+fn init_log(verbose: u8) -> Exporting {
+    // Spans tell others where something happened; people are told in lines.
+    let default = ["warn", "strata_host=debug,info,strata=off", "trace"][usize::from(verbose.min(2))];
+    let filter = EnvFilter::try_from_env("STRATA_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let ansi = Paint::for_stderr() == Paint::Colour;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Stream::Error).with_ansi(ansi).init();
+    let log = tracing_subscriber::fmt::layer().with_writer(|| Stream::Error).with_ansi(ansi).with_filter(filter);
+    let exporting = Exporting::begin().unwrap_or_else(|why| {
+        warn(why);
+        Exporting::default()
+    });
+    tracing_subscriber::registry().with(log).with(exporting.layer()).init();
+    exporting
 }
 
 /// A text as one word of a shell's.

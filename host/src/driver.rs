@@ -18,6 +18,7 @@ mod order;
 mod outside;
 mod reply;
 mod rerun;
+mod spans;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -289,6 +290,7 @@ impl Driver {
         let alone = calls.len() == 1 && self.attempts.is_empty();
         for call in calls {
             let (attempt, ending) = self.attempt(call);
+            let ending = self.journal.spans().around(attempt.role(), ending);
             let ending = if alone { ending } else { attempt::elsewhere(&attempt, ending) };
             self.attempts.insert(attempt.role(), attempt);
             self.arrivals.push(Box::pin(async move { Arrived::Ended(ending.await) }));

@@ -15,6 +15,7 @@ mod lock;
 mod makings;
 mod prune;
 mod replay;
+mod report;
 mod resume;
 mod saved;
 mod send;
@@ -23,6 +24,7 @@ mod start;
 mod telling;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use strata_core::event::Status;
 use strata_core::stepper::Stepper;
@@ -31,6 +33,7 @@ use tokio::sync::watch;
 
 use crate::driver::{AnswerError, Answered, Driver, DriverError, Given, Motion, Orders, ReplyError, Stop, WhenIdle};
 use crate::manifest::{Definition, Diagnostics, OverrideError};
+use crate::metrics::Metrics;
 use crate::sandbox::SandboxError;
 use crate::services::http::HttpError;
 use crate::services::llm::Audience;
@@ -52,6 +55,7 @@ pub use lock::{Written, lock};
 pub use makings::{Made, Makings};
 pub use prune::{KEPT, Kept, prune};
 pub use replay::{Replay, replay};
+pub use report::report;
 pub use resume::{Notes, Resume, Resumed, resume};
 pub use saved::{SavedTeam, checkpoints, reader, saved};
 pub use send::send;
@@ -166,6 +170,11 @@ impl Run {
     /// Lets somebody hear models' replies while they are written. Nothing depends on it.
     pub fn let_hear(&mut self, audience: Audience) {
         self.driver.let_hear(audience);
+    }
+
+    /// Counts from now on what it does.
+    pub fn count_in(&mut self, metrics: Arc<Metrics>) {
+        self.driver.journal_mut().count_in(metrics);
     }
 
     /// Carries orders to it while it runs.

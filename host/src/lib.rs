@@ -12,14 +12,17 @@ pub mod interface;
 pub mod launch;
 pub mod live;
 pub mod manifest;
+pub mod metrics;
 pub mod narrator;
 pub mod plugin;
 pub mod replay;
+pub mod report;
 pub mod sandbox;
 pub mod scaffold;
 pub mod services;
 pub mod skills;
 pub mod store;
+pub mod telemetry;
 pub mod trust;
 
 pub use driver::WhenIdle;

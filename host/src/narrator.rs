@@ -13,6 +13,7 @@ use strata_core::id::{JoinId, Part, RoleId, Slot};
 use strata_core::message::Draft;
 use strata_core::request::Request;
 use strata_core::shape::Shape;
+use strata_core::team::Role;
 
 pub use kinds::{Field, KINDS, Kind, Presence};
 
@@ -51,6 +52,16 @@ impl Line {
 /// What a fault is called. To the team it is the choice that failed, whatever went wrong in its component.
 pub fn fault_kind(work: Option<Work>, fault: &Fault) -> FaultKind {
     if matches!(work, Some(Work::Think { .. })) { FaultKind::Think } else { fault.kind }
+}
+
+/// What some work of a role is called: its action's name, `think` or `answer`.
+pub fn action_name(role: &Role, work: Work) -> &str {
+    match work {
+        Work::Think { .. } => "think",
+        Work::Answer => "answer",
+        Work::Plan => role.actions.first().map_or("", |action| &action.name),
+        Work::Act { action, .. } => &role.action(action).name,
+    }
 }
 
 /// A time for people and programs, in UTC.
@@ -162,13 +173,14 @@ impl Narrator {
     fn host_call(&self, event: &Event) -> Vec<Told> {
         match event {
             Event::HostCalled { call, .. } if call.kind == HostCallKind::Clock && call.request == START => Vec::new(),
-            Event::HostCalled { role, work, call, source } => {
+            Event::HostCalled { role, work, call, source, what } => {
                 let mut fields = self.call(*role, *work);
                 fields["call"] = call.kind.name().into();
                 fields["source"] = if *source == Source::Live { "live" } else { "recorded" }.into();
                 // What is served again costs nothing.
                 let cost = if *source == Source::Live { call.cost.dollars() } else { 0.0 };
                 fields["cost"] = json!(cost);
+                fields["what"] = what.clone().into();
                 vec![("host-call", fields)]
             }
             Event::HostCallBegun { role, work, intent } => {

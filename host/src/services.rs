@@ -1,6 +1,6 @@
 //! What a guest may call beyond its own environment. Each service is reached through the journaled gateway.
 
-mod client;
+pub(crate) mod client;
 pub mod external;
 pub mod http;
 pub mod human;

@@ -114,6 +114,8 @@ pub enum Event {
         call: HostCall,
         /// Where the answer came from.
         source: Source,
+        /// The call for people, in a line; its request is kept as a digest only.
+        what: String,
     },
     /// An attempt succeeded.
     CallFinished {

@@ -1,10 +1,13 @@
 //! The command line's arguments: commands, flags and their help. What they do is in a file each.
 
 mod dev;
+mod doctor;
 mod files;
 mod replay;
+mod report;
 mod skill;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -14,8 +17,10 @@ use super::new::NewArgs;
 use crate::driver::WhenIdle;
 
 pub(super) use dev::DevArgs;
+pub(super) use doctor::DoctorArgs;
 pub(super) use files::FilesArgs;
 pub(super) use replay::ReplayArgs;
+pub(super) use report::ReportArgs;
 pub(super) use skill::{ShelfArgs, SkillCommand};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
@@ -67,6 +72,8 @@ pub(super) enum Command {
     Prune(PruneArgs),
     /// Run recorded attempts again, with the network off, and compare what they do with the record. Nothing is saved.
     Replay(ReplayArgs),
+    /// Write a saved run as one HTML page: graph, timeline, messages, host calls, costs, faults, states.
+    Report(ReportArgs),
     /// Put a message into a saved team's environment.
     Send(SendArgs),
     /// Record answers for what a saved team asks people. `run --recover_path` then goes on.
@@ -176,6 +183,9 @@ pub(super) struct RunArgs {
     /// Start anew although the storage holds an unfinished team. That one is set aside, not deleted.
     #[arg(long, conflicts_with = "recover_path")]
     pub(super) force: bool,
+    /// Serve metrics for Prometheus there: a port of this machine, or `ADDRESS:PORT`. See `GET /metrics`.
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = super::metrics::address)]
+    pub(super) metrics: Option<SocketAddr>,
     /// Print nothing but errors and faults.
     #[arg(short, long)]
     pub(super) quiet: bool,
@@ -377,18 +387,4 @@ pub(super) struct DescribeArgs {
     pub(super) component: Option<PathBuf>,
     #[command(flatten)]
     pub(super) shelf: ShelfArgs,
-}
-
-#[derive(Args)]
-#[command(
-    after_help = "Exit code 0 when all is there that every team needs, else 1.\n\nExamples:\n  strata-host doctor\n  \
-    strata-host doctor --json | jq '.[] | select(.state != \"good\")'"
-)]
-pub(super) struct DoctorArgs {
-    /// Where teams would be saved: its disk is measured.
-    #[arg(long, value_name = "DIR", default_value = "./workspace/storage/team")]
-    pub(super) storage: PathBuf,
-    /// Print JSON.
-    #[arg(long)]
-    pub(super) json: bool,
 }

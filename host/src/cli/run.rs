@@ -18,7 +18,7 @@ use super::reporter::{Loudness, Reporter};
 use super::requests::answer_of;
 use super::signals::Signals;
 use super::terminal::Stream;
-use super::{Failure, RunArgs, exit_code, joins, note, print, screen, warn};
+use super::{Failure, RunArgs, exit_code, joins, metrics, note, print, screen, warn};
 use crate::driver::{Motion, OnLine, Stop};
 use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
@@ -52,6 +52,11 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     let loudness = if args.quiet { Loudness::Quiet } else { Loudness::Normal };
     let live = if args.quiet { Live::default() } else { Live::at_terminal() };
     let on_line = listener(args.events.as_deref(), Reporter::new(loudness, live.clone()))?;
+    // Before anything is begun: an address that is taken leaves nothing behind.
+    let metrics = match args.metrics {
+        Some(address) => Some(metrics::serve(address, args.quiet).await?),
+        None => None,
+    };
     let mut run = match launch(&args, on_line)? {
         Launched::Goes(run) => run,
         Launched::Finished(stepper, path) => {
@@ -62,6 +67,7 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     };
     shown.into_iter().for_each(|audience| run.let_hear(audience));
     run.prepare(args.when_idle());
+    metrics.into_iter().for_each(|metrics| run.count_in(metrics));
     if args.keep_alive && !args.quiet {
         tokio::spawn(tell_when_idle(run.motion(), run.path().to_owned()));
     }

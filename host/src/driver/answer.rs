@@ -99,7 +99,8 @@ impl Driver {
         };
         let response = call.response.clone();
         let work = attempt.work();
-        self.journal.stage(Event::HostCalled { role, work, call, source })?;
+        let what = if kind == HostCallKind::Random { format!("{request} bytes") } else { "the time".into() };
+        self.journal.stage(Event::HostCalled { role, work, call, source, what })?;
         self.journal.flush()?;
         Ok(response)
     }

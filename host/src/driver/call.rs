@@ -13,10 +13,11 @@ use strata_core::id::{RoleId, hex};
 use strata_core::json::Json;
 use strata_core::money::Usd;
 use tokio::sync::oneshot;
+use tracing::{Instrument, Span};
 
 use super::attempt::Attempt;
 use super::flights::{Batch, Given};
-use super::{Driver, DriverError, Equipment, Journal};
+use super::{Driver, DriverError, Equipment, Journal, spans};
 use crate::gateway::{Answer, HostError, HostErrorKind};
 use crate::services::http::{self, Sent};
 use crate::services::llm::{self, Completed, Failed, Hearing};
@@ -54,7 +55,9 @@ pub(super) struct Served {
     nth: usize,
     kind: HostCallKind,
     request: String,
+    what: String,
     weight: Weight,
+    span: Span,
     /// None when it was given up.
     made: Option<Made>,
 }
@@ -85,6 +88,14 @@ impl Outward {
         }
     }
 
+    /// What it is, for people, in a line.
+    fn told(&self) -> String {
+        match self {
+            Self::Complete(request) => told(request.messages.last().map_or("", |turn| &turn.content)),
+            Self::Fetch(request) => told(&request.told()),
+        }
+    }
+
     /// What is to be known before it is made, where it may change the world.
     fn intent(&self, request: &str) -> Option<Intent> {
         let Self::Fetch(fetch) = self else { return None };
@@ -104,7 +115,7 @@ impl Driver {
         reply: oneshot::Sender<Answer>,
     ) -> Result<(), DriverError> {
         let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
-        let (work, number) = (attempt.work(), attempt.number());
+        let work = attempt.work();
         let kind = calls.first().map_or(HostCallKind::Llm, Outward::kind);
         let mut answers = Vec::new();
         let mut events = Vec::new();
@@ -114,9 +125,15 @@ impl Driver {
             let request = call.digest();
             let intent = call.intent(&request);
             let key = intent.as_ref().map(|_| attempt.write_key(&request)).unwrap_or_default();
-            answers.push(if let Some(call) = attempt.recall(call.kind(), &request) {
-                let given = Ok(call.response.clone());
-                events.push(Event::HostCalled { role, work, call, source: Source::Recorded });
+            answers.push(if let Some(recorded) = attempt.recall(call.kind(), &request) {
+                let given = Ok(recorded.response.clone());
+                events.push(Event::HostCalled {
+                    role,
+                    work,
+                    call: recorded,
+                    source: Source::Recorded,
+                    what: call.told(),
+                });
                 Some(given)
             } else {
                 match reserve(&self.journal, &self.equipment, (role, work), &call, held_back) {
@@ -146,23 +163,28 @@ impl Driver {
         self.journal.flush()?;
         let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
         attempt.batch = Some(Batch { kind, answers, reply });
-        let name = &self.journal.stepper().team().role(role).name;
-        for (nth, request, call, key) in live {
-            let (kind, weight) = (call.kind(), call.weight());
-            let given_up = attempt.flights.take_off(weight);
-            let hearing = self.audience.as_ref().filter(|_| kind == HostCallKind::Llm);
-            let hearing = hearing.map_or_else(Hearing::default, |audience| Hearing::by(audience(name)));
-            let making = making(&self.equipment, attempt, call, key, hearing);
-            self.flights.push(Box::pin(async move {
-                let made = tokio::select! {
-                    made = making => Some(made),
-                    () = given_up => None,
-                };
-                Served { role, attempt: number, nth, kind, request, weight, made }
-            }));
-        }
+        live.into_iter().for_each(|(nth, request, call, key)| self.take_off(role, (nth, key), request, call));
         self.reply(role);
         Ok(())
+    }
+
+    /// Lets a call leave: the `nth` of those that are made together, under this key.
+    fn take_off(&mut self, role: RoleId, (nth, key): (usize, String), request: String, call: Outward) {
+        let Some(attempt) = self.attempts.get_mut(&role) else { return };
+        let (number, kind, weight, what) = (attempt.number(), call.kind(), call.weight(), call.told());
+        let given_up = attempt.flights.take_off(weight);
+        let name = &self.journal.stepper().team().role(role).name;
+        let hearing = self.audience.as_ref().filter(|_| kind == HostCallKind::Llm);
+        let hearing = hearing.map_or_else(Hearing::default, |audience| Hearing::by(audience(name)));
+        let making = making(&self.equipment, attempt, call, key, hearing);
+        let span = self.journal.spans().host_call(role, kind, &what);
+        self.flights.push(Box::pin(async move {
+            let made = tokio::select! {
+                made = making.instrument(span.clone()) => Some(made),
+                () = given_up => None,
+            };
+            Served { role, attempt: number, nth, kind, request, what, weight, span, made }
+        }));
     }
 
     /// Ends an attempt that cannot go on before there is more to spend; then it is made again and served what is
@@ -174,7 +196,7 @@ impl Driver {
 
     /// Records a call that came back, and hands it to the guest.
     pub(super) fn served(&mut self, served: Served) -> Result<(), DriverError> {
-        let Served { role, attempt: number, nth, kind, request, weight, made } = served;
+        let Served { role, attempt: number, nth, kind, request, what, weight, span, made } = served;
         let ours = self.attempts.get_mut(&role).filter(|attempt| attempt.number() == number);
         let (Some(attempt), Some(Made { given, outcome, cost, tokens })) = (ours, made) else { return Ok(()) };
         let work = attempt.work();
@@ -189,7 +211,8 @@ impl Driver {
         let over = attempt.ended.is_some() && !attempt.flights.is_heavy();
         let complete = attempt.batch.as_ref().is_some_and(Batch::is_complete);
         let call = HostCall { kind, request, response, cost, tokens, outcome };
-        self.journal.stage(Event::HostCalled { role, work, call, source: Source::Live })?;
+        spans::answered(&span, &call);
+        self.journal.stage(Event::HostCalled { role, work, call, source: Source::Live, what })?;
         if over {
             // Its attempt was kept open for this.
             return self.conclude(role);
@@ -208,6 +231,19 @@ impl Driver {
             batch.answer();
         }
     }
+}
+
+/// How much of what is asked is told: enough to know one call from another.
+const TOLD_CHARS: usize = 200;
+
+/// The beginning of what is asked, on one line.
+pub(super) fn told(text: &str) -> String {
+    let mut words = text.split_whitespace().flat_map(|word| [" ", word]).skip(1).flat_map(str::chars);
+    let mut line: String = words.by_ref().take(TOLD_CHARS).collect();
+    if words.next().is_some() {
+        line.push('…');
+    }
+    line
 }
 
 /// Whether a call can be made.

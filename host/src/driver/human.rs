@@ -7,6 +7,7 @@ use strata_core::id::{RequestId, RoleId};
 use strata_core::request::{Answer as Answered, Request};
 use tokio::sync::oneshot;
 
+use super::call::told;
 use super::clock::now_ms;
 use super::{Arrived, Driver, DriverError};
 use crate::gateway::Answer;
@@ -33,7 +34,8 @@ impl Driver {
         let read = |call: &strata_core::event::HostCall| Answered::recorded(&call.response);
         if let Some((call, answered)) = recorded.and_then(|call| read(&call).map(|answered| (call, answered))) {
             let work = attempt.work();
-            self.journal.stage(Event::HostCalled { role, work, call, source: Source::Recorded })?;
+            let what = told(&question.text);
+            self.journal.stage(Event::HostCalled { role, work, call, source: Source::Recorded, what })?;
             self.journal.flush()?;
             let _ = reply.send(Answer::Person(answered));
             return Ok(());

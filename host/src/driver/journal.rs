@@ -3,14 +3,18 @@
 //! An event is staged (applied to the stepper, put aside for the store) and takes effect in the world only after the
 //! flush that makes it durable: no line is told and no attempt is started before. A failed flush ends the run.
 
+use std::sync::Arc;
+
 use strata_core::environment::Environment;
 use strata_core::event::{Event, HostCallKind, Source};
 use strata_core::stepper::{Illegal, Stepper};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use super::clock::now_ms;
+use super::clock::{now_ms, stopwatch};
+use super::spans::Spans;
 use super::{DriverError, OnLine};
 use crate::blob::Blobs;
+use crate::metrics::Metrics;
 use crate::narrator::{Line, Narrator};
 use crate::store::{Durability, Record, Store, team_json};
 
@@ -29,6 +33,8 @@ pub struct Journal {
     /// The bytes of files that staged events name.
     blobs: Blobs,
     told: Vec<Line>,
+    spans: Spans,
+    metrics: Option<Arc<Metrics>>,
 }
 
 impl Journal {
@@ -47,6 +53,8 @@ impl Journal {
             staged: Vec::new(),
             blobs: Blobs::new(),
             told: Vec::new(),
+            spans: Spans::default(),
+            metrics: None,
         }
     }
 
@@ -60,6 +68,17 @@ impl Journal {
     pub fn keep_checkpoints(mut self, keep: Option<u32>) -> Self {
         self.keep = keep;
         self
+    }
+
+    /// Counts from now on.
+    pub fn count_in(&mut self, metrics: Arc<Metrics>) {
+        metrics.standing(&self.stepper);
+        self.metrics = Some(metrics);
+    }
+
+    /// The spans of what is going on.
+    pub(super) fn spans(&self) -> &Spans {
+        &self.spans
     }
 
     /// The team in motion.
@@ -91,6 +110,7 @@ impl Journal {
 
     /// Lets an event happen, to be made durable by the next `flush`.
     pub fn stage(&mut self, event: Event) -> Result<(), DriverError> {
+        self.spans.event(&event, &self.stepper);
         self.stepper.apply(&event)?;
         let time_ms = now_ms();
         let lines = self.narrator.tell(&event, self.next_line, time_ms);
@@ -118,12 +138,16 @@ impl Journal {
         }
         let hard = self.staged.iter().any(|record| must_last(&record.event));
         let durability = if hard { self.durability } else { Durability::Process };
+        let timed = self.metrics.as_ref().map(|_| stopwatch());
         if !self.blobs.is_empty() {
             self.store.put_blobs(&std::mem::take(&mut self.blobs))?;
         }
         match durability {
             Durability::Full => aside(|| self.store.append(&self.staged, durability))?,
             Durability::Process => self.store.append(&self.staged, durability)?,
+        }
+        if let (Some(metrics), Some(timed)) = (&self.metrics, timed) {
+            metrics.committed(&self.staged, &self.stepper, (timed.elapsed(), durability));
         }
         let committed = |record: &Record| matches!(record.event, Event::StepCommitted { .. } | Event::RunEnded { .. });
         let committed = self.staged.drain(..).any(|record| committed(&record));

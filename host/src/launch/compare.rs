@@ -79,6 +79,13 @@ fn read(text: &str) -> Result<Read, LaunchError> {
 
 /// The state that `PATH` or `PATH@ID` means.
 pub(super) fn state_at(text: &str) -> Result<(PathBuf, SavedTeam), LaunchError> {
+    let (path, at) = place(text)?;
+    let team = saved(&path, &at)?;
+    Ok((path, team))
+}
+
+/// Which state `PATH` or `PATH@ID` means.
+pub(super) fn place(text: &str) -> Result<(PathBuf, At), LaunchError> {
     let whole = Path::new(text);
     let (path, at) = match text.rsplit_once('@') {
         Some((path, id)) if !whole.exists() => (Path::new(path), Some(id)),
@@ -90,11 +97,11 @@ pub(super) fn state_at(text: &str) -> Result<(PathBuf, SavedTeam), LaunchError> 
         Some(id) if rows.iter().any(|row| row.lineage == id) => At::Lineage(id.into()),
         Some(id) => At::Checkpoint(id.into()),
     };
-    Ok((path.into(), saved(path, &at)?))
+    Ok((path.into(), at))
 }
 
 /// The checkpoints that lead to one, oldest first.
-fn chain(rows: &[CheckpointRow], mut at: Option<CheckpointId>) -> Vec<CheckpointId> {
+pub(super) fn chain(rows: &[CheckpointRow], mut at: Option<CheckpointId>) -> Vec<CheckpointId> {
     let mut chain = Vec::new();
     // A parent is older than its child, so the way up passes each row once.
     for row in rows.iter().rev() {

@@ -140,6 +140,7 @@ pub const KINDS: &[Kind] = &[
             field("call", "what was called: `llm`, `http`, `human`, `clock`, `random`, …"),
             field("source", "`live`, or `recorded` where an earlier attempt's was served"),
             field("cost", "in USD; 0 for what was served"),
+            field("what", "what was asked, in a line"),
         ],
     ),
     call("writes-unclaimed", "An attempt did not make writes again that were recorded.", &[WRITES]),

@@ -4,7 +4,7 @@
 use reqwest::{Client, ClientBuilder, redirect};
 
 /// A client in the making.
-pub(super) fn builder() -> ClientBuilder {
+pub(crate) fn builder() -> ClientBuilder {
     // Refused when there is a provider already, which is then as good: TLS is set up once for the process.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()

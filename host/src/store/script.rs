@@ -226,7 +226,7 @@ impl<'a> Run<'a> {
                     tokens: 7,
                 };
                 let source = if self.turn(3) == 2 { Source::Recorded } else { Source::Live };
-                return self.happen(Event::HostCalled { role: id, work, call, source });
+                return self.happen(Event::HostCalled { role: id, work, call, source, what: "what".into() });
             }
             8 => {
                 let again = Again::ALL[usize::from(self.turn(Again::ALL.len() as u8))];

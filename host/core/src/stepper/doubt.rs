@@ -16,7 +16,7 @@ impl Stepper {
     pub(super) fn host_call(&mut self, event: &Event) -> Applied {
         match event {
             Event::HostCallBegun { role, work, intent } => self.running(*role, *work)?.current.begin(intent),
-            Event::HostCalled { role, work, call, source } => {
+            Event::HostCalled { role, work, call, source, .. } => {
                 let activation = self.running(*role, *work)?;
                 if *source == Source::Live {
                     activation.current.answered(call);

@@ -31,7 +31,13 @@ fn begin(life: &mut Hand, call: &Invocation, request: &str, again: Again) {
 fn answer(life: &mut Hand, call: &Invocation, request: &str, outcome: Outcome) {
     let (kind, request, response) = (HostCallKind::Http, request.into(), Json::null());
     let answer = HostCall { kind, request, response, cost: Usd::ZERO, tokens: 0, outcome };
-    life.record(Event::HostCalled { role: call.role, work: call.work, call: answer, source: Source::Live });
+    life.record(Event::HostCalled {
+        role: call.role,
+        work: call.work,
+        call: answer,
+        source: Source::Live,
+        what: String::new(),
+    });
 }
 
 fn settle(life: &mut Hand, call: &Invocation, place: u32, verdict: Verdict) {

@@ -76,7 +76,13 @@ impl Hand {
     pub fn ask(&mut self, call: &Invocation, request: &str, cost: u64) {
         let (request, response, outcome) = (request.into(), Json::null(), Outcome::Answered);
         let answer = HostCall { kind: HostCallKind::Llm, request, response, cost: Usd(cost), tokens: 0, outcome };
-        let event = Event::HostCalled { role: call.role, work: call.work, call: answer, source: Source::Live };
+        let event = Event::HostCalled {
+            role: call.role,
+            work: call.work,
+            call: answer,
+            source: Source::Live,
+            what: String::new(),
+        };
         self.record(event);
     }
 

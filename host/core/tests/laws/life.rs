@@ -221,7 +221,7 @@ impl Life {
             let found = recorded.iter().position(|known| known.request == request);
             if let Some(at) = found {
                 let call = recorded.remove(at);
-                self.record(Event::HostCalled { role, work, call, source: Source::Recorded });
+                self.record(Event::HostCalled { role, work, call, source: Source::Recorded, what: String::new() });
                 continue;
             }
             match self.env().exhausted(&self.team, (role, work), Usd::ZERO) {
@@ -236,7 +236,7 @@ impl Life {
             let reserved = Reserved { request: request.clone(), usd: Usd(self.dice.below(6) as u64) };
             self.record(Event::MoneyReserved { role, work, reserved });
             let call = self.script.answer(&request);
-            self.record(Event::HostCalled { role, work, call, source: Source::Live });
+            self.record(Event::HostCalled { role, work, call, source: Source::Live, what: String::new() });
         }
         true
     }

@@ -42,7 +42,13 @@ impl Life {
             };
             let answer = recorded.remove(at);
             assert_eq!(Answer::recorded(&answer.response).as_ref().and_then(Answer::value), request.default.as_ref());
-            self.record(Event::HostCalled { role: call.role, work: call.work, call: answer, source: Source::Recorded });
+            self.record(Event::HostCalled {
+                role: call.role,
+                work: call.work,
+                call: answer,
+                source: Source::Recorded,
+                what: String::new(),
+            });
         }
         true
     }

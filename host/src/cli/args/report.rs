@@ -1,0 +1,19 @@
+//! What `report` takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host report store -o report.html\n  \
+    strata-host report store@main-3 > then.html\n\n\
+    The page needs nothing beside itself: no network, no server, no scripts but its own few lines. It can be sent by \
+    mail. It shows what roles said and were told.")]
+pub(in crate::cli) struct ReportArgs {
+    /// The storage directory or its team.json, perhaps with @CHECKPOINT or @LINEAGE.
+    #[arg(value_name = "PATH[@ID]")]
+    pub(in crate::cli) path: String,
+    /// Where to; without it, stdout.
+    #[arg(short, long, value_name = "FILE")]
+    pub(in crate::cli) output: Option<PathBuf>,
+}

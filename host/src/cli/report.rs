@@ -1,0 +1,22 @@
+//! `report`: a saved run as one page.
+
+use std::fs;
+use std::io::Write;
+
+use super::{Failure, ReportArgs, note};
+use crate::launch::report as gather;
+use crate::report::html;
+
+pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
+    let page = html::page(&gather(&args.path)?);
+    match &args.output {
+        Some(file) => {
+            let failed = |error| Failure::internal(format!("cannot write `{}`: {error}", file.display()));
+            fs::write(file, &page).map_err(failed)?;
+            note(format_args!("the report is in `{}`", file.display()));
+        }
+        // A reader that has gone away is no error.
+        None => drop(std::io::stdout().lock().write_all(page.as_bytes())),
+    }
+    Ok(0)
+}

@@ -1,0 +1,162 @@
+//! Spans for `tracing`: of the run, its steps, the activations in them, their attempts and host calls.
+//!
+//! They follow the events of the journal, so that they say what is recorded. Nobody depends on them: where nobody listens
+//! they cost a look at a flag each.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::BoxFuture;
+use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source, Work};
+use strata_core::fault::Fault;
+use strata_core::id::{CheckpointId, RoleId, RunId};
+use strata_core::stepper::Stepper;
+use tracing::field::Empty;
+use tracing::{Instrument, Span, info_span};
+
+use crate::gateway::START;
+use crate::narrator::{action_name, fault_kind};
+use crate::telemetry::{SPANS, of_run};
+
+/// The spans that are open.
+#[derive(Default)]
+pub(super) struct Spans {
+    /// None where nobody listens.
+    run: Option<Span>,
+    step: Option<Span>,
+    roles: BTreeMap<RoleId, Open>,
+}
+
+/// What a role is at.
+struct Open {
+    activation: Span,
+    attempt: Option<Span>,
+}
+
+impl Spans {
+    /// Takes in an event that is about to happen.
+    pub(super) fn event(&mut self, event: &Event, stepper: &Stepper) {
+        match event {
+            Event::RunStarted { run, .. } => self.begin(run, stepper),
+            Event::RunResumed { .. } => self.begin(&stepper.env().run, stepper),
+            _ if self.run.is_none() => {}
+            Event::RunEnded { status, .. } => self.end(status.name(), stepper),
+            Event::StepStarted { step, roles } => self.step(*step, roles, stepper),
+            Event::StepCommitted { checkpoint, .. } => self.committed(checkpoint),
+            Event::CallStarted { role, work, attempt, .. } => self.attempt_begins(*role, *work, *attempt, stepper),
+            Event::CallFinished { role, .. } => self.attempt_ends(*role, "finished", None),
+            Event::CallFailed { role, work, fault, .. } => {
+                self.attempt_ends(*role, "failed", Some((fault_kind(Some(*work), fault).name(), fault)));
+            }
+            Event::CallSuspended { role, .. } => self.attempt_ends(*role, "suspended", None),
+            Event::RequestOpened { role, .. } => self.attempt_ends(*role, "asked", None),
+            Event::HostCalled { role, call, source, what, .. } => self.called(*role, call, *source, what),
+            _ => {}
+        }
+    }
+
+    /// The attempt that a role is at, in its span.
+    pub(super) fn around<T: 'static>(&self, role: RoleId, attempt: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
+        match self.roles.get(&role).and_then(|open| open.attempt.clone()) {
+            Some(span) => Box::pin(attempt.instrument(span)),
+            None => attempt,
+        }
+    }
+
+    /// One of a host call that is about to be made.
+    pub(super) fn host_call(&self, role: RoleId, kind: HostCallKind, what: &str) -> Span {
+        match self.roles.get(&role).and_then(|open| open.attempt.as_ref()) {
+            Some(attempt) => call_span(attempt, kind, what, Source::Live),
+            None => Span::none(),
+        }
+    }
+
+    fn begin(&mut self, run: &RunId, stepper: &Stepper) {
+        let (team, env) = (stepper.team(), stepper.env());
+        let span = of_run(run, || {
+            info_span!(
+                target: SPANS, parent: None, "run", run = run.0, team = team.name, lineage = env.lineage.name,
+                status = Empty, spent_dollars = Empty, otel.status_code = Empty
+            )
+        });
+        *self = Self { run: Some(span).filter(|span| !span.is_disabled()), ..Self::default() };
+        if env.open {
+            // A step that was left open goes on without beginning again.
+            let roles: Vec<RoleId> = env.activations().map(|(role, _)| role).collect();
+            self.step(env.step, &roles, stepper);
+        }
+    }
+
+    fn end(&mut self, status: &str, stepper: &Stepper) {
+        let Some(run) = std::mem::take(self).run else { return };
+        run.record("status", status).record("spent_dollars", stepper.env().spent.dollars());
+        if matches!(status, "failed" | "in-doubt" | "stalled") {
+            run.record("otel.status_code", "ERROR");
+        }
+    }
+
+    fn step(&mut self, step: u64, roles: &[RoleId], stepper: &Stepper) {
+        let Some(run) = &self.run else { return };
+        let span = info_span!(target: SPANS, parent: run, "step", step, checkpoint = Empty);
+        let activation = |role: &RoleId| {
+            let name = &stepper.team().role(*role).name;
+            let activation = info_span!(target: SPANS, parent: &span, "activation", role = name, step);
+            (*role, Open { activation, attempt: None })
+        };
+        self.roles = roles.iter().map(activation).collect();
+        self.step = Some(span);
+    }
+
+    fn committed(&mut self, checkpoint: &CheckpointId) {
+        self.roles.clear();
+        if let Some(step) = self.step.take() {
+            step.record("checkpoint", checkpoint.0.as_str());
+        }
+    }
+
+    fn attempt_begins(&mut self, role: RoleId, work: Work, attempt: u32, stepper: &Stepper) {
+        let Some(open) = self.roles.get_mut(&role) else { return };
+        let team = stepper.team();
+        let (name, action) = (&team.role(role).name, action_name(team.role(role), work));
+        open.attempt = Some(info_span!(
+            target: SPANS, parent: &open.activation, "action", otel.name = format!("{name}.{action}"), role = name,
+            action, step = stepper.env().step, attempt, outcome = Empty, fault = Empty, otel.status_code = Empty,
+            otel.status_description = Empty
+        ));
+    }
+
+    fn attempt_ends(&mut self, role: RoleId, outcome: &str, failed: Option<(&str, &Fault)>) {
+        let Some(span) = self.roles.get_mut(&role).and_then(|open| open.attempt.take()) else { return };
+        span.record("outcome", outcome);
+        if let Some((kind, fault)) = failed {
+            let why = fault.message.lines().next().unwrap_or_default();
+            span.record("fault", kind).record("otel.status_code", "ERROR").record("otel.status_description", why);
+        }
+    }
+
+    /// A call whose answer was there at once. Those that take their time have spans of their own.
+    fn called(&mut self, role: RoleId, call: &HostCall, source: Source, what: &str) {
+        let leaves = matches!(call.kind, HostCallKind::Llm | HostCallKind::Http);
+        let Some(attempt) = self.roles.get(&role).and_then(|open| open.attempt.as_ref()) else { return };
+        if (leaves && source == Source::Live) || (call.kind == HostCallKind::Clock && call.request == START) {
+            return;
+        }
+        answered(&call_span(attempt, call.kind, what, source), call);
+    }
+}
+
+fn call_span(attempt: &Span, kind: HostCallKind, what: &str, source: Source) -> Span {
+    let source = if source == Source::Live { "live" } else { "journal" };
+    info_span!(
+        target: SPANS, parent: attempt, "host call", otel.name = kind.name(), kind = kind.name(), what, source,
+        outcome = Empty, cost_dollars = Empty, tokens = Empty, otel.status_code = Empty
+    )
+}
+
+/// Tells a call's span what became of it.
+pub(super) fn answered(span: &Span, call: &HostCall) {
+    span.record("outcome", call.outcome.name());
+    span.record("cost_dollars", call.cost.dollars()).record("tokens", call.tokens);
+    if call.outcome != Outcome::Answered {
+        span.record("otel.status_code", "ERROR");
+    }
+}

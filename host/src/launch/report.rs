@@ -1,0 +1,86 @@
+//! What is saved, gathered for a report. Read without the lock, also while the team runs.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use strata_core::stepper::Stepper;
+
+use super::LaunchError;
+use super::compare::{chain, place};
+use super::saved::{SavedTeam, checkpoints, reader, saved};
+use crate::driver::DriverError;
+use crate::report::{Beside, Gathering, Report};
+use crate::store::{At, CheckpointRow, Reader, StoreError};
+
+/// How many records are in memory at once.
+const CHUNK: usize = 1024;
+/// States of other lineages that are loaded, the newest: each has to be read by itself.
+const MAX_ELSEWHERE: usize = 40;
+
+/// Gathers what is saved in a place given as `PATH` or `PATH@ID`: how it stands, and all that led there.
+pub fn report(at: &str) -> Result<Report, LaunchError> {
+    let (path, at) = place(at)?;
+    let (rows, current) = checkpoints(&path)?;
+    let team = saved(&path, &at)?;
+    let mut beside = Beside { path: path.display().to_string(), checkpoints: rows, ..Beside::default() };
+    let reader = match reader(&path) {
+        Ok(reader) => reader,
+        // A `team.json` alone holds no records.
+        Err(LaunchError::Store(StoreError::NoTeam { .. })) => {
+            return Ok(Gathering::new(team.stepper, []).finish(beside, Vec::new()));
+        }
+        Err(error) => return Err(error),
+    };
+    let lineage = match &at {
+        At::Head => current,
+        At::Lineage(name) => name.clone(),
+        At::Checkpoint(id) => {
+            let row = beside.checkpoints.iter().find(|row| row.id == *id);
+            row.map_or(current, |row| row.lineage.clone())
+        }
+    };
+    beside.lineages = reader.lineages()?;
+    beside.events = true;
+    let elsewhere = elsewhere(&path, &team.stepper, &beside.checkpoints)?;
+    let gathering = through(reader, &team, (&at, &lineage), &mut beside)?;
+    Ok(gathering.finish(beside, elsewhere))
+}
+
+/// Goes through the events that lead to a state.
+fn through(
+    mut reader: Reader,
+    team: &SavedTeam,
+    (at, lineage): (&At, &str),
+    beside: &mut Beside,
+) -> Result<Gathering, LaunchError> {
+    reader.turn_to(lineage)?;
+    let last = if let At::Checkpoint(id) = at { Some(id) } else { None };
+    let end = team.stepper.env().checkpoint.clone();
+    let beginning = reader.beginning()?;
+    beside.pruned = beginning.dropped;
+    let mut gathering = Gathering::new(team.stepper.at(beginning.env), chain(&beside.checkpoints, end));
+    let mut from = beginning.from;
+    let there = |gathering: &Gathering| last.is_some() && gathering.stepper().env().checkpoint.as_ref() == last;
+    loop {
+        let records = reader.records(from, CHUNK)?;
+        for record in &records {
+            if there(&gathering) {
+                return Ok(gathering);
+            }
+            gathering.record(record).map_err(DriverError::from)?;
+        }
+        if records.len() < CHUNK {
+            return Ok(gathering);
+        }
+        from += CHUNK as u64;
+    }
+}
+
+/// The newest states that are not gone through, with their times.
+fn elsewhere(path: &Path, here: &Stepper, rows: &[CheckpointRow]) -> Result<Vec<(Stepper, Option<i64>)>, LaunchError> {
+    let passed: BTreeSet<_> = chain(rows, here.env().checkpoint.clone()).into_iter().collect();
+    let others: Vec<_> = rows.iter().filter(|row| !passed.contains(&row.id)).collect();
+    let newest = others.len().saturating_sub(MAX_ELSEWHERE);
+    let load = |row: &&CheckpointRow| Ok((saved(path, &At::Checkpoint(row.id.clone()))?.stepper, row.time_ms));
+    others[newest..].iter().map(load).collect()
+}

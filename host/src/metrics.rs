@@ -1,0 +1,217 @@
+//! Metrics: what runs do, counted for Prometheus.
+//!
+//! A run's journal tells each event here once it is durable (`Metrics::committed`). What is counted begins with the
+//! process: a resume counts from nothing, as counters do. Labels are names from the team file, so there is a bounded
+//! number of them. How it is written is in `text`, how it is served in `server`.
+
+pub mod server;
+mod text;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use strata_core::event::{Event, Routed, Source};
+use strata_core::fault::FaultKind;
+use strata_core::id::RoleId;
+use strata_core::money::Usd;
+use strata_core::stepper::Stepper;
+
+use crate::narrator::{action_name, fault_kind};
+use crate::store::{Durability, Record};
+
+/// Roles that have series of their own; what the others do is counted under `other`.
+const MAX_ROLES: usize = 500;
+/// What those are counted under.
+const OTHER: &str = "other";
+/// The upper ends of the classes of durations of commits, in seconds: from a fast disk to a bad one.
+const COMMIT_SECONDS: [f64; 9] = [0.0001, 0.000_25, 0.0005, 0.001, 0.002_5, 0.01, 0.05, 0.25, 1.0];
+/// The same for attempts: from a computation to a long call.
+const ATTEMPT_SECONDS: [f64; 9] = [0.001, 0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0];
+
+/// What was counted. One is shared by those who count and those who read.
+#[derive(Debug, Default)]
+pub struct Metrics(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    run: Option<Run>,
+    steps: u64,
+    events: u64,
+    messages: u64,
+    dead_letters: u64,
+    activations: BTreeMap<String, u64>,
+    /// By role, action and outcome.
+    attempts: BTreeMap<[String; 3], u64>,
+    /// By role, action and kind.
+    faults: BTreeMap<[String; 3], u64>,
+    /// By kind, source and outcome.
+    calls: BTreeMap<[&'static str; 3], u64>,
+    /// Tokens and money, by role and action.
+    tokens: BTreeMap<[String; 2], u64>,
+    spent: BTreeMap<[String; 2], Usd>,
+    saved: Usd,
+    commits: BTreeMap<&'static str, Histogram>,
+    durations: Histogram,
+    /// When the attempts under way began.
+    begun: BTreeMap<RoleId, i64>,
+    /// The names of roles that have series of their own.
+    names: Vec<String>,
+    /// How much mail they have, and then the others together.
+    mail: Vec<usize>,
+    requests: usize,
+}
+
+#[derive(Debug)]
+struct Run {
+    id: String,
+    team: String,
+    status: &'static str,
+    step: u64,
+    spent: Usd,
+    budget: Option<Usd>,
+}
+
+#[derive(Debug, Default)]
+struct Histogram {
+    /// How many lay below each upper end and above the one before.
+    classes: Vec<u64>,
+    count: u64,
+    sum: f64,
+}
+
+impl Histogram {
+    fn observe(&mut self, ends: &[f64], value: f64) {
+        self.classes.resize(ends.len(), 0);
+        if let Some(class) = ends.iter().position(|end| value <= *end) {
+            self.classes[class] += 1;
+        }
+        self.count += 1;
+        self.sum += value;
+    }
+}
+
+impl Metrics {
+    /// Counts events that became durable together, and how long that took. `stepper` is how things stand now.
+    pub fn committed(&self, records: &[Record], stepper: &Stepper, (took, how): (Duration, Durability)) {
+        let mut counts = self.counts();
+        let how = if how == Durability::Full { "full" } else { "process" };
+        counts.commits.entry(how).or_default().observe(&COMMIT_SECONDS, took.as_secs_f64());
+        counts.stand(stepper);
+        for record in records {
+            counts.events += 1;
+            counts.event(&record.event, stepper, record.time_ms);
+        }
+    }
+
+    /// How things stand, where nothing happened yet.
+    pub fn standing(&self, stepper: &Stepper) {
+        self.counts().stand(stepper);
+    }
+
+    /// All of it, in the text format of Prometheus.
+    pub fn text(&self) -> String {
+        self.counts().text()
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        // Numbers have no invariant that a panic could have broken.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counts {
+    fn event(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
+        let team = stepper.team();
+        match event {
+            Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => self.routed(routed),
+            Event::StepStarted { roles, .. } => {
+                self.steps += 1;
+                for role in roles.iter().map(|role| self.role(*role)).collect::<Vec<_>>() {
+                    *self.activations.entry(role).or_default() += 1;
+                }
+            }
+            Event::StepCommitted { routed, .. } => routed.iter().for_each(|routed| self.routed(routed)),
+            Event::CallStarted { role, .. } => drop(self.begun.insert(*role, time_ms)),
+            Event::CallFinished { role, work, .. } => {
+                self.ended((*role, action_name(team.role(*role), *work)), "finished", time_ms);
+            }
+            Event::CallFailed { role, work, fault, .. } => {
+                let outcome = if fault.kind == FaultKind::Interrupted { "interrupted" } else { "failed" };
+                let action = action_name(team.role(*role), *work);
+                let kind = fault_kind(Some(*work), fault).name();
+                let place = [self.role(*role), action.into(), kind.into()];
+                *self.faults.entry(place).or_default() += 1;
+                self.ended((*role, action), outcome, time_ms);
+            }
+            Event::CallSuspended { role, work, .. } => {
+                self.ended((*role, action_name(team.role(*role), *work)), "suspended", time_ms);
+            }
+            Event::RequestOpened { role, work, .. } if self.begun.contains_key(role) => {
+                self.ended((*role, action_name(team.role(*role), *work)), "asked", time_ms);
+            }
+            Event::StepConflicted { writers, .. } => {
+                for writer in writers {
+                    let action = action_name(team.role(writer.role), writer.work).to_owned();
+                    let kind = FaultKind::StateConflict.name().to_owned();
+                    let place = [self.role(writer.role), action, kind];
+                    *self.faults.entry(place).or_default() += 1;
+                }
+            }
+            Event::HostCalled { role, work, call, source, .. } => {
+                let live = *source == Source::Live;
+                let from = if live { "live" } else { "journal" };
+                *self.calls.entry([call.kind.name(), from, call.outcome.name()]).or_default() += 1;
+                if live {
+                    let action = action_name(team.role(*role), *work).to_owned();
+                    let place = [self.role(*role), action];
+                    *self.tokens.entry(place.clone()).or_default() += call.tokens;
+                    *self.spent.entry(place).or_default() += call.cost;
+                } else {
+                    self.saved += call.cost;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn routed(&mut self, routed: &Routed) {
+        self.messages += 1;
+        self.dead_letters += routed.dead.len() as u64;
+    }
+
+    fn ended(&mut self, (role, action): (RoleId, &str), outcome: &str, time_ms: i64) {
+        let place = [self.role(role), action.into(), outcome.into()];
+        *self.attempts.entry(place).or_default() += 1;
+        if let Some(begun) = self.begun.remove(&role) {
+            self.durations.observe(&ATTEMPT_SECONDS, (time_ms - begun).max(0) as f64 / 1000.0);
+        }
+    }
+
+    fn stand(&mut self, stepper: &Stepper) {
+        let env = stepper.env();
+        self.run = Some(Run {
+            id: env.run.0.clone(),
+            team: stepper.team().name.clone(),
+            status: env.status.name(),
+            step: env.step,
+            spent: env.spent,
+            budget: env.budget,
+        });
+        self.requests = env.requests().count();
+        if self.names.is_empty() {
+            self.names = stepper.team().roles.iter().take(MAX_ROLES).map(|role| role.name.clone()).collect();
+        }
+        self.mail.clear();
+        self.mail.resize(self.names.len() + 1, 0);
+        for id in stepper.team().role_ids() {
+            let place = id.index().min(self.names.len());
+            self.mail[place] += env.role(id).mailbox.len();
+        }
+    }
+
+    /// The name under which a role is counted.
+    fn role(&self, id: RoleId) -> String {
+        self.names.get(id.index()).map_or_else(|| OTHER.to_owned(), Clone::clone)
+    }
+}

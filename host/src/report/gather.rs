@@ -1,0 +1,280 @@
+//! From a state and what happened since to a report. Events are looked at one by one, so that a run of any length can be
+//! gathered; what a role does is followed in `attempts`, where messages go in `messages`.
+
+mod attempts;
+mod messages;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use strata_core::activation::Phase;
+use strata_core::event::{Event, Status};
+use strata_core::id::{CheckpointId, Part, RoleId, Slot};
+use strata_core::request::{Answer, Request};
+use strata_core::stepper::{Illegal, Stepper};
+
+use super::room::{Kept, Text};
+use super::{Beside, Facts, Mark, MarkKind, Question, Report, Spending, State, Step, state};
+use crate::graph::{Format, Graph};
+use crate::store::Record;
+use attempts::Attempts;
+use messages::Ways;
+
+/// Steps that are shown; a person reads a few.
+const MAX_STEPS: usize = 3_000;
+/// Attempts and host calls that are shown.
+const MAX_ATTEMPTS: usize = 3_000;
+/// Messages that are shown: as many as a browser searches without a pause.
+const MAX_MESSAGES: usize = 5_000;
+/// Faults, questions, and what happened to the run as a whole.
+const MAX_RARE: usize = 400;
+/// States that can be looked at.
+const MAX_STATES: usize = 120;
+/// Characters of a message, an output, an answer.
+const TEXT_CHARS: usize = 6_000;
+/// Characters of the idea, of reasons, of lines of a log.
+const SHORT_CHARS: usize = 2_000;
+
+/// A report that is being gathered.
+pub struct Gathering {
+    stepper: Stepper,
+    /// How many events were looked at.
+    events: u64,
+    span_ms: Option<(i64, i64)>,
+    running: bool,
+    steps: Kept<Step>,
+    marks: Kept<Mark>,
+    questions: Kept<Question>,
+    asked: BTreeMap<RoleId, Question>,
+    /// The checkpoints whose states are shown.
+    chosen: BTreeSet<CheckpointId>,
+    states: Kept<State>,
+    attempts: Attempts,
+    ways: Ways,
+}
+
+impl Gathering {
+    /// Begins with a state. `shown` are the checkpoints whose states can be looked at; of too many, the first and the
+    /// newest.
+    pub fn new(stepper: Stepper, shown: impl IntoIterator<Item = CheckpointId>) -> Self {
+        let mut chosen = Kept::at_most(MAX_STATES);
+        shown.into_iter().for_each(|id| chosen.push(id));
+        let mut states = Kept::at_most(MAX_STATES);
+        if stepper.env().checkpoint.as_ref().is_some_and(|id| chosen.iter().any(|chosen| chosen == id)) {
+            states.push(state::of(&stepper, None));
+        }
+        Self {
+            stepper,
+            events: 0,
+            span_ms: None,
+            running: false,
+            steps: Kept::at_most(MAX_STEPS),
+            marks: Kept::at_most(MAX_RARE),
+            questions: Kept::at_most(MAX_RARE),
+            asked: BTreeMap::new(),
+            chosen: chosen.iter().cloned().collect(),
+            states,
+            attempts: Attempts::new(),
+            ways: Ways::default(),
+        }
+    }
+
+    /// The state as it stands now.
+    pub fn stepper(&self) -> &Stepper {
+        &self.stepper
+    }
+
+    /// Takes in what happened next.
+    pub fn record(&mut self, record: &Record) -> Result<(), Illegal> {
+        self.events += 1;
+        let time_ms = record.time_ms;
+        self.span_ms = Some((self.span_ms.map_or(time_ms, |(first, _)| first), time_ms));
+        self.run(&record.event, time_ms);
+        self.step(&record.event, time_ms);
+        let at = (self.events, time_ms);
+        self.attempts.event(&record.event, &self.stepper, at);
+        self.person(&record.event, at);
+        self.stepper.apply(&record.event)?;
+        self.ways.event(&record.event, &self.stepper, time_ms);
+        if self.stepper.env().checkpoint.as_ref().is_some_and(|id| self.chosen.remove(id)) {
+            self.states.push(state::of(&self.stepper, Some(time_ms)));
+        }
+        Ok(())
+    }
+
+    /// What happened to the run as a whole.
+    fn run(&mut self, event: &Event, time_ms: i64) {
+        let mut mark = |kind: MarkKind, text: String| {
+            self.marks.push(Mark { at: self.events, time_ms, kind, text });
+        };
+        match event {
+            Event::RunStarted { .. } => mark(MarkKind::Began, "started".into()),
+            Event::RunResumed { checkpoint, .. } => {
+                if self.running {
+                    mark(MarkKind::Broke, "the host was killed".into());
+                }
+                let from = checkpoint.as_ref().map(|id| format!(" from {id}"));
+                mark(MarkKind::Began, format!("resumed{}", from.unwrap_or_default()));
+            }
+            Event::RunEnded { status, .. } => mark(ended(*status), status.name().into()),
+            Event::Forked { lineage, from, .. } => mark(MarkKind::Changed, format!("{lineage} left at {from}")),
+            Event::ComponentChanged { slot, .. } => {
+                let name = slot_name(&self.stepper, *slot);
+                mark(MarkKind::Changed, format!("{}.{} has another component", name.0, name.1));
+            }
+            Event::HandOverFailed { id, why } => {
+                mark(MarkKind::Broke, format!("message {id} was not handed over: {why}"));
+            }
+            Event::DoubtSettled { what, verdict, .. } => {
+                mark(MarkKind::Changed, format!("`{what}` was in doubt, settled: {verdict:?}").to_lowercase());
+            }
+            _ => {}
+        }
+        match event {
+            Event::RunStarted { .. } | Event::RunResumed { .. } => self.running = true,
+            Event::RunEnded { .. } => self.running = false,
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, event: &Event, time_ms: i64) {
+        match event {
+            // A step that was interrupted goes on under its number.
+            Event::StepStarted { step, .. } if self.steps.last().is_none_or(|last| last.is_over(*step)) => {
+                let at = self.events;
+                self.steps.push(Step { number: *step, at, began_ms: time_ms, committed: None, sent: 0 });
+            }
+            Event::StepCommitted { checkpoint, routed, .. } => {
+                if let Some(step) = self.steps.last_mut() {
+                    step.committed = Some((time_ms, checkpoint.0.clone()));
+                    step.sent = routed.len();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What people are asked, and what they answer.
+    fn person(&mut self, event: &Event, (_, time_ms): (u64, i64)) {
+        match event {
+            Event::RequestOpened { role, request, .. } => {
+                let Request { id, question, .. } = request;
+                let asked = Question {
+                    id: id.0.clone(),
+                    role: self.stepper.team().role(*role).name.clone(),
+                    text: Text::of(question, SHORT_CHARS),
+                    time_ms,
+                    answer: None,
+                };
+                self.asked.insert(*role, asked);
+            }
+            Event::RequestAnswered { role, answer, .. } => {
+                let Some(question) = self.asked.remove(role) else { return };
+                let said = answer.value().map_or_else(String::new, |value| value.as_str().to_owned());
+                let said = Text::of(&said, SHORT_CHARS);
+                let by = if matches!(answer, Answer::Given(_)) { "a person" } else { answer.by() };
+                self.questions.push(Question { answer: Some((by, said, time_ms)), ..question });
+            }
+            _ => {}
+        }
+    }
+
+    /// What was gathered. `beside` is what the storage holds beside, `elsewhere` states of other lineages.
+    pub fn finish(mut self, beside: Beside, elsewhere: Vec<(Stepper, Option<i64>)>) -> Report {
+        self.attempts.finish((self.events + 1, self.span_ms), self.running);
+        self.asked.into_values().for_each(|question| self.questions.push(question));
+        let mut states = Kept::at_most(MAX_STATES + elsewhere.len() + 1);
+        elsewhere.iter().for_each(|(stepper, time)| states.push(state::of(stepper, *time)));
+        self.states.iter().for_each(|state| states.push(state.clone()));
+        let env = self.stepper.env();
+        // What happened since the newest checkpoint is part of how it stands.
+        let newest =
+            states.last().is_some_and(|last| last.checkpoint.as_ref() == env.checkpoint.as_ref().map(|id| &id.0));
+        if !newest || env.open {
+            let now = state::of(&self.stepper, self.span_ms.map(|span| span.1));
+            states.push(State { checkpoint: None, ..now });
+        }
+        // How a run stood at a checkpoint is often told only afterwards.
+        for state in states.iter_mut() {
+            let listed = beside.checkpoints.iter().find(|row| state.checkpoint.as_ref() == Some(&row.id.0));
+            state.status = listed.map_or(state.status, |row| row.status.name());
+        }
+        let facts = facts(&self.stepper, self.span_ms);
+        let messages = self.ways.messages(&self.stepper);
+        let team = self.stepper.team();
+        let picture = Graph::of(team).and_then(|graph| graph.write(Format::Svg)).map_err(|error| error.to_string());
+        let mut report = Report {
+            facts,
+            picture,
+            roles: team.roles.iter().map(|role| role.name.clone()).collect(),
+            steps: self.steps,
+            marks: self.marks,
+            messages,
+            questions: self.questions,
+            spending: spending(&self.stepper),
+            states,
+            beside,
+            calls: self.attempts.calls,
+            models: self.attempts.models,
+            faults: self.attempts.faults,
+            attempts: self.attempts.ended,
+            shortened: 0,
+        };
+        report.fit();
+        report
+    }
+}
+
+fn ended(status: Status) -> MarkKind {
+    match status {
+        Status::Failed | Status::InDoubt | Status::Stalled => MarkKind::Broke,
+        _ => MarkKind::Stopped,
+    }
+}
+
+fn facts(stepper: &Stepper, span_ms: Option<(i64, i64)>) -> Facts {
+    let (team, env) = (stepper.team(), stepper.env());
+    let mut troubles = Vec::new();
+    for (id, activation) in env.failed() {
+        let Phase::Failed(fault) = &activation.phase else { continue };
+        let kind = crate::narrator::fault_kind(activation.work(team.role(id)), fault);
+        troubles.push(Text::of(&format!("{}: {kind}: {}", team.role(id).name, fault.message), SHORT_CHARS));
+    }
+    for (id, request) in env.requests() {
+        let text = format!("{} asks: {} ({})", team.role(id).name, request.question, request.id);
+        troubles.push(Text::of(&text, SHORT_CHARS));
+    }
+    for (id, _, begun) in env.doubts() {
+        let text = format!("{}: nobody knows whether `{}` took effect", team.role(id).name, begun.intent.what);
+        troubles.push(Text::of(&text, SHORT_CHARS));
+    }
+    Facts {
+        team: team.name.clone(),
+        run: env.run.0.clone(),
+        idea: Text::of(&env.idea, SHORT_CHARS),
+        status: env.status.name(),
+        step: env.step,
+        lineage: env.lineage.name.clone(),
+        checkpoint: env.checkpoint.as_ref().map(|id| id.0.clone()),
+        spent: env.spent,
+        budget: env.budget,
+        span_ms,
+        troubles,
+    }
+}
+
+fn spending(stepper: &Stepper) -> Vec<Spending> {
+    let row = |(slot, used): (&Slot, &strata_core::budget::Spending)| {
+        let (role, action) = slot_name(stepper, *slot);
+        Spending { role, action, used: *used }
+    };
+    stepper.env().ledger.iter().map(row).collect()
+}
+
+fn slot_name(stepper: &Stepper, slot: Slot) -> (String, String) {
+    let role = stepper.team().role(slot.role);
+    let action = match slot.part {
+        Part::Think => "think".into(),
+        Part::Action(action) => role.action(action).name.clone(),
+    };
+    (role.name.clone(), action)
+}

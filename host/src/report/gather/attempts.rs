@@ -1,0 +1,281 @@
+//! What roles do: attempts, their host calls, their faults.
+
+use std::collections::BTreeMap;
+
+use strata_core::event::{Event, Finished, HostCall, HostCallKind, Outcome, Source, Work, Writer};
+use strata_core::fault::{Fault as Failure, FaultKind};
+use strata_core::id::{Digest, RoleId};
+use strata_core::money::Usd;
+use strata_core::stepper::Stepper;
+
+use super::super::room::{Kept, Text};
+use super::super::{Attempt, Call, End, Fault, ModelSpending};
+use super::{MAX_ATTEMPTS, MAX_RARE, SHORT_CHARS, TEXT_CHARS};
+use crate::gateway::START;
+use crate::narrator::{action_name, fault_kind, rfc3339};
+use crate::services::{http, llm};
+
+/// Lines of a stack or a log that are shown.
+const MAX_LINES: usize = 100;
+/// What a call is counted under whose answer names no model: it failed.
+const NO_MODEL: &str = "(no answer)";
+
+/// What roles do.
+pub(super) struct Attempts {
+    pub(super) ended: Kept<Attempt>,
+    pub(super) calls: Kept<Call>,
+    pub(super) faults: Kept<Fault>,
+    pub(super) models: BTreeMap<String, ModelSpending>,
+    open: BTreeMap<RoleId, Attempt>,
+    /// How many were begun.
+    begun: u64,
+    /// The attempts that succeeded after others had failed, by step, role and action.
+    mended: BTreeMap<(u64, usize, String), u32>,
+}
+
+/// When something happened: the event, and its time.
+type Moment = (u64, i64);
+
+impl Attempts {
+    pub(super) fn new() -> Self {
+        Self {
+            ended: Kept::at_most(MAX_ATTEMPTS),
+            calls: Kept::at_most(MAX_ATTEMPTS),
+            faults: Kept::at_most(MAX_RARE),
+            models: BTreeMap::new(),
+            open: BTreeMap::new(),
+            begun: 0,
+            mended: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in an event that is about to be applied.
+    pub(super) fn event(&mut self, event: &Event, stepper: &Stepper, at: Moment) {
+        match event {
+            Event::CallStarted { role, work, attempt, digest, .. } => {
+                let attempt = self.begin(stepper, (*role, *work), *attempt, digest.as_ref(), at);
+                self.open.insert(*role, attempt);
+            }
+            Event::HostCalled { role, call, source, what, .. } => self.call((*role, call, *source), what, at),
+            Event::CallFinished { role, result, .. } => {
+                let said = Text::of(&said(result), TEXT_CHARS);
+                self.end(*role, End::Finished, said, at);
+            }
+            Event::CallFailed { role, work, fault, .. } => {
+                self.fail((*role, *work), fault, at);
+                let end = if fault.kind == FaultKind::Interrupted { End::Interrupted } else { End::Failed };
+                let message = Text::of(&fault.message, SHORT_CHARS);
+                self.end(*role, end, message, at);
+            }
+            Event::CallSuspended { role, .. } => self.end(*role, End::Suspended, Text::default(), at),
+            Event::RequestOpened { role, work, request } => {
+                let said = Text::of(&request.question, SHORT_CHARS);
+                if *work == Work::Answer {
+                    let answer = self.begin(stepper, (*role, *work), 1, None, at);
+                    self.open.insert(*role, Attempt { said, ..answer });
+                } else {
+                    self.end(*role, End::Asked, said, at);
+                }
+            }
+            Event::RequestAnswered { role, answer, .. } => {
+                // That of a person who plays a role; who only asked one is not at it any more.
+                let said = answer.value().map_or_else(Text::default, |value| Text::of(value.as_str(), TEXT_CHARS));
+                self.end(*role, End::Finished, said, at);
+            }
+            Event::StepConflicted { scope, key, writers, .. } => {
+                let message = format!("`{key}` in scope `{scope}` was written by several in one step");
+                writers.iter().for_each(|writer| self.conflict(writer, stepper, &message, at));
+            }
+            Event::RunResumed { .. } => self.cut_off(End::Killed, at),
+            Event::RunEnded { .. } => self.cut_off(End::Interrupted, at),
+            _ => {}
+        }
+    }
+
+    /// What is still open at the end of all events.
+    pub(super) fn finish(&mut self, at: (u64, Option<(i64, i64)>), running: bool) {
+        let (event, span_ms) = at;
+        let end = if running { End::Open } else { End::Interrupted };
+        self.cut_off(end, (event, span_ms.map_or(0, |span| span.1)));
+        let mended = &self.mended;
+        for fault in self.faults.iter_mut() {
+            let place = (fault.opened, fault.role, fault.action.clone());
+            fault.mended = mended.get(&place).copied().filter(|by| *by > fault.number);
+        }
+    }
+
+    fn begin(
+        &mut self,
+        stepper: &Stepper,
+        (role, work): (RoleId, Work),
+        number: u32,
+        digest: Option<&Digest>,
+        (event, time_ms): Moment,
+    ) -> Attempt {
+        self.begun += 1;
+        let activation = stepper.env().role(role).activation.as_ref();
+        let index = match work {
+            Work::Plan => Some(0),
+            Work::Act { action, .. } => Some(action.0),
+            Work::Think { .. } | Work::Answer => None,
+        };
+        Attempt {
+            id: self.begun,
+            step: stepper.env().step,
+            opened: activation.map_or(stepper.env().step, |activation| activation.opened),
+            role: role.index(),
+            who: stepper.team().role(role).name.clone(),
+            action: action_name(stepper.team().role(role), work).into(),
+            index,
+            number,
+            events: (event, event),
+            span_ms: (time_ms, time_ms),
+            end: End::Open,
+            digest: digest.map(|digest| digest.0.clone()),
+            said: Text::default(),
+            cost: Usd::ZERO,
+            calls: (0, 0),
+        }
+    }
+
+    fn end(&mut self, role: RoleId, end: End, said: Text, (event, time_ms): Moment) {
+        let Some(mut attempt) = self.open.remove(&role) else { return };
+        (attempt.end, attempt.said, attempt.events.1, attempt.span_ms.1) = (end, said, event, time_ms);
+        if end == End::Finished && attempt.number > 1 {
+            self.mended.insert((attempt.opened, attempt.role, attempt.action.clone()), attempt.number);
+        }
+        self.ended.push(attempt);
+    }
+
+    /// Nobody ended these. People still have time.
+    fn cut_off(&mut self, end: End, at: Moment) {
+        for role in self.open.keys().copied().collect::<Vec<_>>() {
+            let person =
+                self.open.get(&role).is_some_and(|attempt| attempt.digest.is_none() && attempt.action == "answer");
+            if !person || end == End::Open {
+                let said = self.open.get(&role).map_or_else(Text::default, |attempt| attempt.said.clone());
+                self.end(role, end, said, at);
+            }
+        }
+    }
+
+    fn call(&mut self, (role, call, source): (RoleId, &HostCall, Source), what: &str, at: Moment) {
+        if call.kind == HostCallKind::Clock && call.request == START {
+            return;
+        }
+        let recorded = source == Source::Recorded;
+        if call.kind == HostCallKind::Llm {
+            self.model(call, recorded);
+        }
+        let Some(attempt) = self.open.get_mut(&role) else { return };
+        if recorded {
+            attempt.calls.1 += 1;
+        } else {
+            attempt.calls.0 += 1;
+            attempt.cost += call.cost;
+        }
+        self.calls.push(Call {
+            attempt: attempt.id,
+            who: format!("{}.{}", attempt.who, attempt.action),
+            time_ms: at.1,
+            kind: call.kind.name(),
+            recorded,
+            outcome: call.outcome.name(),
+            asked: Text::of(what, SHORT_CHARS),
+            request: call.request.clone(),
+            answer: Text::of(&answer(call), TEXT_CHARS),
+            cost: call.cost,
+            tokens: call.tokens,
+        });
+    }
+
+    fn model(&mut self, call: &HostCall, recorded: bool) {
+        let reply: Option<llm::Reply> = serde_json::from_str(call.response.as_str()).ok();
+        let model = reply.map_or_else(|| NO_MODEL.to_owned(), |reply| reply.model);
+        let spending = self.models.entry(model).or_default();
+        if recorded {
+            spending.served += 1;
+            spending.saved += call.cost;
+        } else {
+            spending.calls += 1;
+            spending.tokens = spending.tokens.saturating_add(call.tokens);
+            spending.usd += call.cost;
+        }
+    }
+
+    fn fail(&mut self, (role, work): (RoleId, Work), fault: &Failure, at: Moment) {
+        let Some(attempt) = self.open.get(&role) else { return };
+        let lines = |lines: &[String]| -> Vec<Text> {
+            lines.iter().take(MAX_LINES).map(|line| Text::of(line, SHORT_CHARS)).collect()
+        };
+        let (backtrace, log) = (lines(&fault.backtrace), lines(&fault.log));
+        self.faults.push(Fault {
+            attempt: attempt.id,
+            step: attempt.step,
+            opened: attempt.opened,
+            role: attempt.role,
+            who: attempt.who.clone(),
+            action: attempt.action.clone(),
+            number: attempt.number,
+            kind: fault_kind(Some(work), fault).name(),
+            time_ms: at.1,
+            message: Text::of(&fault.message, TEXT_CHARS),
+            backtrace,
+            log,
+            digest: attempt.digest.clone(),
+            mended: None,
+        });
+    }
+
+    /// What an attempt returned is taken back. It had ended.
+    fn conflict(&mut self, writer: &Writer, stepper: &Stepper, message: &str, at: Moment) {
+        let (role, work) = (writer.role, writer.work);
+        let attempt = self.begin(stepper, (role, work), writer.attempt, writer.digest.as_ref(), at);
+        self.open.insert(role, attempt);
+        self.fail((role, work), &Failure::new(FaultKind::StateConflict, message), at);
+        let said = Text::of(message, SHORT_CHARS);
+        self.end(role, End::Failed, said, at);
+    }
+}
+
+/// What an attempt returned, as text.
+fn said(result: &Finished) -> String {
+    match result {
+        Finished::Chosen(-1) => "nothing more to do".into(),
+        Finished::Chosen(choice) => format!("action {choice} is next"),
+        Finished::Planned { tasks, .. } => {
+            let tasks = tasks.iter().enumerate().map(|(i, task)| format!("{}. {}", i + 1, task.text));
+            tasks.collect::<Vec<_>>().join("\n")
+        }
+        Finished::Returned { output, .. } => match &output.data {
+            Some(data) if output.content.is_empty() => data.as_str().to_owned(),
+            _ => output.content.clone(),
+        },
+    }
+}
+
+/// What came back, as text.
+fn answer(call: &HostCall) -> String {
+    let response = call.response.as_str();
+    if call.outcome != Outcome::Answered {
+        return response.to_owned();
+    }
+    match call.kind {
+        HostCallKind::Llm => serde_json::from_str::<llm::Reply>(response).map_or_else(
+            |_| response.to_owned(),
+            |reply| match reply.data {
+                Some(data) if reply.text.is_empty() => data,
+                _ => reply.text,
+            },
+        ),
+        HostCallKind::Http => http::Response::from_json(&call.response).map_or_else(
+            |_| response.to_owned(),
+            |answer| format!("{}\n{}", answer.status, String::from_utf8_lossy(&answer.body)),
+        ),
+        HostCallKind::Clock => {
+            call.response.value().as_f64().map_or_else(|| response.to_owned(), |time_ms| rfc3339(time_ms as i64))
+        }
+        HostCallKind::Random => response.trim_matches('"').to_owned(),
+        HostCallKind::Human => response.to_owned(),
+    }
+}

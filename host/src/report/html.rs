@@ -1,0 +1,134 @@
+//! A report as one page of HTML that needs nothing beside itself.
+//!
+//! Whatever a guest, a model or a person wrote is hostile: it passes `escape`, stands in no attribute but as an id that we
+//! made, and never in a script: scripts are given no data. The page forbids itself everything but its own script and
+//! styles, by their digests. Sections are in a file each.
+
+mod activity;
+mod calls;
+mod costs;
+mod escape;
+mod faults;
+mod messages;
+mod overview;
+mod states;
+mod time;
+mod timeline;
+
+use std::fmt::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use super::{Kept, Report, Text};
+use escape::{esc, line};
+
+const CSS: &str = include_str!("html/style.css");
+const SCRIPT: &str = include_str!("html/script.js");
+/// Texts that are longer are folded.
+const FOLD_CHARS: usize = 160;
+
+/// Writes the page.
+pub fn page(report: &Report) -> String {
+    let mut page = Page(String::new());
+    let title = esc(&report.facts.team);
+    page.put(format_args!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" \
+         content=\"{}\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta \
+         name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
+         <title>{title} – {} – strata-host report</title>\n<style>{CSS}</style>\n</head>\n<body>\n",
+        policy(report),
+        report.facts.status,
+    ));
+    overview::head(&mut page, report);
+    page.put(format_args!("<main>\n"));
+    overview::summary(&mut page, report);
+    faults::section(&mut page, report);
+    timeline::section(&mut page, report);
+    activity::section(&mut page, report);
+    overview::picture(&mut page, report);
+    messages::section(&mut page, report);
+    calls::section(&mut page, report);
+    calls::questions(&mut page, report);
+    costs::section(&mut page, report);
+    states::section(&mut page, report);
+    states::lineages(&mut page, report);
+    page.put(format_args!("</main>\n"));
+    overview::limits(&mut page, report);
+    page.put(format_args!("<script>{SCRIPT}</script>\n</body>\n</html>\n"));
+    page.0
+}
+
+/// What the page may do: show itself, run its own script.
+fn policy(report: &Report) -> String {
+    let of = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+    let picture = report.picture.as_deref().ok().and_then(style_of).map(|style| format!(" {}", of(style)));
+    format!(
+        "default-src 'none'; script-src {}; style-src {}{}; base-uri 'none'; form-action 'none'",
+        of(SCRIPT),
+        of(CSS),
+        picture.unwrap_or_default()
+    )
+}
+
+/// The styles of a picture.
+fn style_of(svg: &str) -> Option<&str> {
+    let (_, rest) = svg.split_once("<style>")?;
+    rest.split_once("</style>").map(|(style, _)| style)
+}
+
+/// The page as far as it is written.
+struct Page(String);
+
+impl Page {
+    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.0.write_fmt(text);
+    }
+
+    /// Opens a section; `count` of its rows are shown behind its name.
+    fn open(&mut self, id: &str, title: &str, count: Option<usize>) {
+        let count = count.map(|count| format!(" <span class=\"count\">{}</span>", time::grouped(count)));
+        self.put(format_args!(
+            "<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n<h2 id=\"{id}-title\">{title}{}</h2>\n",
+            count.unwrap_or_default()
+        ));
+    }
+
+    fn close(&mut self) {
+        self.put(format_args!("</section>\n"));
+    }
+
+    /// Says that rows are left out, where they are.
+    fn gap<T>(&mut self, rows: &Kept<T>, what: &str) {
+        if let Some((_, count)) = rows.gap() {
+            let (all, count) = (time::grouped(rows.all()), time::grouped(count));
+            self.put(format_args!(
+                "<p class=\"cut\">Of {all} {what}, {count} are left out: the page holds the first and the newest.</p>\n"
+            ));
+        }
+    }
+
+    /// A text: as it is, or folded where it is long.
+    fn text(&mut self, text: &Text) {
+        if text.shown.trim().is_empty() && text.cut == 0 {
+            self.put(format_args!("<span class=\"none\">nothing</span>"));
+        } else if text.cut == 0 && text.shown.chars().count() <= FOLD_CHARS && !text.shown.trim_end().contains('\n') {
+            self.put(format_args!("<span class=\"text\">{}</span>", esc(text.shown.trim_end())));
+        } else {
+            let shown = line(&text.shown, FOLD_CHARS);
+            self.put(format_args!("<details class=\"text\"><summary>{}</summary>", esc(&shown)));
+            self.whole(text);
+            self.put(format_args!("</details>"));
+        }
+    }
+
+    /// All of a text that is kept.
+    fn whole(&mut self, text: &Text) {
+        self.put(format_args!("<pre>{}</pre>", esc(&text.shown)));
+        if text.cut > 0 {
+            self.put(format_args!("<p class=\"cut\">{} more characters are left out.</p>", time::grouped(text.cut)));
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What roles did, step by step.
+
+use std::collections::BTreeMap;
+
+use super::super::{Attempt, End, Report};
+use super::Page;
+use super::escape::{esc, line};
+use super::time::{counted, duration, grouped, moment, money};
+
+/// Steps that are open from the beginning: the newest.
+const OPEN_STEPS: usize = 8;
+/// Steps that are not folded away.
+const NEWEST_STEPS: usize = 40;
+/// How much of an output stands in the line of an attempt.
+const LINE_CHARS: usize = 110;
+
+/// The steps, oldest first, each with its attempts.
+pub(super) fn section(page: &mut Page, report: &Report) {
+    if report.attempts.all() == 0 {
+        return;
+    }
+    page.open("activity", "Activity", Some(report.attempts.all()));
+    page.gap(&report.attempts, "attempts");
+    let mut steps: BTreeMap<u64, Vec<&Attempt>> = BTreeMap::new();
+    for attempt in report.attempts.iter() {
+        steps.entry(attempt.step).or_default().push(attempt);
+    }
+    let older = steps.len().saturating_sub(NEWEST_STEPS);
+    if older > 0 {
+        let count = counted(older, "earlier step", "earlier steps");
+        page.put(format_args!("<details class=\"older\"><summary>{count}</summary>\n"));
+    }
+    let open = steps.len().saturating_sub(OPEN_STEPS);
+    for (place, (number, attempts)) in steps.iter_mut().enumerate() {
+        attempts.sort_by_key(|attempt| attempt.events);
+        step(page, report, (*number, attempts), place >= open);
+        if place + 1 == older {
+            page.put(format_args!("</details>\n"));
+        }
+    }
+    page.close();
+}
+
+fn step(page: &mut Page, report: &Report, (number, attempts): (u64, &[&Attempt]), newest: bool) {
+    // One that was gone back to is there several times; the newest holds.
+    let step = report.steps.iter().rev().find(|step| step.number == number);
+    let failed = attempts.iter().any(|attempt| attempt.end == End::Failed);
+    let open = if newest || failed { " open" } else { "" };
+    page.put(format_args!(
+        "<details class=\"step\"{open}><summary><b>Step {number}</b> <span class=\"note\">{}",
+        counted(attempts.len(), "attempt", "attempts")
+    ));
+    match step.map(|step| (step.began_ms, step.sent, &step.committed)) {
+        Some((began, sent, Some((committed, checkpoint)))) => {
+            let shown = report.states.iter().any(|state| state.checkpoint.as_ref() == Some(checkpoint));
+            let took = duration(committed - began);
+            let sent = counted(sent, "message", "messages");
+            let id = esc(checkpoint);
+            match shown {
+                true => page.put(format_args!(", {took}, {sent} sent, then <a href=\"#s-{id}\">{id}</a>")),
+                false => page.put(format_args!(", {took}, {sent} sent, then {id}")),
+            }
+        }
+        Some((_, _, None)) => page.put(format_args!(", not committed")),
+        None => {}
+    }
+    page.put(format_args!("</span></summary>\n<ol class=\"attempts\">\n"));
+    attempts.iter().for_each(|attempt| one(page, attempt));
+    page.put(format_args!("</ol></details>\n"));
+}
+
+fn one(page: &mut Page, attempt: &Attempt) {
+    let (class, name, mark) = look(attempt.end);
+    let again = if attempt.number > 1 {
+        format!(" <span class=\"again\">attempt {}</span>", attempt.number)
+    } else {
+        String::new()
+    };
+    page.put(format_args!(
+        "<li id=\"a{}\" class=\"{class}\"><details><summary><span class=\"mark\" title=\"{name}\">{mark}</span> \
+         <b>{}.{}</b>{again} <span class=\"note\">{}</span> <span class=\"said\">{}</span></summary>\n<div class=\"inner\">\n",
+        attempt.id,
+        esc(&attempt.who),
+        esc(&attempt.action),
+        duration(attempt.span_ms.1 - attempt.span_ms.0),
+        esc(&line(&attempt.said.shown, LINE_CHARS)),
+    ));
+    let index = attempt.index.map(|index| format!("action {index}, "));
+    let (made, served) = attempt.calls;
+    page.put(format_args!(
+        "<p class=\"note\">{}attempt {}, {name}. {} – {}. {} and {} from the journal, {}.",
+        index.unwrap_or_default(),
+        attempt.number,
+        moment(attempt.span_ms.0),
+        moment(attempt.span_ms.1),
+        counted(made as usize, "host call", "host calls"),
+        grouped(served),
+        money(attempt.cost),
+    ));
+    if let Some(digest) = &attempt.digest {
+        page.put(format_args!(" Component <code>{}</code>.", esc(digest)));
+    }
+    page.put(format_args!("</p>\n"));
+    if !attempt.said.shown.is_empty() {
+        page.whole(&attempt.said);
+    }
+    page.put(format_args!("</div></details></li>\n"));
+}
+
+/// The class of an ending, what it is called, and the mark that stands for it.
+pub(super) fn look(end: End) -> (&'static str, &'static str, &'static str) {
+    match end {
+        End::Finished => ("ok", "finished", "✓"),
+        End::Failed => ("bad", "failed", "✕"),
+        End::Interrupted => ("cut", "interrupted", "◼"),
+        End::Killed => ("cut", "killed with the host", "◼"),
+        End::Suspended => ("held", "suspended: out of budget", "$"),
+        End::Asked => ("held", "asked a person", "?"),
+        End::Open => ("open", "under way", "…"),
+    }
+}

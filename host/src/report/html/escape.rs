@@ -1,0 +1,103 @@
+//! Texts of others, so that a page shows them and does nothing else with them.
+
+use std::fmt::{self, Write};
+
+/// A text as it may stand between tags and in quotes.
+pub(super) struct Escaped<'a>(&'a str);
+
+/// Escapes a text.
+pub(super) fn esc(text: &str) -> Escaped<'_> {
+    Escaped(text)
+}
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some(at) = rest.find(needs_care) {
+            f.write_str(&rest[..at])?;
+            let c = rest[at..].chars().next().unwrap_or_default();
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                '`' => f.write_str("&#96;")?,
+                c => show(f, c)?,
+            }
+            rest = &rest[at + c.len_utf8()..];
+        }
+        f.write_str(rest)
+    }
+}
+
+/// Markup, in which what is not seen is named; the rest stays as it is.
+pub(super) struct Seen<'a>(pub(super) &'a str);
+
+impl fmt::Display for Seen<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| if is_hidden(c) { show(f, c) } else { f.write_char(c) })
+    }
+}
+
+/// Shows what would not be seen, or would turn the reading direction of its surroundings.
+fn show(f: &mut fmt::Formatter<'_>, c: char) -> fmt::Result {
+    match c {
+        // The picture of a control character stands for it.
+        '\0'..='\u{1f}' => f.write_char(char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}')),
+        c => write!(f, "[U+{:04X}]", c as u32),
+    }
+}
+
+fn needs_care(c: char) -> bool {
+    matches!(c, '&' | '<' | '>' | '"' | '\'' | '`') || is_hidden(c)
+}
+
+fn is_hidden(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{61c}' => true,
+        '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
+        '\u{fdd0}'..='\u{fdef}' | '\u{e0000}'..='\u{e007f}' => true,
+        c => c.is_control() || (c as u32 & 0xfffe) == 0xfffe,
+    }
+}
+
+/// The beginning of a text, on one line.
+pub(super) fn line(text: &str, most: usize) -> String {
+    let mut words = text.split_whitespace().flat_map(|word| [" ", word]).skip(1).flat_map(str::chars);
+    let mut line: String = words.by_ref().take(most).collect();
+    if words.next().is_some() {
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_is_written_is_markup() {
+        let check = |text: &str, expected: &str| assert_eq!(esc(text).to_string(), expected);
+        check("plain, with\nlines\tand ümläuts — 日本語 🎲", "plain, with\nlines\tand ümläuts — 日本語 🎲");
+        check("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;");
+        check("\" onload=\"x", "&quot; onload=&quot;x");
+        check("' ` &amp;", "&#39; &#96; &amp;amp;");
+        check("<!--", "&lt;!--");
+        check("]]>", "]]&gt;");
+        check("a\0b\u{1b}[31m\r", "a␀b␛[31m␍");
+        check("a\u{202e}b\u{2066}c\u{2028}\u{feff}", "a[U+202E]b[U+2066]c[U+2028][U+FEFF]");
+        check("\u{7f}\u{85}\u{ffff}", "[U+007F][U+0085][U+FFFF]");
+        check("", "");
+    }
+
+    #[test]
+    fn a_line_is_the_beginning_of_a_text() {
+        let check = |text: &str, expected: &str| assert_eq!(line(text, 5), expected, "{text:?}");
+        check("", "");
+        check(" a\n b ", "a b");
+        check("12345", "12345");
+        check("12 456", "12 45…");
+    }
+}

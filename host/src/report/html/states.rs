@@ -1,0 +1,146 @@
+//! What was saved at checkpoints, and the lines they form.
+
+use super::super::{Report, RoleState, State};
+use super::Page;
+use super::escape::esc;
+use super::time::{counted, grouped, moment, money};
+use crate::store::CheckpointRow;
+
+/// Checkpoints that are listed, the newest.
+const MAX_CHECKPOINTS: usize = 500;
+
+/// The states, each to be looked at.
+pub(super) fn section(page: &mut Page, report: &Report) {
+    page.open("states", "States", None);
+    page.gap(&report.states, "states");
+    page.put(format_args!(
+        "<p class=\"note\">What every role had in its mailbox and its state, at each checkpoint.</p>\n<p class=\"search\" hidden>\
+         <button type=\"button\" data-move=\"-1\" aria-label=\"the one before\">←</button> <label>Checkpoint <select></select></label> \
+         <button type=\"button\" data-move=\"1\" aria-label=\"the next\">→</button></p>\n<div class=\"states\">\n"
+    ));
+    let count = report.states.iter().count();
+    for (place, state) in report.states.iter().enumerate() {
+        one(page, state, if place + 1 == count { " open" } else { "" });
+    }
+    page.put(format_args!("</div>\n"));
+    page.close();
+}
+
+fn one(page: &mut Page, state: &State, open: &str) {
+    let name = state.checkpoint.as_deref().unwrap_or("now");
+    let time = state.time_ms.map(|time| format!(", {}", moment(time)));
+    page.put(format_args!(
+        "<details id=\"s-{}\" class=\"state\"{open}><summary><b>{}</b> <span class=\"note\">step {}, {}, {}, {} spent{}</span></summary>\n\
+         <div class=\"inner\">\n",
+        esc(name),
+        esc(name),
+        state.step,
+        state.status,
+        counted(state.messages, "message", "messages"),
+        money(state.spent),
+        time.unwrap_or_default()
+    ));
+    page.put(format_args!("<div class=\"roles\">\n"));
+    state.roles.iter().for_each(|one| role(page, one));
+    page.put(format_args!("</div>\n"));
+    if state.others > 0 {
+        let others = counted(state.others, "more role", "more roles");
+        page.put(format_args!(
+            "<p class=\"note\">{others}{}</p>\n",
+            if state.silent { " with nothing to show" } else { "" }
+        ));
+    }
+    for (join, held) in &state.joins {
+        page.put(format_args!("<p>Join <b>{}</b> holds {}</p>\n", esc(join), esc(&held.join(", "))));
+    }
+    if !state.shared.is_empty() {
+        page.put(format_args!("<h3>Shared</h3>\n<dl class=\"values\">\n"));
+        for (scope, key, value) in &state.shared {
+            page.put(format_args!("<dt>{}/{}</dt><dd>", esc(scope), esc(key)));
+            page.text(value);
+            page.put(format_args!("</dd>\n"));
+        }
+        page.put(format_args!("</dl>\n"));
+    }
+    page.put(format_args!("</div></details>\n"));
+}
+
+fn role(page: &mut Page, role: &RoleState) {
+    page.put(format_args!(
+        "<div class=\"role\"><h3>{}</h3>\n<p class=\"note\">{}, remembers {}</p>\n",
+        esc(&role.name),
+        esc(&role.at),
+        counted(role.memory, "message", "messages")
+    ));
+    if !role.mail.is_empty() {
+        page.put(format_args!("<ul class=\"mail\">\n"));
+        for (from, label, text) in &role.mail {
+            let from = if from.is_empty() { "outside" } else { from };
+            page.put(format_args!("<li><b>{}</b> <span class=\"label\">{}</span> ", esc(from), esc(label)));
+            page.text(text);
+            page.put(format_args!("</li>\n"));
+        }
+        if role.more_mail > 0 {
+            page.put(format_args!("<li class=\"cut\">and {} more</li>\n", grouped(role.more_mail)));
+        }
+        page.put(format_args!("</ul>\n"));
+    }
+    if !role.scope.is_empty() {
+        page.put(format_args!("<dl class=\"values\">\n"));
+        for (key, value) in &role.scope {
+            page.put(format_args!("<dt>{}</dt><dd>", esc(key)));
+            page.text(value);
+            page.put(format_args!("</dd>\n"));
+        }
+        page.put(format_args!("</dl>\n"));
+    }
+    page.put(format_args!("</div>\n"));
+}
+
+/// The lineages, and their checkpoints.
+pub(super) fn lineages(page: &mut Page, report: &Report) {
+    let rows = &report.beside.checkpoints;
+    page.open("lineages", "Lineages", Some(report.beside.lineages.len().max(1)));
+    for lineage in &report.beside.lineages {
+        let own: Vec<&CheckpointRow> = rows.iter().filter(|row| row.lineage == lineage.name).collect();
+        let from =
+            own.first().and_then(|row| row.parent.as_ref()).filter(|parent| rows.iter().any(|row| row.id == **parent));
+        let left = from.map(|from| format!(", left at <a href=\"#s-{}\">{}</a>", esc(&from.0), esc(&from.0)));
+        let current = if lineage.current { " <span class=\"tag\">current</span>" } else { "" };
+        page.put(format_args!(
+            "<p><b>{}</b>{current} <span class=\"note\">{}, {}{}</span></p>\n",
+            esc(&lineage.name),
+            counted(own.len(), "checkpoint", "checkpoints"),
+            counted(lineage.events as usize, "event", "events"),
+            left.unwrap_or_default()
+        ));
+    }
+    let newest = rows.len().saturating_sub(MAX_CHECKPOINTS);
+    if newest > 0 {
+        page.put(format_args!("<p class=\"cut\">The first {} checkpoints are left out.</p>\n", grouped(newest)));
+    }
+    let shown = |id: &str| report.states.iter().any(|state| state.checkpoint.as_deref() == Some(id));
+    page.put(format_args!(
+        "<details><summary>{}</summary>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th>Checkpoint<th>Lineage<th>Parent\
+         <th class=\"num\">Step<th>Made by<th>Status<th>When</tr></thead>\n<tbody>\n",
+        counted(rows.len(), "checkpoint", "checkpoints")
+    ));
+    for row in &rows[newest..] {
+        let id = match shown(&row.id.0) {
+            true => format!("<a href=\"#s-{}\">{}</a>", esc(&row.id.0), esc(&row.id.0)),
+            false => esc(&row.id.0).to_string(),
+        };
+        let parent = row.parent.as_ref().map_or("–", |id| id.0.as_str());
+        page.put(format_args!(
+            "<tr><td>{id}<td>{}<td>{}<td class=\"num\">{}<td>{}<td>{}<td class=\"when\">{}</tr>\n",
+            esc(&row.lineage),
+            esc(parent),
+            row.step,
+            row.source.name(),
+            row.status.name(),
+            row.time_ms.map(moment).unwrap_or_default()
+        ));
+    }
+    page.put(format_args!("</tbody></table></div></details>\n"));
+    page.close();
+}

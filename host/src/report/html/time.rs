@@ -1,0 +1,71 @@
+//! Times, durations, amounts and numbers as people read them.
+
+use strata_core::money::Usd;
+
+use crate::narrator::rfc3339;
+
+/// A moment, with what a machine reads of it.
+pub(super) fn moment(time_ms: i64) -> String {
+    let full = rfc3339(time_ms);
+    let (date, rest) = full.split_once('T').unwrap_or((&full, ""));
+    let clock = rest.get(..8).unwrap_or(rest);
+    format!("<time datetime=\"{full}\" title=\"{full}\">{date} {clock}</time>")
+}
+
+/// How long something took.
+pub(super) fn duration(ms: i64) -> String {
+    let ms = ms.max(0);
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..10_000 => format!("{:.1} s", ms as f64 / 1000.0),
+        10_000..120_000 => format!("{} s", ms / 1000),
+        120_000..7_200_000 => format!("{} min", ms / 60_000),
+        7_200_000..172_800_000 => format!("{} h", ms / 3_600_000),
+        _ => format!("{} days", ms / 86_400_000),
+    }
+}
+
+/// Money; nothing for none.
+pub(super) fn money(usd: Usd) -> String {
+    if usd == Usd::ZERO { "–".into() } else { usd.to_string() }
+}
+
+/// A number in groups of three digits.
+pub(super) fn grouped(number: impl TryInto<u64>) -> String {
+    let digits = number.try_into().unwrap_or(u64::MAX).to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// So many of something.
+pub(super) fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_numbers_are_short() {
+        let check = |ms: i64, expected: &str| assert_eq!(duration(ms), expected);
+        check(-5, "0 ms");
+        check(999, "999 ms");
+        check(1_500, "1.5 s");
+        check(61_000, "61 s");
+        check(600_000, "10 min");
+        check(86_400_000, "24 h");
+        check(864_000_000, "10 days");
+        let check = |number: u64, expected: &str| assert_eq!(grouped(number), expected);
+        check(0, "0");
+        check(999, "999");
+        check(1_000, "1,000");
+        check(1_234_567, "1,234,567");
+    }
+}

@@ -1,0 +1,202 @@
+//! The run in time, as a picture: a lane for each role, a bar for each attempt, a line for each step and each stop.
+//!
+//! Time is drawn on a scale that makes a millisecond visible and an hour bearable: what took a hundred times as long is
+//! about three times as wide.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::{Attempt, End, Mark, MarkKind, Report, Step};
+use super::Page;
+use super::activity::look;
+use super::escape::{esc, line};
+use super::time::{duration, grouped, moment};
+
+/// Attempts that are drawn, the newest: more than anybody scrolls through.
+const MAX_BARS: usize = 400;
+/// Lanes that are drawn.
+const MAX_LANES: usize = 60;
+const LANE: f64 = 34.0;
+const BAR: f64 = 22.0;
+/// The row of the steps above the lanes; what happened to the run stands below them, in two rows.
+const HEAD: f64 = 26.0;
+const FOOT: f64 = 40.0;
+/// The width of a character of a label.
+const CHAR: f64 = 6.0;
+/// A picture that is narrower is stretched, up to so many times.
+const COMFORT: f64 = 900.0;
+const MAX_STRETCH: f64 = 5.0;
+/// What a label at the end needs.
+const TAIL: f64 = 130.0;
+
+/// The picture with its lanes' names beside it.
+pub(super) fn section(page: &mut Page, report: &Report) {
+    let all: Vec<&Attempt> = report.attempts.iter().collect();
+    if all.is_empty() {
+        return;
+    }
+    page.open("timeline", "Timeline", None);
+    let bars = &all[all.len().saturating_sub(MAX_BARS)..];
+    let first = bars.iter().map(|bar| bar.events.0).min().unwrap_or_default();
+    let lanes: Vec<usize> = bars.iter().map(|bar| bar.role).collect::<BTreeSet<_>>().into_iter().collect();
+    if report.attempts.all() > bars.len() {
+        let (drawn, all) = (grouped(bars.len()), grouped(report.attempts.all()));
+        page.put(format_args!("<p class=\"cut\">Drawn are the newest {drawn} of {all} attempts.</p>\n"));
+    }
+    if lanes.len() > MAX_LANES {
+        let (drawn, all) = (grouped(MAX_LANES), grouped(lanes.len()));
+        page.put(format_args!("<p class=\"cut\">Drawn are {drawn} of the {all} roles that were at work.</p>\n"));
+    }
+    let lanes = &lanes[..lanes.len().min(MAX_LANES)];
+    let steps: Vec<&Step> = report.steps.iter().filter(|step| step.at + 1 >= first).collect();
+    let marks: Vec<&Mark> = report.marks.iter().filter(|mark| mark.at + 2 >= first || mark.at >= first).collect();
+    let scale = Scale::of(bars, &steps, &marks);
+    let width = scale.width + TAIL;
+    let high = HEAD + LANE * lanes.len() as f64 + FOOT;
+
+    page.put(format_args!("<div class=\"timeline\"><ul class=\"lanes\" aria-hidden=\"true\">\n"));
+    for lane in lanes {
+        page.put(format_args!("<li>{}</li>\n", esc(&line(&report.roles[*lane], 22))));
+    }
+    page.put(format_args!(
+        "</ul><div class=\"scroll\" tabindex=\"0\"><svg role=\"img\" aria-label=\"What roles did in time\" width=\"{width:.0}\" \
+         height=\"{high:.0}\">\n"
+    ));
+    for place in 0..lanes.len() {
+        let y = HEAD + LANE * place as f64;
+        let class = if place % 2 == 0 { "lane" } else { "lane odd" };
+        page.put(format_args!("<rect class=\"{class}\" y=\"{y}\" width=\"100%\" height=\"{LANE}\"/>\n"));
+    }
+    draw_steps(page, &steps, &scale, high);
+    draw_marks(page, &marks, &scale, high);
+    for bar in bars {
+        if let Some(lane) = lanes.iter().position(|lane| *lane == bar.role) {
+            draw_bar(page, bar, &scale, HEAD + LANE * lane as f64 + (LANE - BAR) / 2.0);
+        }
+    }
+    page.put(format_args!("</svg></div></div>\n"));
+    legend(page, bars);
+    page.close();
+}
+
+/// Where events lie.
+struct Scale {
+    at: BTreeMap<u64, f64>,
+    width: f64,
+}
+
+impl Scale {
+    fn of(bars: &[&Attempt], steps: &[&Step], marks: &[&Mark]) -> Self {
+        // The time of each event that is drawn, and the room it needs to its left.
+        let mut events: BTreeMap<u64, (i64, f64)> = BTreeMap::new();
+        for step in steps {
+            events.insert(step.at, (step.began_ms, 12.0));
+        }
+        for mark in marks {
+            events.insert(mark.at, (mark.time_ms, 12.0));
+        }
+        for bar in bars {
+            events.entry(bar.events.0).or_insert((bar.span_ms.0, 5.0));
+            let end = events.entry(bar.events.1).or_insert((bar.span_ms.1, 26.0));
+            end.1 = end.1.max(26.0);
+        }
+        let mut scale = Self { at: BTreeMap::new(), width: 0.0 };
+        let mut before = events.values().next().map_or(0, |event| event.0);
+        for (event, (time_ms, least)) in events {
+            scale.width += wide(time_ms - before).max(least);
+            scale.at.insert(event, scale.width);
+            before = time_ms;
+        }
+        let stretch = (COMFORT / scale.width.max(1.0)).clamp(1.0, MAX_STRETCH);
+        scale.at.values_mut().for_each(|x| *x *= stretch);
+        scale.width *= stretch;
+        scale
+    }
+
+    fn x(&self, event: u64) -> f64 {
+        self.at.get(&event).copied().unwrap_or_default()
+    }
+}
+
+/// The width of a time.
+fn wide(ms: i64) -> f64 {
+    let ms = ms.clamp(0, 86_400_000) as f64;
+    11.0 * (1.0 + ms / 20.0).log2().min(16.0)
+}
+
+fn draw_steps(page: &mut Page, steps: &[&Step], scale: &Scale, high: f64) {
+    let mut free = 0.0;
+    for step in steps {
+        let x = scale.x(step.at);
+        page.put(format_args!("<path class=\"stepline\" d=\"M{x:.1} {HEAD}V{:.1}\"/>", high - FOOT));
+        if x >= free {
+            let label = format!("step {}", step.number);
+            page.put(format_args!("<text class=\"steplabel\" x=\"{:.1}\" y=\"17\">{label}</text>", x + 3.0));
+            free = x + CHAR * (label.len() as f64 + 2.0);
+        }
+        page.put(format_args!("\n"));
+    }
+}
+
+fn draw_marks(page: &mut Page, marks: &[&Mark], scale: &Scale, high: f64) {
+    let mut free = [0.0; 2];
+    for mark in marks {
+        let class = match mark.kind {
+            MarkKind::Began => "began",
+            MarkKind::Stopped => "stopped",
+            MarkKind::Broke => "broke",
+            MarkKind::Changed => "changed",
+        };
+        let (x, text) = (scale.x(mark.at), line(&mark.text, 34));
+        page.put(format_args!(
+            "<g class=\"mark {class}\"><title>{} at {}</title><path d=\"M{x:.1} {}V{:.1}\"/>",
+            esc(&mark.text),
+            crate::narrator::rfc3339(mark.time_ms),
+            HEAD - 4.0,
+            high - FOOT + 4.0
+        ));
+        if let Some(row) = free.iter().position(|free| x >= *free) {
+            let y = high - FOOT + 17.0 + 15.0 * row as f64;
+            page.put(format_args!("<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>", x + 2.0, esc(&text)));
+            free[row] = x + CHAR * (text.chars().count() as f64 + 2.0);
+        }
+        page.put(format_args!("</g>\n"));
+    }
+}
+
+fn draw_bar(page: &mut Page, bar: &Attempt, scale: &Scale, y: f64) {
+    let (from, to) = (scale.x(bar.events.0), scale.x(bar.events.1));
+    let (class, name, mark) = look(bar.end);
+    let wide = (to - from).max(6.0);
+    let took = duration(bar.span_ms.1 - bar.span_ms.0);
+    page.put(format_args!(
+        "<a href=\"#a{}\" class=\"bar {class}\"><title>{}.{} attempt {}: {name}, {took}</title><rect x=\"{from:.1}\" y=\"{y:.1}\" \
+         width=\"{wide:.1}\" height=\"{BAR}\" rx=\"4\"/>",
+        bar.id,
+        esc(&bar.who),
+        esc(&bar.action),
+        bar.number
+    ));
+    let again = if bar.number > 1 { format!(" #{}", bar.number) } else { String::new() };
+    let whole = format!("{mark} {}{again}", bar.action);
+    let fits = ((wide - 5.0) / CHAR).max(0.0) as usize;
+    let text = if fits >= 4 { line(&whole, fits.min(40)) } else { mark.to_owned() };
+    if wide >= 14.0 {
+        page.put(format_args!("<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", from + 4.0, y + 15.0, esc(&text)));
+    }
+    page.put(format_args!("</a>\n"));
+}
+
+fn legend(page: &mut Page, bars: &[&Attempt]) {
+    page.put(format_args!("<p class=\"legend\">"));
+    for end in bars.iter().map(|bar| bar.end).collect::<BTreeSet<End>>() {
+        let (class, name, mark) = look(end);
+        page.put(format_args!("<span class=\"{class}\"><i>{mark}</i> {name}</span> "));
+    }
+    let from = bars.iter().map(|bar| bar.span_ms.0).min().unwrap_or_default();
+    let to = bars.iter().map(|bar| bar.span_ms.1).max().unwrap_or_default();
+    page.put(format_args!(
+        "<span class=\"note\">{} – {}; long times are drawn shorter than they were.</span></p>\n",
+        moment(from),
+        moment(to)
+    ));
+}

@@ -1,0 +1,188 @@
+//! How much a report keeps of a huge run: the first and the newest of everything, and of texts as much as there is room.
+
+use std::collections::VecDeque;
+
+/// All texts of a report together, as they stand in the page. With all else a page stays below 40 MiB, which browsers
+/// open in seconds.
+const ROOM_BYTES: usize = 12 << 20;
+/// What is still shown of a text when there is no room left: enough to know it again.
+const LEAST_CHARS: usize = 80;
+
+/// A text, perhaps shortened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text {
+    /// What is shown.
+    pub shown: String,
+    /// How many characters are not shown.
+    pub cut: usize,
+}
+
+impl Text {
+    /// At most so many characters of a text.
+    pub(super) fn of(text: &str, most: usize) -> Self {
+        match text.char_indices().nth(most) {
+            Some((end, _)) => Self { shown: text[..end].to_owned(), cut: text[end..].chars().count() },
+            None => Self { shown: text.to_owned(), cut: 0 },
+        }
+    }
+}
+
+/// What is left for texts.
+#[derive(Debug)]
+pub(super) struct Room {
+    left: usize,
+    shortened: usize,
+}
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Self::of(ROOM_BYTES)
+    }
+
+    pub(super) fn of(bytes: usize) -> Self {
+        Self { left: bytes, shortened: 0 }
+    }
+
+    /// Shortens a text for which there is no room.
+    pub(super) fn fit(&mut self, text: &mut Text) {
+        let mut bytes = 0;
+        for (count, (at, c)) in text.shown.char_indices().enumerate() {
+            if count >= LEAST_CHARS && bytes + weight(c) > self.left {
+                text.cut += text.shown[at..].chars().count();
+                text.shown.truncate(at);
+                self.shortened += 1;
+                break;
+            }
+            bytes += weight(c);
+        }
+        self.left = self.left.saturating_sub(bytes);
+    }
+
+    /// How many texts were shortened.
+    pub(super) fn shortened(&self) -> usize {
+        self.shortened
+    }
+}
+
+/// The most bytes that a character takes in the page, where it may stand for itself or for something escaped.
+fn weight(c: char) -> usize {
+    match c {
+        ' '..='~' if !matches!(c, '&' | '<' | '>' | '"' | '\'') => 1,
+        c if c.is_alphanumeric() => c.len_utf8(),
+        _ => 10,
+    }
+}
+
+/// Rows, of which only the first and the newest are kept.
+#[derive(Clone, Debug)]
+pub struct Kept<T> {
+    first: Vec<T>,
+    newest: VecDeque<T>,
+    all: usize,
+    most: usize,
+}
+
+impl<T> Kept<T> {
+    /// Keeps at most so many, of which one in eight are the first.
+    pub fn at_most(most: usize) -> Self {
+        Self { first: Vec::new(), newest: VecDeque::new(), all: 0, most }
+    }
+
+    /// Adds the next.
+    pub fn push(&mut self, row: T) {
+        self.all += 1;
+        if self.first.len() < self.most / 8 {
+            self.first.push(row);
+            return;
+        }
+        if self.newest.len() == self.most - self.most / 8 {
+            self.newest.pop_front();
+        }
+        self.newest.push_back(row);
+    }
+
+    /// The rows that are kept, oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
+        self.first.iter().chain(&self.newest)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut T> {
+        self.first.iter_mut().chain(&mut self.newest)
+    }
+
+    /// The newest.
+    pub fn last(&self) -> Option<&T> {
+        self.newest.back().or(self.first.last())
+    }
+
+    pub(super) fn last_mut(&mut self) -> Option<&mut T> {
+        if self.newest.is_empty() { self.first.last_mut() } else { self.newest.back_mut() }
+    }
+
+    /// The same with other rows for these.
+    pub(super) fn map<U>(self, other: impl Fn(T) -> U) -> Kept<U> {
+        let Self { first, newest, all, most } = self;
+        let (first, newest) = (first.into_iter().map(&other).collect(), newest.into_iter().map(&other).collect());
+        Kept { first, newest, all, most }
+    }
+
+    /// How many there were.
+    pub fn all(&self) -> usize {
+        self.all
+    }
+
+    /// How many are left out, behind the row with this place among those that are kept.
+    pub fn gap(&self) -> Option<(usize, usize)> {
+        let left_out = self.all - self.first.len() - self.newest.len();
+        (left_out > 0).then_some((self.first.len(), left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_where_they_are_too_long_and_where_there_is_no_room() {
+        let check = |room: usize, text: &str, most: usize, shown: &str, cut: usize| {
+            let mut fitted = Text::of(text, most);
+            Room::of(room).fit(&mut fitted);
+            assert_eq!(fitted, Text { shown: shown.into(), cut }, "{text}");
+        };
+        check(1000, "short", 10, "short", 0);
+        check(1000, "exactly", 7, "exactly", 0);
+        check(1000, "too long", 3, "too", 5);
+        check(1000, "äöü€", 2, "äö", 2);
+        check(0, &"x".repeat(100), 1000, &"x".repeat(LEAST_CHARS), 20);
+        check(90, &"x".repeat(100), 1000, &"x".repeat(90), 10);
+        check(90, &"x".repeat(100), 95, &"x".repeat(90), 10);
+        // Ten bytes for each, since it may have to be escaped.
+        check(900, &"<".repeat(100), 1000, &"<".repeat(90), 10);
+    }
+
+    #[test]
+    fn room_is_used_up_and_what_is_shortened_for_that_is_counted() {
+        let mut room = Room::of(100);
+        for cut in [0, 99 - LEAST_CHARS, 99 - LEAST_CHARS] {
+            let mut text = Text::of(&"x".repeat(99), 1000);
+            room.fit(&mut text);
+            assert_eq!(text.cut, cut);
+        }
+        assert_eq!(room.shortened(), 2);
+    }
+
+    #[test]
+    fn the_first_and_the_newest_rows_are_kept() {
+        let check = |count: usize, expected: &[usize], gap: Option<(usize, usize)>| {
+            let mut kept = Kept::at_most(8);
+            (0..count).for_each(|row| kept.push(row));
+            assert_eq!(kept.iter().copied().collect::<Vec<_>>(), expected);
+            assert_eq!((kept.gap(), kept.all(), kept.last()), (gap, count, expected.last()));
+        };
+        check(0, &[], None);
+        check(1, &[0], None);
+        check(8, &[0, 1, 2, 3, 4, 5, 6, 7], None);
+        check(9, &[0, 2, 3, 4, 5, 6, 7, 8], Some((1, 1)));
+        check(100, &[0, 93, 94, 95, 96, 97, 98, 99], Some((1, 92)));
+    }
+}

@@ -1,0 +1,100 @@
+//! A state, as far as a report shows it.
+
+use strata_core::activation::{Activation, Phase};
+use strata_core::environment::scope::Scope;
+use strata_core::id::RoleId;
+use strata_core::stepper::Stepper;
+use strata_core::team::Role;
+
+use super::{RoleState, State, Text};
+use crate::narrator::action_name;
+
+/// Roles of a state that are shown.
+const MAX_ROLES: usize = 60;
+/// Messages of a mailbox that are shown.
+const MAX_MAIL: usize = 20;
+/// Keys of a scope that are shown.
+const MAX_KEYS: usize = 60;
+/// Characters of a message, in a mailbox: all of it stands among the messages.
+const MAIL_CHARS: usize = 120;
+/// Characters of a value.
+const VALUE_CHARS: usize = 1000;
+
+/// What is shown of a state.
+pub(super) fn of(stepper: &Stepper, time_ms: Option<i64>) -> State {
+    let (team, env) = (stepper.team(), stepper.env());
+    let roles: Vec<RoleState> =
+        team.role_ids().filter(|id| speaks(stepper, *id)).take(MAX_ROLES).map(|id| role(stepper, id)).collect();
+    let shared = env.shared.iter().flat_map(|(name, scope)| scope.iter().map(move |(key, value)| (name, key, value)));
+    let shared = shared.take(MAX_KEYS);
+    let shared = shared.map(|(name, key, value)| (name.clone(), key.clone(), Text::of(value.as_str(), VALUE_CHARS)));
+    let shared = shared.collect();
+    let waiting = team.joins.iter().zip(&env.joins).filter(|(_, join)| !join.is_empty());
+    let joins = waiting.map(|(join, state)| {
+        let sources = join.from.iter().zip(&state.queues);
+        let held = sources.map(|(from, queue)| format!("{} from {}", queue.len(), team.role(*from).name));
+        (join.id.clone(), held.collect())
+    });
+    State {
+        checkpoint: env.checkpoint.as_ref().map(|id| id.0.clone()),
+        lineage: env.lineage.name.clone(),
+        step: env.step,
+        status: env.status.name(),
+        time_ms,
+        spent: env.spent,
+        messages: env.messages.len(),
+        others: env.roles.len() - roles.len(),
+        silent: roles.len() < MAX_ROLES,
+        roles,
+        shared,
+        joins: joins.collect(),
+    }
+}
+
+/// Whether there is anything to show of a role.
+fn speaks(stepper: &Stepper, id: RoleId) -> bool {
+    let role = stepper.env().role(id);
+    role.activation.is_some() || !role.mailbox.is_empty() || !role.scope.is_empty()
+}
+
+fn role(stepper: &Stepper, id: RoleId) -> RoleState {
+    let (env, role) = (stepper.env(), stepper.team().role(id));
+    let mail: Vec<_> = env.buffer(id).collect();
+    let shown = mail.iter().take(MAX_MAIL).map(|message| {
+        let message = env.message(*message);
+        (message.sent_from.clone(), message.cause_by.clone(), Text::of(&message.content, MAIL_CHARS))
+    });
+    RoleState {
+        name: role.name.clone(),
+        at: env.role(id).activation.as_ref().map_or_else(|| "idle".into(), |activation| standing(role, activation)),
+        mail: shown.collect(),
+        more_mail: mail.len().saturating_sub(MAX_MAIL),
+        memory: env.memory(id).count(),
+        scope: values(&env.role(id).scope),
+    }
+}
+
+fn values(scope: &Scope) -> Vec<(String, Text)> {
+    let shown = scope.iter().take(MAX_KEYS);
+    shown.map(|(key, value)| (key.clone(), Text::of(value.as_str(), VALUE_CHARS))).collect()
+}
+
+/// What a role is at, in words.
+fn standing(role: &Role, activation: &Activation) -> String {
+    let what = match activation.work(role) {
+        Some(work) => action_name(role, work),
+        None => return "finished, waits for the step to commit".into(),
+    };
+    let how = match &activation.phase {
+        Phase::Ready => "is next",
+        Phase::Running => "is running",
+        Phase::Resting => "waits for another try",
+        Phase::Failed(_) => "failed",
+        Phase::Complete => "is finished",
+        Phase::Waiting(_) => "waits for a person",
+    };
+    match activation.current.attempts {
+        0 => format!("{what} {how}"),
+        attempts => format!("{what} {how}, attempt {attempts}"),
+    }
+}

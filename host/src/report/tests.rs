@@ -1,0 +1,149 @@
+//! Tests of the page: nothing that anybody wrote is taken for markup, and its size is bounded whatever the run's is.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use strata_core::environment::{Environment, Mail};
+use strata_core::event::{Event, HostCall, HostCallKind, Journal, Outcome, Source, Work};
+use strata_core::fault::{Fault, FaultKind};
+use strata_core::id::{ActionId, CheckpointId, RoleId};
+use strata_core::json::Json;
+use strata_core::message::Message;
+use strata_core::money::Usd;
+use strata_core::rules::Rules;
+use strata_core::stepper::Stepper;
+use strata_core::team::Team;
+
+use super::{Beside, Gathering, html};
+use crate::manifest::Definition;
+use crate::store::Record;
+
+/// What somebody writes who wants the page to do something.
+const HOSTILE: &str =
+    "</script></style></pre><script>boo()</script><img src=x onerror=boo()>\" onclick=\"boo()\u{202e}\u{2028}\0.";
+/// No page is larger. Browsers open this in seconds.
+const MOST_BYTES: usize = 40 << 20;
+
+fn team(text: &str) -> Arc<Team> {
+    let definition = Definition::parse(text, "team.toml", Path::new("/")).unwrap_or_else(|error| panic!("{error}"));
+    Arc::new(definition.team)
+}
+
+fn small() -> Arc<Team> {
+    let name = serde_json::to_string(&HOSTILE.replace('\0', "")).unwrap();
+    let team_file = format!(
+        "schema = \"strata.team/1\"\n[team]\nname = {name}\n[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\
+         [[role.action]]\nname = \"One\"\ncomponent = \"one.wasm\"\n"
+    );
+    team(&team_file)
+}
+
+/// Lets things happen to a team, and tells them.
+struct Life {
+    gathering: Gathering,
+}
+
+impl Life {
+    fn of(team: &Arc<Team>) -> Self {
+        let env = Environment::new(team);
+        let gathering = Gathering::new(Stepper::new(team.clone(), env), []);
+        let started = gathering.stepper().started("run".into(), HOSTILE.into(), Default::default());
+        let mut life = Self { gathering };
+        life.happens(started);
+        life
+    }
+
+    fn happens(&mut self, event: Event) {
+        let record = Record { line: 0, lines: 0, time_ms: 1_700_000_000_000, event };
+        self.gathering.record(&record).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    fn page(self) -> String {
+        html::page(&self.gathering.finish(Beside::default(), Vec::new()))
+    }
+}
+
+/// Work on the only action of the only role.
+const WORK: Work = Work::Act { action: ActionId(0), task: None };
+const ROLE: RoleId = RoleId(0);
+
+fn begin_attempt(life: &mut Life) {
+    life.happens(Event::StepStarted { step: 0, roles: vec![ROLE] });
+    let digest = Some(HOSTILE.into());
+    let (attempt, journal, forgotten) = (1, Journal::Fresh, Vec::new());
+    life.happens(Event::CallStarted { role: ROLE, work: WORK, attempt, digest, journal, forgotten });
+}
+
+fn call(life: &mut Life, kind: HostCallKind, response: serde_json::Value) {
+    let call = HostCall {
+        kind,
+        request: HOSTILE.into(),
+        response: Json::from(response),
+        cost: Usd(1),
+        tokens: 1,
+        outcome: Outcome::Answered,
+    };
+    life.happens(Event::HostCalled { role: ROLE, work: WORK, call, source: Source::Live, what: HOSTILE.into() });
+}
+
+#[test]
+fn nothing_that_anybody_wrote_is_taken_for_markup() {
+    let mut life = Life::of(&small());
+    begin_attempt(&mut life);
+    let reply = serde_json::json!({
+        "text": HOSTILE, "data": null, "tool_calls": [], "model": HOSTILE, "input_tokens": 1, "output_tokens": 1,
+    });
+    call(&mut life, HostCallKind::Llm, reply);
+    call(&mut life, HostCallKind::Http, serde_json::json!({ "status": 200, "headers": [], "body": HOSTILE }));
+    call(&mut life, HostCallKind::Human, HOSTILE.into());
+    let lines = vec![HOSTILE.to_owned()];
+    let fault = Fault { backtrace: lines.clone(), log: lines, ..Fault::new(FaultKind::Trap, HOSTILE) };
+    let digest = Some(HOSTILE.into());
+    life.happens(Event::CallFailed { role: ROLE, work: WORK, attempt: 1, digest, fault, retry_ms: None });
+    let page = life.page();
+
+    // All of it is there, as text: in the message, the call, the fault, the model, the log.
+    let shown = "&lt;script&gt;boo()&lt;/script&gt;&lt;img src=x onerror=boo()&gt;&quot; onclick=&quot;boo()[U+202E]";
+    assert!(page.matches(shown).count() >= 10, "{page}");
+    for (mark, count) in [("<script", 1), ("</script", 1), ("<img", 0), ("boo()\"", 0), ("\0", 0), ("\u{202e}", 0)] {
+        assert_eq!(page.matches(mark).count(), count, "{mark}");
+    }
+    // Its own styles, and those of the picture.
+    assert_eq!((page.matches("<style").count(), page.matches("</style").count()), (2, 2));
+    assert!(!page.contains(" style="), "the page forbids itself styles of single elements");
+    assert!(!page.contains("http://") || page.matches("http://").count() == page.matches("http://www.w3.org/").count());
+    assert!(!page.contains("https://"));
+}
+
+#[test]
+fn a_hundred_thousand_messages_are_a_page_of_bounded_size_that_says_what_is_left_out() {
+    let team = small();
+    let mut env = Environment::new(&team);
+    (env.checkpoint, env.rules) = (Some(CheckpointId("main-0".into())), Rules::of(&team));
+    for number in 0..100_000 {
+        let text = format!("message {number} {}", "<&> ".repeat(2_000));
+        let id = format!("m-{number}").as_str().into();
+        let message = env.add(Message::of_user(id, text, "Label".into()));
+        env.history.push(message);
+        env.roles[0].mailbox.push(Mail::together(message));
+    }
+    let page = html::page(&Gathering::new(Stepper::new(team, env), []).finish(Beside::default(), Vec::new()));
+    assert!(page.len() < MOST_BYTES, "{} bytes", page.len());
+    assert!(page.contains("Of 100,000 messages, 95,000 are left out"));
+    assert!(page.contains("shortened to keep the page small"));
+    assert!(page.contains("message 99999 ") && page.contains("message 0 ") && !page.contains("message 50000 "));
+}
+
+#[test]
+fn a_team_that_is_too_large_for_a_picture_is_reported_without_one() {
+    let role = |n: usize| {
+        format!(
+            "[[role]]\nname = \"R{n}\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"A{n}\"\ncomponent = \"a.wasm\"\n"
+        )
+    };
+    let roles: String = (0..800).map(role).collect();
+    let page = Life::of(&team(&format!("schema = \"strata.team/1\"\n[team]\nname = \"many\"\n{roles}"))).page();
+    assert!(page.contains("cannot lay out the team &#96;many&#96;"));
+    assert!(page.contains("740 more roles"));
+    assert!(page.len() < MOST_BYTES);
+}

@@ -1,0 +1,92 @@
+//! How batches of spans reach a collector. The exporter's thread has a runtime of its own here, so that it neither needs
+//! that of a run nor outlives it.
+
+use std::env;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use tokio::runtime::Runtime;
+
+use crate::services::client::builder;
+
+/// The variables that say how long an export may take, in milliseconds, the more special one first.
+const TIMEOUTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
+/// How long it may take where none is set.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// What is read of an answer; it says at most what was refused.
+const ANSWER_BYTES: usize = 64 << 10;
+
+/// Sends batches.
+pub(super) struct Client {
+    http: reqwest::Client,
+    runtime: Runtime,
+    endpoint: String,
+    /// Whether it was told already that this does not work.
+    told: AtomicBool,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    pub(super) fn new(endpoint: &str) -> Result<Self, String> {
+        let set = TIMEOUTS.iter().find_map(|name| env::var(name).ok()?.trim().parse().ok());
+        let timeout = set.map_or(TIMEOUT, Duration::from_millis);
+        let http = builder().no_proxy().timeout(timeout).build().map_err(|error| error.to_string())?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        Ok(Self { http, runtime, endpoint: endpoint.to_owned(), told: AtomicBool::new(false) })
+    }
+
+    async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let mut answer = self.http.execute(request.try_into()?).await?;
+        let status = answer.status();
+        let mut body = Vec::new();
+        while let Some(piece) = answer.chunk().await? {
+            body.extend(piece.iter().take(ANSWER_BYTES - body.len()));
+            if body.len() == ANSWER_BYTES {
+                break;
+            }
+        }
+        if !status.is_success() {
+            self.tell(&format!("it answers {status}"));
+        }
+        Ok(Response::builder().status(status).body(body.into())?)
+    }
+
+    /// Says once that it does not work.
+    fn tell(&self, why: &str) {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            tracing::warn!("traces do not reach `{}`: {why}; the run is none the worse", self.endpoint);
+        }
+    }
+}
+
+impl HttpClient for Client {
+    // What `async_trait` makes of the trait's function.
+    fn send_bytes<'a, 'b>(
+        &'a self,
+        request: Request<Bytes>,
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'b>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        // On the exporter's thread, which may wait.
+        let result = self.runtime.block_on(self.exchange(request));
+        if let Err(error) = &result {
+            let mut deepest: &dyn std::error::Error = error.as_ref();
+            while let Some(source) = deepest.source() {
+                deepest = source;
+            }
+            self.tell(&deepest.to_string());
+        }
+        Box::pin(async move { result })
+    }
+}
