@@ -149,7 +149,7 @@ def resume(bench: Bench, messages: int, only=lambda peer: True) -> Row:
     def theirs(peer: Peer, place: Path) -> float:
         # Each resumes the same state: one that has ended is no longer one to resume.
         copy = bench.place()
-        shutil.copytree(place, copy, dirs_exist_ok=True)
+        shutil.copytree(place, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock"))
         return peer.run("resume", copy, until="durable").seconds * 1e6
 
     mine, others = in_turns(bench, ours, {name: lambda at=at: theirs(*at) for name, at in ready.items()})

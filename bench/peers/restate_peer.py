@@ -170,7 +170,7 @@ def calls(directory: str, url: str, shape: str, phase: str) -> None:
     Path(f"{directory}/pids").write_text(f"{cluster.service.pid} {cluster.server.pid}")
     try:
         if phase == "start":
-            cluster.call(shape, None, "/send")
+            cluster.call(shape, {}, "/send")
         cluster.heard("durable")
         durable()
     finally:
