@@ -40,12 +40,14 @@
 //! | `c` | actions in C, from `new` to a mended run; one in Zig, by a recipe |
 //! | `python` | actions in Python, from `new` to a mended run |
 //! | `dev` | `dev`: what is changed while it watches, and where it goes on from |
+//! | `plain` | components that know nothing of the host |
 //! | `scaffold` | what `new` makes builds and runs |
 //! | `scripts` | source files that are run as they are |
 //! | `house` | the sources keep the rules of the house: who may touch what |
 //! | `reference` | the pages of the documentation that are made from the program |
 //! | `book` | the documentation: its files are written, its commands run, its outputs compared |
 //! | `snake` | the team that ships with the product, from source to a playable game |
+//! | `polyglot` | the team that ships with the product and has a role per language |
 //! | `map_reduce` | the team that ships with the product and counts words: its join, its faults |
 //! | `werewolf` | the game that ships with the product: its secrets, its counts, its resumes |
 //!
@@ -86,7 +88,9 @@ mod map_reduce;
 mod output;
 mod people;
 mod place;
+mod plain;
 mod policy;
+mod polyglot;
 mod probe;
 mod process;
 mod python;

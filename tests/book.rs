@@ -5,16 +5,17 @@
 //! anything within a line, `...` for any lines; without lines the output is not shown. How outputs are compared is in
 //! `output`; with `BLESS=1` those that differ are written into the page.
 
+mod interfaces;
 mod output;
 mod page;
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::Stdio;
 
 use crate::place::Place;
-use crate::probe::project;
+use crate::probe::{build, project};
 use page::{Command, Fence, fences};
 
 /// The pages.
@@ -36,6 +37,23 @@ impl Folder {
         symlink(env!("CARGO_BIN_EXE_strata-host-under-test"), place.path(".bin/strata-host")).unwrap();
         let directory = place.path("");
         Self { place, directory }
+    }
+
+    /// What pages take from the sources, as they say.
+    fn provide(&self, page: &str) {
+        match page {
+            "plain-components" => drop(fs::copy(build("plugins/text-tools"), self.place.path("text.wasm")).unwrap()),
+            "any-language" => {
+                for file in ["action.zig", "build.sh"] {
+                    let text = fs::read_to_string(project().join("plugins/longest-word").join(file)).unwrap();
+                    self.write(&format!("longest-word/{file}"), &text);
+                }
+                let zig = self.place.path(".bin/zig");
+                fs::write(&zig, format!("#!/bin/sh\nexec {} \"$@\"\n", crate::c::zig())).unwrap();
+                fs::set_permissions(&zig, fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            _ => {}
+        }
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -94,6 +112,7 @@ fn check(name: &str) {
     let file = pages().join(name).with_extension("md");
     let mut text = fs::read_to_string(&file).unwrap();
     let mut folder = Folder::new();
+    folder.provide(name);
     let mut problems = Vec::new();
     // Up to where the page was tried: a command may stand in it more than once.
     let mut tried = 0;
@@ -194,6 +213,16 @@ pages! {
     components_are_trusted_as_the_page_says = "trust",
     people_are_asked_as_the_page_says = "people",
     the_sandbox_bites_as_the_page_says = "sandbox",
+    actions_are_written_as_the_page_says = "writing-actions",
+    actions_in_rust_are_as_the_page_says = "rust",
+    actions_in_python_are_as_the_page_says = "python",
+    actions_in_javascript_are_as_the_page_says = "javascript",
+    actions_in_c_are_as_the_page_says = "c",
+    scripts_are_as_the_page_says = "scripts",
+    plain_components_are_as_the_page_says = "plain-components",
+    any_language_makes_actions_as_the_page_says = "any-language",
+    the_interfaces_are_a_page = "wit",
+    the_loop_goes_as_the_page_says = "dev",
     operating_goes_as_the_page_says = "operating",
     a_team_is_embedded_as_the_page_says = "embedding",
     the_reference_of_team_files_is_toml = "reference",

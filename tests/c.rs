@@ -3,6 +3,9 @@
 //!
 //! The compiler and its library are had once for all tests: that takes a while, and PyPI.
 
+#[path = "../guest-sdk/fingerprint.rs"]
+mod fingerprint;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +29,7 @@ fn with_tools() {
 
 /// Compiles tests in C natively, with the action's files and the SDK, and runs them.
 #[track_caller]
-fn unit_tests(place: &Place, sdk: &Path, files: &[&Path]) {
+pub fn unit_tests(place: &Place, sdk: &Path, files: &[&Path]) {
     let c_files = |dir: &str| {
         let entries = fs::read_dir(sdk.join(dir)).expect("the SDK has it").map(|entry| entry.expect("an entry").path());
         entries.filter(|path| path.extension().is_some_and(|extension| extension == "c")).collect::<Vec<_>>()
@@ -51,15 +54,10 @@ fn the_sdk_passes_its_own_tests() {
 
 #[test]
 fn the_bindings_were_written_from_the_wit_as_it_is() {
-    let mut files: Vec<_> = fs::read_dir(project().join("wit")).unwrap().map(Result::unwrap).collect();
-    files.sort_by_key(fs::DirEntry::file_name);
-    let bytes = files.iter().flat_map(|file| fs::read(file.path()).unwrap());
-    // FNV-1a, as `bindgen` writes it into the header.
-    let hash =
-        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let fingerprint = fingerprint::fingerprint(&project().join("wit")).unwrap();
     for name in ["bindings.h", "handler.c", "imports.c", "planner.c", "thinker.c"] {
         let text = fs::read_to_string(project().join("guest-sdk/c/bindings").join(name)).unwrap();
-        let expected = format!("// wit fingerprint: {hash:016x}\n");
+        let expected = format!("// {fingerprint}\n");
         assert!(text.contains(&expected), "`{name}`: the WIT has changed; run `cargo run` in guest-sdk/c/bindgen");
     }
 }
@@ -163,7 +161,8 @@ fn a_recipe_that_fails_or_makes_nothing_is_told() {
 }
 
 /// The zig that the tools for C bring.
-fn zig() -> String {
+pub fn zig() -> String {
+    with_tools();
     let tools = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache/strata-host/c");
     let entries = fs::read_dir(tools).expect("the tools were set up").map(|entry| entry.expect("an entry").path());
     let ready = entries.into_iter().find(|path| path.join("ready").is_file() && path.join("venv").is_dir());

@@ -132,14 +132,35 @@ fn the_sdk_passes_its_own_tests() {
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
 }
 
-#[test]
-fn a_team_in_javascript_is_begun_run_and_tested() {
+/// One begun in a language runs, passes its own test, and is not built twice.
+fn is_begun_run_and_tested(lang: &str) {
     let place = Place::empty();
-    place.host(&["new", "team", "press", "--lang", "js"]).expect(0);
+    place.host(&["new", "team", "press", "--lang", lang]).expect(0);
     // Setting up the tools takes longer than these tests' patience.
     let built = place.command(&["build", "press/respond"]).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     place.host(&["run", "press/team.toml", "--storage", "store"]).expect(0);
-    let tested = Command::new("node").arg("--test").current_dir(place.path("press/respond")).output().unwrap();
-    assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stdout));
+    assert_eq!(
+        said(&place),
+        [
+            "At night the sea has no edge. It begins at your feet and ends among the stars.",
+            "At night the sea has no edge: it begins at your feet and ends among the stars."
+        ]
+    );
+    let tested =
+        Command::new("npm").args(["test", "--silent"]).current_dir(place.path("press/respond")).output().unwrap();
+    let told = String::from_utf8_lossy(&tested.stdout);
+    assert!(tested.status.success() && told.contains("# pass 1"), "{told}{}", String::from_utf8_lossy(&tested.stderr));
+    let again = place.host(&["build", "press/respond"]).expect(0);
+    assert_eq!(again.stderr, "");
+}
+
+#[test]
+fn a_team_in_javascript_is_begun_run_and_tested() {
+    is_begun_run_and_tested("js");
+}
+
+#[test]
+fn a_team_in_typescript_is_begun_run_and_tested() {
+    is_begun_run_and_tested("ts");
 }

@@ -13,7 +13,7 @@ use crate::probe::project;
 
 /// Runs the tests in plain Python that lie in a directory.
 #[track_caller]
-fn unittest(dir: &Path, sdk: &Path) {
+pub fn unittest(dir: &Path, sdk: &Path) {
     let mut command = Command::new("python3");
     command.args(["-m", "unittest", "discover", "--quiet"]).current_dir(dir);
     command.env("PYTHONPATH", sdk).env("PYTHONDONTWRITEBYTECODE", "1");

@@ -42,7 +42,7 @@ fn a_new_action_says_what_to_do_and_nothing_is_overwritten() {
         (&["new", "team", "greet-people"], "it is there already"),
         (&["new", "action", "../x"], "a name begins with a letter"),
         (&["new", "action", "x", "--lang", "cobol"], "rust"),
-        (&["sdk", "cobol"], "there are `rust`, `python`, `c`, `wit`"),
+        (&["sdk", "cobol"], "there are `rust`, `python`, `js`, `c`, `wit`"),
     ];
     for (args, expected) in cases {
         let ended = place.host(args).expect(2);

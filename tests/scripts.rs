@@ -88,6 +88,33 @@ export default action({
 }
 
 #[test]
+fn a_script_in_python_is_run_and_mended() {
+    let whole = r#""""Multiplies."""
+from dataclasses import dataclass
+from strata_action import Context, Output, action
+
+@dataclass
+class Config:
+    by: int
+
+@action
+def multiply(cx: Context[Config]) -> Output:
+    return Output("done", data={"words": cx.text.split(), "product": cx.newest.data["n"] * cx.config.by})
+"#;
+    let bad = "data = cx.newest.data\n\ndef product(n):\n    return n.factor\n\nreturn product(data['n'])\n";
+    let told = [
+        "AttributeError: 'int' object has no attribute 'factor'",
+        "File \"work.py\", line 4, in product\n",
+        "    return n.factor\n",
+        "File \"work.py\", line 6, in <module>\n",
+    ];
+    is_run_told_and_mended("work.py", whole, (bad, &told));
+    let body = "import re\nreturn {'words': re.findall(r'\\w+', cx.text), 'product': cx.config['by'] * 2}\n";
+    let broken = ["SyntaxError: invalid syntax", "File \"work.py\", line 2"];
+    is_run_told_and_mended("work.py", body, ("a = 1\nb = ;", &broken));
+}
+
+#[test]
 fn what_a_script_returns_is_bounded_as_what_any_action_does() {
     let place = team("work.js");
     let check = |data: &str, expected: &str| {
@@ -118,8 +145,8 @@ fn what_is_no_script_is_refused_where_it_is_written() {
     check("script = \"work.js\"\ncomponent = \"probe.wasm\"", "there cannot be both `script` and `component`");
 }
 
-#[test]
-fn a_model_s_code_is_run_in_the_sandbox() {
+/// The team that ships with the product, in a folder of its own, with its interpreters compiled.
+fn shipped(team: &str) -> Place {
     let place = Place::empty();
     for entry in fs::read_dir(project().join("plugins/teams/scripts")).unwrap() {
         let entry = entry.unwrap();
@@ -127,19 +154,45 @@ fn a_model_s_code_is_run_in_the_sandbox() {
             fs::copy(entry.path(), place.path(&entry.file_name().to_string_lossy())).unwrap();
         }
     }
-    unhurried(&place, &["check", "team.toml"]);
-    let outputs = finished(&place.run().expect(0));
-    assert_eq!(outputs[1]["data"], serde_json::json!({ "sum": 24133, "largest": 541 }));
+    unhurried(&place, &["check", team]);
+    place
+}
 
-    let run =
-        |idea: &str, storage: &str| place.host(&["run", "team.toml", idea, "--storage", storage]).expect(3).stderr;
-    let told = run("compute for ever", "ever");
-    assert!(told.contains("`Run` attempt 1: cpu: limit of 2s"), "{told}");
-    let told = run("find a name with B", "name");
-    assert!(told.contains("cannot read property 'length' of undefined") && told.contains("at Write.js:2:"), "{told}");
-    place.write("mended.js", "return \"nobody\";");
-    let mended = ["run", "--recover_path", "name", "--component", "Runner.Run=mended.js", "--events", "-"];
-    let resumed = place.host(&mended).expect(0);
-    assert_eq!(finished(&resumed)[0]["content"], "nobody");
-    assert!(!resumed.stdout.contains("\"host-call\""), "the model is not asked again: {}", resumed.stdout);
+#[test]
+fn a_model_s_code_is_run_in_the_sandbox() {
+    let cases = [
+        ("team.toml", "mended.js", ["TypeError: cannot read property 'length' of undefined", "at Write.js:2:"]),
+        ("python.toml", "mended.py", ["error: StopIteration", "File \"Write.py\", line 2, in <module>"]),
+    ];
+    for (team, mended, told) in cases {
+        let place = shipped(team);
+        let done = place.host(&["run", team, "--events", "-", "--storage", "store"]).expect(0);
+        assert_eq!(finished(&done)[1]["data"], serde_json::json!({ "sum": 24133, "largest": 541 }), "{team}");
+        let failed = place.host(&["run", team, "find a name with B", "--storage", "name"]).expect(3);
+        told.iter().for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
+        place.write(mended, "return \"nobody\"");
+        let component = format!("Runner.Run={mended}");
+        let resumed =
+            place.host(&["run", "--recover_path", "name", "--component", &component, "--events", "-"]).expect(0);
+        assert_eq!(finished(&resumed)[0]["content"], "nobody");
+        assert!(!resumed.stdout.contains("\"host-call\""), "the model is not asked again: {}", resumed.stdout);
+    }
+}
+
+#[test]
+fn a_script_has_the_limits_of_its_action() {
+    let spins = [("team.toml", "js", "while (true) {}"), ("python.toml", "py", "while True:\n    pass\n")];
+    let hoards = [
+        ("team.toml", "js", "const all = []; while (true) all.push(new Uint8Array(1 << 20));"),
+        ("python.toml", "py", "hoard = []\nwhile True:\n    hoard.append(bytearray(1 << 20))\n"),
+    ];
+    let cases = spins.map(|case| (case, "cpu: limit of 2s")).into_iter();
+    for ((team, ending, text), fault) in cases.chain(hoards.map(|case| (case, "memory: "))) {
+        let place = shipped(team);
+        place.write(&format!("greedy.{ending}"), text);
+        let component = format!("Runner.Run=greedy.{ending}");
+        let failed = place.host(&["run", team, "--storage", "store", "--component", &component]).expect(3);
+        let expected = format!("fault: Runner action 0 `Run` attempt 1: {fault}");
+        assert!(failed.stderr.contains(&expected), "`{expected}`: {}", failed.stderr);
+    }
 }

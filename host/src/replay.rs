@@ -2,7 +2,8 @@
 //!
 //! The same component with the same input, the same state and the same answers does the same: this is how that is shown,
 //! and how one finds what it depends on beside. The network is not used and nothing is written. Files that actions wrote
-//! are seen as they were. What is not recorded and could make a difference (other files, variables) is named. Running an attempt again is `driver::rerun`'s.
+//! are seen as they were. What is not recorded and could make a difference (other files, variables) is named. Running an
+//! attempt again is `driver::rerun`'s.
 
 mod compare;
 

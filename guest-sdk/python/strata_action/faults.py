@@ -15,6 +15,13 @@ _FRAMES = 32
 """Frames that are shown of each exception: the first and the last ones matter most."""
 
 _root = ""
+_hidden = [os.path.dirname(__file__)]
+"""Where the frames are that say nothing to an author: the SDK's."""
+
+
+def hide(file: str) -> None:
+    """Leaves the frames of one more file out of tracebacks: of one that runs an author's code."""
+    _hidden.append(file)
 
 
 def prepare(author: ModuleType) -> None:
@@ -43,7 +50,7 @@ def describe(problem: BaseException) -> tuple[str, str]:
     kind = problem.failure if isinstance(problem, HostError) else "error"
     told = traceback.TracebackException.from_exception(problem, limit=-_FRAMES)
     _leave_out_own_frames(told)
-    if told.stack or told.__cause__ or told.__context__:
+    if told.stack or told.__cause__ or told.__context__ or isinstance(problem, SyntaxError):
         shown = "".join(told.format()).rstrip()
         return kind, f"{_summary(problem)}\n" + (shown.replace(f'File "{_root}', 'File "') if _root else shown)
     return kind, _summary(problem)
@@ -58,8 +65,6 @@ def _summary(problem: BaseException) -> str:
 
 
 def _leave_out_own_frames(told: traceback.TracebackException | None) -> None:
-    """Leaves the SDK's frames out: they say nothing to the author."""
-    here = os.path.dirname(__file__)
     while told is not None:
-        told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(here)]
+        told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(tuple(_hidden))]
         told = told.__cause__ or told.__context__

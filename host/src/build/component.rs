@@ -1,4 +1,5 @@
-//! Makes a component of a core module, and makes sure that it is an action.
+//! Makes a component of a core module, and makes sure that it can be an action: by the handler, or by functions that a
+//! team file can name.
 
 use super::core_module::{self, Lines, Ready};
 use super::{BuildError, at};
@@ -27,7 +28,7 @@ pub fn write(module: &Path, lines: Lines, component: &Path) -> Result<(), BuildE
     Ok(())
 }
 
-/// Encodes a core module as a component that exports the handler. The error says what is wrong with the module.
+/// Encodes a core module as a component that exports something to call. The error says what is wrong with the module.
 pub fn encode(core: &[u8], lines: Lines) -> Result<Vec<u8>, String> {
     let refused = |reason: String| {
         format!(
@@ -42,7 +43,7 @@ pub fn encode(core: &[u8], lines: Lines) -> Result<Vec<u8>, String> {
         encoder = encoder.and_then(|encoder| encoder.adapter(name, adapter));
     }
     let bytes = encoder.and_then(|mut encoder| encoder.encode()).map_err(|error| refused(format!("{error:#}")))?;
-    if is_action(&bytes) {
+    if !exports(&bytes).is_empty() {
         return Ok(bytes);
     }
     Err(format!("it does not export `{HANDLER}`; in rust `strata_action::action!` does that, in c `STRATA_ACTION`"))

@@ -17,6 +17,8 @@ use std::path::Path;
 
 /// Where node, editors and the type checker look for the SDK.
 const SDK: &str = "node_modules/@strata/action";
+/// Where npm's scripts look for what takes the types out of tests.
+const BUNDLER: &str = "node_modules/.bin/esbuild";
 
 /// Builds the action in `dir`.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
@@ -32,6 +34,9 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     }
     let sdk = JAVASCRIPT.unpack()?;
     lend(&sdk, &dir.join(SDK))?;
+    if package.is_typed() {
+        lend(&tools.join(BUNDLER), &dir.join(BUNDLER))?;
+    }
     report(&format!("building {}", package.name));
     componentize(dir, &package, [&tools, &sdk], &place.unfinished())?;
     Ok(Built { component: place.keep(&fingerprint)?, fresh: false })
@@ -59,15 +64,17 @@ fn componentize(dir: &Path, package: &Package, [tools, sdk]: [&Path; 2], to: &Pa
     }
 }
 
-/// Puts a link to the SDK into an action's directory. A copy that the author put there is left alone.
-fn lend(sdk: &Path, link: &Path) -> Result<(), BuildError> {
+/// Puts a link to what lies in the cache into an action's directory. What the author put there is left alone: it is no
+/// link, or npm's, which leads to a place beside.
+fn lend(cached: &Path, link: &Path) -> Result<(), BuildError> {
     match fs::read_link(link) {
-        Ok(leads_to) if leads_to == sdk => return Ok(()),
+        Ok(leads_to) if leads_to == cached => return Ok(()),
+        Ok(leads_to) if leads_to.is_relative() && link.exists() => return Ok(()),
         Ok(_) => at(link, fs::remove_file(link))?,
-        Err(_) if link.is_dir() => return Ok(()),
+        Err(_) if link.exists() => return Ok(()),
         Err(_) => {}
     }
     let parent = link.parent().unwrap_or(link);
     at(parent, fs::create_dir_all(parent))?;
-    at(link, symlink(sdk, link))
+    at(link, symlink(cached, link))
 }

@@ -1,7 +1,8 @@
 //! Builds actions in languages that this program does not know, by a recipe: the script `build.sh` in the action's
 //! directory makes a core module or a component, with whatever tools its author has.
 //!
-//! What it makes is an action by what it exports; a core module becomes a component here.
+//! What it makes is an action by what it exports, or a component with functions of its own; a core module becomes a
+//! component here.
 
 use super::core_module::Lines;
 use super::sdk::WIT;
@@ -44,7 +45,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     let made = fs::read(&out).map_err(|_| {
         refused(format!("`{RECIPE}` wrote nothing to `${OUT}`, where it is to put the module or component"))
     })?;
-    if !component::is_action(&made) {
+    if component::exports(&made).is_empty() {
         let bytes = component::encode(&made, Lines::Dropped)
             .map_err(|details| BuildError::Component { module: dir.to_owned(), details })?;
         at(&out, fs::write(&out, bytes))?;

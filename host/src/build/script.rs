@@ -3,8 +3,8 @@
 //!
 //! How a script is handed to its interpreter is the sandbox's business.
 
-use super::sdk::{JAVASCRIPT, Kit};
-use super::{BuildError, Built, at, javascript};
+use super::sdk::{JAVASCRIPT, Kit, PYTHON};
+use super::{BuildError, Built, at, javascript, python};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -21,8 +21,10 @@ struct Interpreter {
     build: fn(&Path, &mut dyn FnMut(&str)) -> Result<Built, BuildError>,
 }
 
-const INTERPRETERS: [Interpreter; 1] =
-    [Interpreter { endings: &["js", "mjs"], sdk: JAVASCRIPT, build: javascript::build }];
+const INTERPRETERS: [Interpreter; 2] = [
+    Interpreter { endings: &["js", "mjs"], sdk: JAVASCRIPT, build: javascript::build },
+    Interpreter { endings: &["py"], sdk: PYTHON, build: python::build },
+];
 
 /// The endings of scripts' names.
 pub fn endings() -> impl Iterator<Item = &'static str> {
@@ -68,6 +70,7 @@ mod tests {
             ("work.js", (true, false)),
             ("a/work.rb", (false, false)),
             ("/a/<newest>.mjs", (true, true)),
+            ("<newest>.py", (true, true)),
             ("<newest>.wasm", (false, false)),
             ("<newest>", (false, false)),
             ("js", (false, false)),

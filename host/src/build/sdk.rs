@@ -75,6 +75,10 @@ pub const PYTHON: Kit = Kit {
     name: "python",
     files: embedded!["guest-sdk/python":
         "README.md",
+        "interpreter/action.py",
+        "interpreter/library.py",
+        "interpreter/pyproject.toml",
+        "interpreter/script.py",
         "pyproject.toml",
         "strata_action/__init__.py",
         "strata_action/_host.py",
@@ -106,14 +110,14 @@ pub const PYTHON: Kit = Kit {
 
 /// The SDK for JavaScript and TypeScript.
 pub const JAVASCRIPT: Kit = Kit {
-    name: "javascript",
+    name: "js",
     files: embedded!["guest-sdk/js":
         "README.md", "interpreter/action.js", "interpreter/package.json", "interpreter/script.js", "package.json", "src/action.js", "src/component.js", "src/environment.js", "src/errors.js", "src/globals.d.ts", "src/globals.js", "src/host.js", "src/http.js", "src/human.js", "src/index.d.ts", "src/index.js", "src/json.js", "src/llm.js", "src/promises.js", "src/serve.js", "src/testing.d.ts", "src/testing.js", "src/text.js", "src/timers.js", "src/trace.js"],
 };
 
 /// What makes components of JavaScript: the script, and the list of the tools that it uses.
 pub const JAVASCRIPT_TOOLS: Kit = Kit {
-    name: "javascript-tools",
+    name: "js-tools",
     files: embedded!["guest-sdk/js/toolchain": "build.mjs", "package-lock.json", "package.json"],
 };
 
@@ -153,7 +157,7 @@ pub const RUST: Kit = Kit {
 
 impl Kit {
     /// All of them.
-    pub const ALL: [Self; 4] = [RUST, PYTHON, C, WIT];
+    pub const ALL: [Self; 5] = [RUST, PYTHON, JAVASCRIPT, C, WIT];
 
     /// The one of this name.
     pub fn named(name: &str) -> Option<Self> {

@@ -29,7 +29,7 @@ pub struct Difference {
 /// What differs, what is recorded, and what it is now.
 type Parted = (String, String, String);
 
-/// Compares the recorded end of an attempt with how it ended now. Left in `rest` are the recorded calls that it
+/// Compares the recorded end of an attempt with how it ended now. Of the recorded calls `rest` has those that it
 /// did not make.
 pub(super) fn compare(recorded: &Event, again: &Again, rest: &Recorded) -> Option<Parted> {
     let unmade = &rest.calls;

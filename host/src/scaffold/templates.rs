@@ -44,6 +44,14 @@ pub const LANGUAGES: &[Language] = &[
         beside: None,
     },
     Language {
+        name: "ts",
+        test: "strata-host build && npm test",
+        template: embedded!["guest-sdk/js/template/ts":
+            "gitignore", "package.json", "src/action.ts", "tests/respond.test.ts", "tsconfig.json",
+        ],
+        beside: None,
+    },
+    Language {
         name: "c",
         test: "make test",
         template: embedded!["guest-sdk/c/template": "Makefile", "action.c", "gitignore", "tests/respond.c"],

@@ -135,6 +135,22 @@ fn a_directory_grows_no_larger_than_granted_whatever_a_guest_writes_with() {
     );
 }
 
+#[test]
+fn a_pipe_is_not_opened_and_nobody_waits_for_its_other_end() {
+    let items = r#"(data (i32.const 4096) "pipe")"#;
+    let run =
+        "(call $wasi_open (local.get $dir) (i32.const 1) (i32.const 4096) (i32.const 4) (i32.const 0) (i32.const 1)
+            (i32.const 2048))
+         (if (i32.eqz (i32.load8_u (i32.const 2048))) (then unreachable))
+         (call $ok (i32.const 640) (i32.const 5))";
+    let guest = wasi_worker(items, run);
+    for access in [Access::Read, Access::Write] {
+        let home = tempfile::tempdir().unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, home.path().join("pipe"), rustix::fs::Mode::RWXU).unwrap();
+        assert_eq!(told(&guest, dirs(&[(home.path(), "/in", access)])), Ok("guest".into()));
+    }
+}
+
 /// A guest that opens a file in a directory of its own, removes it, writes to it all the same, then does something.
 fn removed_writer(offset: u64, then: &str) -> Vec<u8> {
     let items = r#"(data (i32.const 4096) "sub/")(data (i32.const 4112) "lost")"#;

@@ -4,7 +4,6 @@
 //! The game lies in the role's own state, so nobody else sees it. The rules are in `game`, the words in `story`; what
 //! a player makes of a question is `werewolf-player`'s.
 
-mod ask;
 mod game;
 mod story;
 
@@ -13,8 +12,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use strata_action::environment::{Emission, emit};
 use strata_action::{Action, Context, Failure, Message, Output, action, files, state};
+use werewolf::{Ask, Ballot, Step};
 
-use ask::{Ask, Ballot, Step};
 pub use game::{Card, End, Game, Time, Verdict};
 
 /// Where the game lies in the role's state.

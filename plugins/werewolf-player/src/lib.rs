@@ -3,13 +3,11 @@
 //! It knows no rules: who is asked what, who hears it and who can be chosen comes with the question. What a player
 //! is, and wants, is said in the team file.
 
-mod ask;
 mod choice;
 
 use serde::{Deserialize, Serialize};
 use strata_action::{Action, Context, Failure, Message, Output, action, llm, memory};
-
-use ask::{Ask, Ballot, Step};
+use werewolf::{Ask, Ballot, Step};
 
 /// How many messages a player remembers: some days of a game of eight.
 const REMEMBERED: u32 = 60;

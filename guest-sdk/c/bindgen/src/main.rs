@@ -5,7 +5,11 @@
 //! exports only what its author defines. Nothing is freed: an instance is dropped after each call. And the type of the
 //! component is left out: `strata-host build` knows it by what is exported.
 
+#[path = "../../../fingerprint.rs"]
+mod fingerprint;
+
 use anyhow::{Context, Result, bail};
+use fingerprint::fingerprint;
 use std::collections::BTreeMap;
 use std::path::Path;
 use wit_bindgen_core::Files;
@@ -46,10 +50,7 @@ fn generate(wit: &Path) -> Result<BTreeMap<String, String>> {
         let (_, bytes) = found.with_context(|| format!("the generator wrote no `{extension}`"))?;
         Ok(renamed(std::str::from_utf8(bytes)?))
     };
-    let head = format!(
-        "// The WIT package as C, written by `bindgen`; do not edit.\n//\n// wit fingerprint: {:016x}\n",
-        fingerprint(wit)?
-    );
+    let head = format!("// The WIT package as C, written by `bindgen`; do not edit.\n//\n// {}\n", fingerprint(wit)?);
     let mut written = BTreeMap::from([("bindings.h".to_owned(), format!("{head}{}", header(&file(".h")?)?))]);
     for (name, text) in sources(&file(".c")?)? {
         written.insert(format!("{name}.c"), format!("{head}{text}"));
@@ -97,17 +98,4 @@ fn sources(code: &str) -> Result<BTreeMap<&'static str, String>> {
         bail!("the generator's output has changed: the bindings free");
     }
     Ok(written.into_iter().map(|(name, text)| (name, text.trim_end().to_owned() + "\n")).collect())
-}
-
-/// FNV-1a over the WIT files in order of their names; a test of the project computes the same.
-fn fingerprint(wit: &Path) -> Result<u64> {
-    let mut files: Vec<_> = std::fs::read_dir(wit)?.collect::<Result<Vec<_>, _>>()?;
-    files.sort_by_key(|file| file.file_name());
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for file in files {
-        for byte in std::fs::read(file.path())? {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-    Ok(hash)
 }

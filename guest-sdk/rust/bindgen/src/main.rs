@@ -3,7 +3,11 @@
 //! It is run by hand when the WIT changes. That keeps the generator out of every guest build, which would
 //! otherwise take ten times as long. The crate's own test notices a forgotten run by the fingerprint in the header.
 
+#[path = "../../../fingerprint.rs"]
+mod fingerprint;
+
 use anyhow::{Context, Result, bail};
+use fingerprint::fingerprint;
 use std::fmt::Write as _;
 use std::path::Path;
 use wit_bindgen_core::wit_parser::{PackageId, Resolve};
@@ -38,10 +42,8 @@ fn main() -> Result<()> {
 fn generate(wit: &Path) -> Result<String> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_path(wit)?;
-    let mut text = format!(
-        "//! The WIT package as Rust, written by `bindgen`; do not edit.\n//!\n//! wit fingerprint: {:016x}\n\n",
-        fingerprint(wit)?
-    );
+    let mut text =
+        format!("//! The WIT package as Rust, written by `bindgen`; do not edit.\n//!\n//! {}\n\n", fingerprint(wit)?);
     // The generator changes the resolve it is given, so the types are encoded first.
     let types = component_types(&resolve, package)?;
     let mut options = wit_bindgen_rust::Opts::default();
@@ -70,18 +72,12 @@ fn without_export_macro(code: &str) -> Result<&str> {
 
 /// The component type of each world, as `wit-component` looks for it in a custom section of the core module.
 fn component_types(resolve: &Resolve, package: PackageId) -> Result<String> {
-    let mut text =
-        String::from("/// The component type of each world.\n#[rustfmt::skip]\npub mod worlds {\n");
+    let mut text = String::from("/// The component type of each world.\n#[rustfmt::skip]\npub mod worlds {\n");
     for (world, constant) in WORLDS {
         let id = resolve.select_world(&[package], Some(world))?;
         let bytes = metadata::encode(resolve, id, StringEncoding::UTF8, None, false)?;
         writeln!(text, "    /// World `{world}`.")?;
-        writeln!(
-            text,
-            "    pub const {constant}: [u8; {}] = *b\"{}\";",
-            bytes.len(),
-            literal(&bytes)
-        )?;
+        writeln!(text, "    pub const {constant}: [u8; {}] = *b\"{}\";", bytes.len(), literal(&bytes))?;
     }
     text.push_str("}\n");
     Ok(text)
@@ -103,17 +99,4 @@ fn literal(bytes: &[u8]) -> String {
         text.push_str(&escaped);
     }
     text
-}
-
-/// FNV-1a over the WIT files in order of their names; the crate's test computes the same.
-fn fingerprint(wit: &Path) -> Result<u64> {
-    let mut files: Vec<_> = std::fs::read_dir(wit)?.collect::<Result<Vec<_>, _>>()?;
-    files.sort_by_key(|file| file.file_name());
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for file in files {
-        for byte in std::fs::read(file.path())? {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-    Ok(hash)
 }

@@ -84,6 +84,11 @@ impl Package {
         self.name.trim_start_matches('@').replace(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c), "-")
     }
 
+    /// Whether its source is TypeScript.
+    pub fn is_typed(&self) -> bool {
+        [".ts", ".mts", ".cts"].iter().any(|ending| self.entry.ends_with(ending))
+    }
+
     /// What the component says of itself, and what it exports beside its handler.
     pub fn about(&self) -> Value {
         json!({

@@ -72,8 +72,8 @@ fn placed(mut slot: Value) -> Value {
 
 fn slot(subject: Subject) -> Vec<Key> {
     let component = "A component, or a directory with the source of one, which is built first. Relative to this file.";
-    let script = "A file in JavaScript that is run as it is. Relative to this file. `<newest>.js`: \
-                  the code in the newest message.";
+    let script = "A file in JavaScript or Python that is run as it is. Relative to this file. `<newest>.js`, \
+                  `<newest>.py`: the code in the newest message.";
     let scripts =
         json!({ "type": "string", "pattern": format!(".\\.({})$", script::endings().collect::<Vec<_>>().join("|")) });
     let skill = "A component on this machine's shelf: `name@1.2.3`, or the newest of `name@^1.2`. See `strata-host \

@@ -53,15 +53,18 @@ impl ScriptFile {
         digest_of(whole.to_string().as_bytes())
     }
 
-    /// The comment at its head: there a script says what it does.
+    /// The comment at its head, or the first paragraph of the text there: in it a script says what it does.
     fn description(&self) -> String {
-        let lines = self.text.iter().flat_map(|text| text.lines());
-        let comment = |line: &'_ str| {
-            let line = line.trim();
-            line.strip_prefix("//").or(line.strip_prefix('#')).map(|text| text.trim().to_owned())
+        let text = self.text.as_deref().unwrap_or_default();
+        let head = if text.starts_with("#!") { text.split_once('\n').map_or("", |(_, rest)| rest) } else { text };
+        let said: Vec<&str> = match head.strip_prefix("\"\"\"") {
+            Some(doc) => {
+                let doc = doc.split("\"\"\"").next().unwrap_or_default().trim_start();
+                doc.lines().map(str::trim).take_while(|line| !line.is_empty()).collect()
+            }
+            None => head.lines().map_while(comment).collect(),
         };
-        let comment: Vec<String> = lines.skip_while(|line| line.starts_with("#!")).map_while(comment).collect();
-        comment.join(" ").trim().to_owned()
+        said.join(" ").trim().to_owned()
     }
 
     /// The plugin as the interpreter is called with it: its config is the script and the script's own config.
@@ -70,6 +73,12 @@ impl ScriptFile {
         let config = json!({ "script": script, "config": plugin.config.value() });
         Plugin { config: Json::from(config), ..plugin.clone() }
     }
+}
+
+/// What a line of a comment says.
+fn comment(line: &str) -> Option<&str> {
+    let line = line.trim();
+    line.strip_prefix("//").or(line.strip_prefix('#')).map(str::trim)
 }
 
 #[cfg(test)]
@@ -94,6 +103,7 @@ mod tests {
         let cases = [
             ("// Counts\n//words.\nlet a; // not this", "Counts words."),
             ("#!/usr/bin/env python3\n# Counts\n# words.\nimport re", "Counts words."),
+            ("\"\"\"\nCounts\nwords.\n\nAnd more.\n\"\"\"\nimport re", "Counts words."),
             ("let a;", ""),
             ("\n// late", ""),
         ];

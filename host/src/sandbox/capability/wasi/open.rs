@@ -1,10 +1,11 @@
-//! How guests that use WASI open files: as WASI does, and it is noted what they have open.
+//! How guests that use WASI open files: as WASI does, but for pipes and devices, which are not opened, and it is noted
+//! what they have open.
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
-    DescriptorFlags, ErrorCode, HostDescriptor, OpenFlags, PathFlags,
+    DescriptorFlags, DescriptorType, ErrorCode, HostDescriptor, OpenFlags, PathFlags,
 };
 
 use super::super::super::ctx::Ctx;
@@ -28,7 +29,16 @@ pub(in crate::sandbox) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::R
 
 impl Ctx {
     async fn open_at(&mut self, (directory, path_flags, path, open_flags, flags): Asked) -> wasmtime::Result<Given> {
-        let above = Resource::new_borrow(directory.rep());
+        let (above, at) = (Resource::new_borrow(directory.rep()), Resource::new_borrow(directory.rep()));
+        // Opening a pipe waits for its other end, and nothing can end that.
+        if let Ok(found) = self.filesystem().stat_at(at, path_flags, path.clone()).await
+            && !matches!(
+                found.type_,
+                DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink
+            )
+        {
+            return Ok(Err(ErrorCode::NotPermitted));
+        }
         let opened = self.filesystem().open_at(directory, path_flags, path, open_flags, flags).await;
         let opened = match opened {
             Err(error) => return error.downcast().map(Err),

@@ -1,4 +1,5 @@
-//! What moderator and players say to each other, as data of their messages. `werewolf-moderator` has the same words.
+//! What the moderator and the players of a game of werewolf say to each other, as data of their messages. What they do
+//! is in their actions.
 
 use serde::{Deserialize, Serialize};
 

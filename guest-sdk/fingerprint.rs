@@ -1,0 +1,18 @@
+//! The fingerprint that the headers of generated bindings carry: which WIT they were written from. Generators write it, tests
+//! compare it; all of them include this file.
+
+use std::io;
+use std::path::Path;
+
+/// FNV-1a over the files in `wit`, in the order of their names.
+pub fn fingerprint(wit: &Path) -> io::Result<String> {
+    let mut files: Vec<_> = std::fs::read_dir(wit)?.collect::<Result<Vec<_>, _>>()?;
+    files.sort_by_key(std::fs::DirEntry::file_name);
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for file in files {
+        for byte in std::fs::read(file.path())? {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    Ok(format!("wit fingerprint: {hash:016x}"))
+}

@@ -1,0 +1,70 @@
+"""Scripts in plain Python: what they may look like, and how their mistakes are told."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "interpreter"))
+
+from script import load
+from strata_action import Context, Failure, Message, exports, faults
+
+
+def run(text, config=None):
+    """What a script makes of a call."""
+    cx = Context(config, news=[Message("one two", cause_by="Ask", data={"n": 2})])
+    registered = dict(exports.registered)
+    try:
+        export = load("work.py", text, cx)["action"]
+        cx.config = export.config(config)
+        return export.act(cx)
+    finally:
+        exports.registered.update(registered)
+
+
+def told(text):
+    """How what a script raises is told."""
+    try:
+        run(text)
+    except BaseException as problem:
+        return faults.describe(problem)
+    raise AssertionError("it raised nothing")
+
+
+class Scripts(unittest.TestCase):
+    def test_a_script_is_an_action_or_the_body_of_one(self):
+        dataclasses = "from dataclasses import dataclass\nfrom strata_action import *\n"
+        marked = dataclasses + (
+            "@dataclass\nclass Config:\n    by: int = 1\n"
+            "@dataclass\nclass Counted:\n    words: int\n"
+            "@action\ndef count(cx: Context[Config]) -> Output[Counted]:\n"
+            "    return Output('counted', data=Counted(len(cx.text.split()) * cx.config.by))\n"
+        )
+        cases = [
+            ("return cx.text.upper()", None, ("ONE TWO", None)),
+            ("if cx.text:\n    return {'n': cx.newest.data['n'] * cx.config['by']}", {"by": 3}, ('{"n":6}', {"n": 6})),
+            ("seen = 0\ndef see():\n    global seen\n    seen += 1\nsee()\nreturn str(seen)", None, ("1", None)),
+            ("from __future__ import annotations\nclass A:\n    def f(self): return 'in it'\nreturn A().f()", None, ("in it", None)),
+        ]
+        for text, config, expected in cases:
+            output = run(text, config)
+            self.assertEqual((output.content, output.data), expected, text)
+        output = run(marked, {"by": 2})
+        self.assertEqual((output.content, output.data.words), ("counted", 4))
+        with self.assertRaisesRegex(Failure, "config: unknown key `to`"):
+            run(marked, {"to": 2})
+
+    def test_mistakes_are_told_in_terms_of_the_script(self):
+        cases = [
+            ("def f(x):\n    return x.y\n\nreturn f(cx)", ["AttributeError: ", 'File "work.py", line 4, in <module>\n    return f(cx)',
+                                                          'File "work.py", line 2, in f\n    return x.y']),
+            ("x = 1\nreturn 1 +", ["SyntaxError: invalid syntax", 'File "work.py", line 2', "return 1 +"]),
+            ("class A:\n    return 1", ["SyntaxError: 'return' outside function", 'File "work.py", line 2']),
+            ("x = 1", ["the script `work.py` neither returns at its top nor marks a function"]),
+            ("return", ["TypeError: `run` returned nothing"]),
+        ]
+        for text, expected in cases:
+            _, said = told(text)
+            for part in expected:
+                self.assertIn(part, said)
+            self.assertNotIn("script.py", said)

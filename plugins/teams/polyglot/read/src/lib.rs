@@ -1,0 +1,71 @@
+//! `read`: the readings of a weather station, from a file with a line a day. What they mean is others' business.
+
+use serde::{Deserialize, Serialize};
+use strata_action::{Action, Context, Failure, Output, action, files, log};
+
+/// What the team file says of the work.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The file, by its guest path.
+    pub file: String,
+}
+
+/// What a line says.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct Reading {
+    /// The day.
+    pub day: String,
+    /// In degrees Celsius.
+    pub temperature: f64,
+    /// In kilometres an hour.
+    pub wind: f64,
+}
+
+/// What was read.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct Readings {
+    /// One a day, as they stand in the file.
+    pub readings: Vec<Reading>,
+    /// The numbers of the lines that say nothing.
+    pub skipped: Vec<usize>,
+}
+
+/// The action.
+pub struct Read;
+
+impl Action for Read {
+    type Config = Config;
+    type Data = Readings;
+
+    const NEEDS: &'static [&'static str] = &["files"];
+
+    fn run(cx: &Context<Config>) -> Result<Output<Readings>, Failure> {
+        let file = &cx.config.file;
+        let text = files::read_text(file)?;
+        let mut found = Readings { readings: Vec::new(), skipped: Vec::new() };
+        for (line, number) in text.lines().zip(1..).skip(1) {
+            match reading(line) {
+                Some(reading) => found.readings.push(reading),
+                None => {
+                    log::warn(&format!("line {number} of `{file}` is no reading: `{line}`"));
+                    found.skipped.push(number);
+                }
+            }
+        }
+        if found.readings.len() < 2 {
+            return Err(Failure::error(format!("reading `{file}`: it has no two readings; a line is `day,°C,km/h`")));
+        }
+        let Readings { readings, skipped } = &found;
+        Ok(Output::new(format!("{} readings, {} lines skipped", readings.len(), skipped.len())).data(found))
+    }
+}
+
+action!(Read);
+
+fn reading(line: &str) -> Option<Reading> {
+    let mut fields = line.split(',').map(str::trim);
+    let day = fields.next().filter(|day| !day.is_empty())?.to_owned();
+    let (temperature, wind) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    fields.next().is_none().then_some(Reading { day, temperature, wind })
+}

@@ -1,0 +1,79 @@
+//! The page of the interfaces, written from `wit/`: a section each, its comment as the text, what it holds as it stands
+//! there. With `BLESS=1` the page is written.
+
+use std::fs;
+
+use crate::probe::project;
+
+/// The files, in the order in which a reader wants them.
+const FILES: [&str; 6] = ["handler", "types", "host", "http", "human", "world"];
+
+/// What stands above the sections.
+const HEAD: &str = "# The interfaces\n\n\
+    What an action exports and what it may import, package `strata:action@0.1.0`, as `strata-host sdk wit` has it. Each \
+    SDK puts it into the words of its language; [from it alone](any-language.md) any language can make actions. What is \
+    not granted answers `denied`. JSON travels as text. This page is written from the files in `wit/`, by the tests.\n";
+
+/// An interface or a world.
+#[derive(Default)]
+struct Section {
+    title: String,
+    about: Vec<String>,
+    body: String,
+}
+
+/// What a file declares, in its order.
+fn sections(wit: &str) -> Vec<Section> {
+    let mut found = Vec::new();
+    let mut next = Section::default();
+    for line in wit.lines() {
+        match line.strip_prefix("///") {
+            Some(comment) => next.about.push(comment.trim().to_owned()),
+            None if line.starts_with("interface ") || line.starts_with("world ") => {
+                next.title = line.trim_end_matches('{').trim().to_owned();
+                next.body.push_str(&format!("{line}\n"));
+            }
+            None if next.title.is_empty() => {}
+            None => next.body.push_str(&format!("{line}\n")),
+        }
+        if line == "}" || (line.ends_with('}') && !line.starts_with(' ')) {
+            found.push(std::mem::take(&mut next));
+        }
+    }
+    found
+}
+
+/// The page.
+fn page() -> String {
+    let mut text = HEAD.to_owned();
+    for file in FILES {
+        let wit = fs::read_to_string(project().join("wit").join(file).with_extension("wit")).unwrap();
+        for Section { title, about, body } in sections(&wit) {
+            let (kind, name) = title.split_once(' ').expect("a kind and a name");
+            let title = if kind == "world" { format!("World `{name}`") } else { format!("`{name}`") };
+            text.push_str(&format!("\n## {title}\n\n{}\n\n```wit\n{body}```\n", about.join("\n")));
+        }
+    }
+    text
+}
+
+#[test]
+fn the_page_of_the_interfaces_is_what_the_wit_says() {
+    let file = super::pages().join("wit.md");
+    let written = page();
+    if super::bless() {
+        fs::write(&file, &written).unwrap();
+    }
+    let there = fs::read_to_string(&file).unwrap();
+    assert!(there == written, "wit.md is not what `wit/` says: run this test with BLESS=1");
+}
+
+#[test]
+fn every_file_of_the_interfaces_is_on_the_page() {
+    let entries = fs::read_dir(project().join("wit")).unwrap().map(|entry| entry.unwrap().path());
+    let mut there: Vec<String> = entries.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    there.sort();
+    let mut listed = FILES.to_vec();
+    listed.sort_unstable();
+    assert_eq!(there, listed);
+}
