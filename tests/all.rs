@@ -43,6 +43,7 @@
 //! | `plain` | components that know nothing of the host |
 //! | `scaffold` | what `new` makes builds and runs |
 //! | `scripts` | source files that are run as they are |
+//! | `bench` | the scripts that measure can be read |
 //! | `house` | the sources keep the rules of the house: who may touch what |
 //! | `reference` | the pages of the documentation that are made from the program |
 //! | `book` | the documentation: its files are written, its commands run, its outputs compared |
@@ -60,6 +61,7 @@
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
 mod alike;
+mod bench;
 mod book;
 mod budget;
 mod c;

@@ -20,8 +20,8 @@ use strata_host::sandbox::{Call, Directories, ScriptedSandbox, Value, ended, ret
 use strata_host::services::http::Http;
 use strata_host::services::http::secret::Secrets;
 use strata_host::store::{
-    At, CheckpointRow, Durability, FIRST_LINE, LineageRow, MemoryStore, Pruned, Record, Saved, SavedDefinition, Store,
-    StoreError, SumUp,
+    At, CheckpointRow, Durability, FIRST_LINE, Fill, LineageRow, MemoryStore, Pruned, Record, Saved, SavedDefinition,
+    Store, StoreError, SumUp,
 };
 
 /// What a store did, and when it shall fail.
@@ -106,8 +106,8 @@ impl Store for WatchedStore {
         self.store.set_definition(definition)
     }
 
-    fn write_team_json(&mut self, text: &str) -> Result<(), StoreError> {
-        self.store.write_team_json(text)
+    fn write_team_json(&mut self, fill: &Fill<'_>) -> Result<(), StoreError> {
+        self.store.write_team_json(fill)
     }
 }
 

@@ -105,7 +105,7 @@ impl Definition {
 
     /// Reads the text of a team file. `name` is shown to people; relative paths are relative to `base`.
     pub fn parse(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
-        Self::of(Source { text: text.to_owned(), name: name.to_owned(), base: base.to_owned() })
+        Self::of(Source::new(text.to_owned(), name.to_owned(), base.to_owned()))
     }
 
     fn of(source: Source) -> Result<Self, Diagnostics> {
@@ -276,7 +276,7 @@ fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
     })?;
     let file = std::path::absolute(path).map_err(|e| fail(e.to_string()))?;
     let base = file.parent().unwrap_or(Path::new("/")).to_owned();
-    Ok(Source { text, name, base })
+    Ok(Source::new(text, name, base))
 }
 
 /// What a text says as TOML.

@@ -240,9 +240,12 @@ pub trait Store: Send {
     /// Replaces the team file the run goes by.
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError>;
 
-    /// Replaces `team.json`, at once and durably.
-    fn write_team_json(&mut self, text: &str) -> Result<(), StoreError>;
+    /// Replaces `team.json` with what `fill` writes, at once and durably.
+    fn write_team_json(&mut self, fill: &Fill<'_>) -> Result<(), StoreError>;
 }
+
+/// Writes what a file is to hold.
+pub type Fill<'a> = dyn Fn(&mut dyn std::io::Write) -> std::io::Result<()> + 'a;
 
 /// The checkpoints of a state without records: the one that it is, if it is one.
 pub fn checkpoints_held(env: &Environment) -> Vec<CheckpointRow> {

@@ -6,6 +6,7 @@
 use strata_core::environment::Environment;
 use strata_core::event::{Event, HostCallKind, Source};
 use strata_core::stepper::{Illegal, Stepper};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::clock::now_ms;
 use super::{DriverError, OnLine};
@@ -83,8 +84,9 @@ impl Journal {
 
     /// Writes `team.json`, as everything stands that was flushed.
     pub fn save(&mut self) -> Result<(), DriverError> {
-        let text = team_json::export(self.stepper.team(), self.stepper.env(), &self.store.definition()?);
-        Ok(self.store.write_team_json(&text)?)
+        let definition = self.store.definition()?;
+        let (team, env) = (self.stepper.team(), self.stepper.env());
+        Ok(self.store.write_team_json(&|out| team_json::write(team, env, &definition, out))?)
     }
 
     /// Lets an event happen, to be made durable by the next `flush`.
@@ -119,7 +121,10 @@ impl Journal {
         if !self.blobs.is_empty() {
             self.store.put_blobs(&std::mem::take(&mut self.blobs))?;
         }
-        self.store.append(&self.staged, durability)?;
+        match durability {
+            Durability::Full => aside(|| self.store.append(&self.staged, durability))?,
+            Durability::Process => self.store.append(&self.staged, durability)?,
+        }
         let committed = |record: &Record| matches!(record.event, Event::StepCommitted { .. } | Event::RunEnded { .. });
         let committed = self.staged.drain(..).any(|record| committed(&record));
         if let (Some(keep), true) = (self.keep, committed) {
@@ -130,6 +135,14 @@ impl Journal {
         }
         self.told.drain(..).for_each(|line| (self.on_line)(&line));
         Ok(())
+    }
+}
+
+/// Waits for the disk without holding up the other teams of the process, whose turn it is on this thread.
+fn aside<T>(wait: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
+        _ => wait(),
     }
 }
 

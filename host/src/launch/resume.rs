@@ -18,7 +18,7 @@ use super::{Components, LaunchError, Makings, Run, doubt, durability, saved_defi
 use crate::driver::{Driver, DriverError, Given, Journal, OnLine, ReplyError, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
-use crate::store::{At, Content, Directory, FIRST_LINE, SavedDefinition, SqliteStore, Store, team_json};
+use crate::store::{At, Content, Directory, FIRST_LINE, SavedDefinition, SqliteStore, Store, StoreError, team_json};
 
 /// What a resume is made of.
 pub struct Resume<'a> {
@@ -151,13 +151,11 @@ impl Opened {
         let notes = self.notes();
         if let (Way::Over(lineage), Origin::Database { store, .. }) = (&self.way, &mut self.origin) {
             store.turn_to(lineage)?;
-            let text = team_json::export(self.stepper.team(), self.stepper.env(), &store.definition()?);
-            store.write_team_json(&text)?;
+            project(store, &self.stepper)?;
         } else if let Origin::Database { mut store, team_json_differs: false } = self.origin {
             let saved = self.directory.read_team_json();
             if !saved.is_ok_and(|bytes| team_json::is_finished(&bytes)) {
-                let text = team_json::export(self.stepper.team(), self.stepper.env(), &store.definition()?);
-                store.write_team_json(&text)?;
+                project(&mut store, &self.stepper)?;
             }
         }
         Ok(Resumed::Finished(Box::new(self.stepper), notes))
@@ -167,6 +165,12 @@ impl Opened {
         let team_json_differs = matches!(self.origin, Origin::Database { team_json_differs: true, .. });
         Notes { team_json_differs, ..Notes::default() }
     }
+}
+
+/// Writes `team.json` as a team stands.
+fn project(store: &mut SqliteStore, stepper: &Stepper) -> Result<(), StoreError> {
+    let definition = store.definition()?;
+    store.write_team_json(&|out| team_json::write(stepper.team(), stepper.env(), &definition, out))
 }
 
 /// Goes on from what is saved. `report` is told what takes long; `on_line` every public line.

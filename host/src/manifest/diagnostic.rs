@@ -21,13 +21,20 @@ pub struct Source {
     pub name: String,
     /// What relative paths in the text are relative to. Absolute.
     pub base: PathBuf,
+    /// Where its lines end: a place is told for every limit of every component, and a text may be long.
+    ends: Vec<usize>,
 }
 
 impl Source {
+    /// A text that comes from somewhere.
+    pub fn new(text: String, name: String, base: PathBuf) -> Self {
+        let ends = text.bytes().enumerate().filter_map(|(at, byte)| (byte == b'\n').then_some(at)).collect();
+        Self { text, name, base, ends }
+    }
+
     /// A place for people: `team.toml:34`.
     pub(super) fn place(&self, span: &Range<usize>) -> String {
-        let before = self.text.as_bytes().iter().take(span.start);
-        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        let line = 1 + self.ends.partition_point(|end| *end < span.start);
         format!("{}:{line}", self.name)
     }
 }

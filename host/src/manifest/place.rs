@@ -32,11 +32,7 @@ pub(super) struct Given(pub(super) Arc<Source>);
 
 impl Given {
     pub(super) fn new(argument: &str) -> Self {
-        Self(Arc::new(Source {
-            text: format!("--component {argument}"),
-            name: "command line".into(),
-            base: "/".into(),
-        }))
+        Self(Arc::new(Source::new(format!("--component {argument}"), "command line".into(), "/".into())))
     }
 
     pub(super) fn problem(&self, message: String) -> Diagnostic {

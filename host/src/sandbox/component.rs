@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -74,6 +74,9 @@ pub struct Loaded {
 #[derive(Clone)]
 pub struct WasmSandbox(Arc<Inner>);
 
+/// What the teams of this process share: a pool reserves terabytes of address space, and a few dozen do not fit.
+static SHARED: Mutex<Weak<Inner>> = Mutex::new(Weak::new());
+
 struct Inner {
     engines: Engines,
     cache: Cache,
@@ -101,9 +104,16 @@ struct Shelved {
 }
 
 impl WasmSandbox {
-    /// Sets up the engine, with compiled code kept in the user's cache directory where there is one.
+    /// Sets up the engine, with compiled code kept in the user's cache directory where there is one. All teams of a
+    /// process share it, as long as one of them is there.
     pub fn new() -> Result<Self, SandboxError> {
-        Self::with_cache(Cache::of_user())
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(inner) = shared.upgrade() {
+            return Ok(Self(inner));
+        }
+        let made = Self::with_cache(Cache::of_user())?;
+        *shared = Arc::downgrade(&made.0);
+        Ok(made)
     }
 
     /// Sets up the engine, with compiled code kept in this directory. It is made if it is missing; one that others can

@@ -22,6 +22,8 @@ use crate::blob::Blobs;
 
 /// The database's name.
 pub(super) const DATABASE: &str = "team.db";
+/// What SQLite calls its log.
+pub(super) const LOG: &str = "team.db-wal";
 /// The name of the state as one file.
 pub(super) const TEAM_JSON: &str = "team.json";
 /// What the directories start with into which earlier teams are moved; a number follows.
@@ -188,7 +190,7 @@ impl Directory {
         let _lock = Lock::take(&self.path)?;
         match self.content()? {
             Content::TeamJson | Content::Database => Err(StoreError::Occupied { path: self.path.clone() }),
-            _ => file::prepare(&self.path, TEAM_JSON, text.as_bytes())?.publish(),
+            _ => file::prepare(&self.path, TEAM_JSON, &|out| out.write_all(text.as_bytes()))?.publish(),
         }
     }
 
@@ -253,7 +255,7 @@ impl Directory {
         }
         let aside = self.make_aside()?;
         // The database comes after `team.json`: wherever this is cut off, one place holds the whole state.
-        for name in [TEAM_JSON, DATABASE, "team.db-wal", "team.db-shm"] {
+        for name in [TEAM_JSON, DATABASE, LOG, "team.db-shm"] {
             match std::fs::rename(self.path.join(name), aside.join(name)) {
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(StoreError::io(&aside, "move to", e)),
                 _ => {}

@@ -1,20 +1,26 @@
 //! Files that are replaced as a whole: a reader sees the old one or the new one, after a loss of power too.
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use strata_core::id::hex;
 
-use super::directory::{DATABASE, TEAM_JSON};
+use super::Fill;
+use super::directory::{DATABASE, LOG, TEAM_JSON};
 use super::error::StoreError;
 use super::lock::LOCK_FILE;
+
+/// How much of a file is in memory at a time, where it need not be there as a whole.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// A file that is complete and durable, under another name than it will have.
 #[derive(Debug)]
 pub(super) struct Prepared {
+    /// The SHA-256 of what it holds, in lower-case hex.
+    pub(super) hash: String,
     directory: PathBuf,
     new: PathBuf,
     path: PathBuf,
@@ -22,20 +28,41 @@ pub(super) struct Prepared {
 
 /// Writes what a file will be replaced with. Only the holder of the directory's lock may do so: there is one name for
 /// the file in the making.
-pub(super) fn prepare(directory: &Path, name: &str, bytes: &[u8]) -> Result<Prepared, StoreError> {
+pub(super) fn prepare(directory: &Path, name: &str, fill: &Fill<'_>) -> Result<Prepared, StoreError> {
     let (path, new) = (directory.join(name), directory.join(format!(".{name}.new")));
     let write = || {
         remove(&new)?;
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()
+        let file = OpenOptions::new().write(true).create_new(true).open(&new)?;
+        let mut out = BufWriter::with_capacity(PIECE_BYTES, Hashing { file, hasher: Sha256::new() });
+        fill(&mut out)?;
+        let Hashing { file, hasher } = out.into_inner().map_err(IntoInnerError::into_error)?;
+        file.sync_all()?;
+        Ok(hex(&hasher.finalize()))
     };
-    write().map_err(|e| {
+    let hash = write().map_err(|e| {
         // What is left of the new file would only take up room, perhaps the room that was missing.
         let _ = remove(&new);
         StoreError::io(&path, "write", e)
     })?;
-    Ok(Prepared { directory: directory.into(), new, path })
+    Ok(Prepared { hash, directory: directory.into(), new, path })
+}
+
+/// A file that knows what was written to it.
+struct Hashing {
+    file: File,
+    hasher: Sha256,
+}
+
+impl Write for Hashing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 impl Prepared {
@@ -65,7 +92,7 @@ pub(super) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
 }
 
 /// Removes a file, if it is there.
-pub(super) fn remove(path: &Path) -> std::io::Result<()> {
+pub(super) fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
         _ => Ok(()),
@@ -75,7 +102,7 @@ pub(super) fn remove(path: &Path) -> std::io::Result<()> {
 /// Refuses a directory in which one of our names is a symbolic link: what is written would go, and what is read would come
 /// from, wherever whoever made the directory likes.
 pub(super) fn refuse_links(directory: &Path) -> Result<(), StoreError> {
-    let names = [DATABASE, "team.db-wal", "team.db-shm", TEAM_JSON, LOCK_FILE];
+    let names = [DATABASE, LOG, "team.db-shm", TEAM_JSON, LOCK_FILE];
     let paths = names.map(|name| directory.join(name));
     let is_link = |path: &&PathBuf| std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
     match paths.iter().find(is_link) {
@@ -88,6 +115,24 @@ pub(super) fn refuse_links(directory: &Path) -> Result<(), StoreError> {
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     match std::fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(StoreError::io(path, "read", e)),
+    }
+}
+
+/// The SHA-256 of a file, in lower-case hex; none when it is not there.
+pub(super) fn hash_of(path: &Path) -> Result<Option<String>, StoreError> {
+    let hash = || -> io::Result<String> {
+        let (mut file, mut hasher, mut piece) = (File::open(path)?, Sha256::new(), vec![0; PIECE_BYTES]);
+        loop {
+            match file.read(&mut piece)? {
+                0 => return Ok(hex(&hasher.finalize())),
+                length => hasher.update(&piece[..length]),
+            }
+        }
+    };
+    match hash() {
+        Ok(hash) => Ok(Some(hash)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(StoreError::io(path, "read", e)),
     }

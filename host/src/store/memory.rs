@@ -11,7 +11,7 @@ use super::error::StoreError;
 use super::list::{Listed, Marks, list};
 use super::reader::begins;
 use super::{
-    At, CheckpointRow, Durability, FIRST_LINE, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp,
+    At, CheckpointRow, Durability, FIRST_LINE, Fill, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp,
     cost_of, marks, next_line,
 };
 use crate::blob::Blobs;
@@ -266,8 +266,10 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn write_team_json(&mut self, text: &str) -> Result<(), StoreError> {
-        self.team_json = Some(text.into());
+    fn write_team_json(&mut self, fill: &Fill<'_>) -> Result<(), StoreError> {
+        let mut text = Vec::new();
+        fill(&mut text).expect("memory takes all");
+        self.team_json = Some(String::from_utf8(text).expect("JSON is UTF-8"));
         Ok(())
     }
 }

@@ -30,7 +30,7 @@ use strata_core::message::Message;
 use super::SavedDefinition;
 use place::Place;
 
-pub use export::export;
+pub use export::{export, write};
 pub use import::import;
 use layout::Text;
 

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::SqliteStore;
 use crate::store::directory::TEAM_JSON;
 use crate::store::error::StoreError;
-use crate::store::{Durability, file};
+use crate::store::{Durability, Fill, file};
 
 /// What is known of the `team.json` beside the database.
 #[derive(Debug, Default)]
@@ -27,8 +27,8 @@ impl SqliteStore {
         if file::stamp(&path).is_some_and(|stamp| stamp == known.stamp) {
             return Ok(false);
         }
-        let Some(bytes) = file::read(&path)? else { return Ok(false) };
-        Ok(![known.current, known.next].contains(&file::hash(&bytes)))
+        let there = file::hash_of(&path)?;
+        Ok(there.is_some_and(|hash| ![known.current, known.next].contains(&hash)))
     }
 
     /// Remembers a `team.json` that lies beside the database already.
@@ -40,14 +40,16 @@ impl SqliteStore {
     }
 
     /// Writes the next `team.json` and remembers it; it is not in its place yet.
-    pub(in crate::store) fn prepare_team_json(&mut self, text: &str) -> Result<file::Prepared, StoreError> {
+    pub(in crate::store) fn prepare_team_json(&mut self, fill: &Fill<'_>) -> Result<file::Prepared, StoreError> {
         let known = self.known_team_json()?;
-        let new = file::prepare(&self.lock.path, TEAM_JSON, text.as_bytes())?;
-        let there = file::read(&self.lock.path.join(TEAM_JSON))?.map(|bytes| file::hash(&bytes));
+        let new = file::prepare(&self.lock.path, TEAM_JSON, fill)?;
+        let path = self.lock.path.join(TEAM_JSON);
+        let is_next = file::stamp(&path).is_some_and(|stamp| stamp == known.stamp)
+            || file::hash_of(&path)?.as_ref() == Some(&known.next);
         // Both are remembered before one takes the other's place: whichever a crash leaves behind is known.
-        let current = if there.as_ref() == Some(&known.next) { known.next } else { known.current };
+        let current = if is_next { known.next } else { known.current };
         let stamp = new.stamp().unwrap_or_default();
-        let known = KnownFile { current, next: file::hash(text.as_bytes()), stamp };
+        let known = KnownFile { current, next: new.hash.clone(), stamp };
         self.transact(Durability::Full, |conn| put_team_json(conn, &known))?;
         Ok(new)
     }

@@ -1,6 +1,7 @@
 //! From a state to the file. The same state gives the same bytes; names and order of fields are in `layout`.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use strata_core::activation::{Activation, Addressed, Current, Done, Phase};
 use strata_core::budget::Spending;
@@ -20,11 +21,16 @@ use super::{ANSWER, SCHEMA, SavedDefinition, THINK, VERSION, files, joins, reque
 
 /// The text of the file.
 pub fn export(team: &Team, env: &Environment, definition: &SavedDefinition) -> String {
+    let mut text = Vec::new();
+    write(team, env, definition, &mut text).expect("memory takes all");
+    String::from_utf8(text).expect("JSON is UTF-8")
+}
+
+/// Writes the file piece by piece: a long run's is several times as large as its state.
+pub fn write(team: &Team, env: &Environment, definition: &SavedDefinition, mut out: &mut dyn Write) -> io::Result<()> {
     let exporter = Exporter { team, env, foreign: group(env) };
-    let mut text =
-        serde_json::to_string_pretty(&exporter.file(definition)).expect("all keys are texts, and memory takes all");
-    text.push('\n');
-    text
+    serde_json::to_writer_pretty(&mut out, &exporter.file(definition))?;
+    out.write_all(b"\n")
 }
 
 struct Exporter<'a> {

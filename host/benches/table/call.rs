@@ -1,9 +1,9 @@
-//! What one action call costs over raw wasmtime doing the same: fresh store, instantiate, call, drop. Prints medians
-//! and their ratio, measured in turns in one run.
+//! What one action call costs beside raw wasmtime doing the same: fresh store, instantiate, call, drop.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use strata_core::id::RoleId;
 use strata_core::team::Profile;
 use strata_host::gateway::Gateway;
@@ -13,11 +13,12 @@ use tokio::sync::mpsc;
 use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
 
+use super::run::median;
 use generated::exports::strata::action::handler::GuestIndices;
 use generated::strata::action::types::{Attempt, Input, Profile as RawProfile};
 
 #[allow(dead_code, reason = "the tests need more of it")]
-#[path = "../tests/sandbox/guest.rs"]
+#[path = "../../tests/sandbox/guest.rs"]
 mod guest;
 
 #[allow(missing_docs, reason = "generated")]
@@ -101,24 +102,17 @@ async fn batch<F: Future<Output = ()>>(call: impl Fn() -> F) -> Duration {
     start.elapsed() / CALLS
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
-fn main() {
+pub(crate) fn call() -> anyhow::Result<Value> {
     let guest = guest::Guest::default().build();
     let raw = Raw::new(&guest).expect("raw wasmtime runs the guest");
     let ours = Ours::new(&guest);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime starts");
-    let (mut raw_times, mut our_times) = (Vec::new(), Vec::new());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let (mut raw_us, mut our_us) = (Vec::new(), Vec::new());
     runtime.block_on(async {
         for _ in 0..BATCHES {
-            raw_times.push(batch(|| raw.call()).await);
-            our_times.push(batch(|| ours.call()).await);
+            raw_us.push(batch(|| raw.call()).await.as_secs_f64() * 1e6);
+            our_us.push(batch(|| ours.call()).await.as_secs_f64() * 1e6);
         }
     });
-    let (raw, ours) = (median(raw_times), median(our_times));
-    let ratio = ours.as_secs_f64() / raw.as_secs_f64();
-    println!("one call: raw wasmtime {raw:?}, sandbox {ours:?}, ratio {ratio:.2}");
+    Ok(json!({ "call_us": median(&our_us), "bare_us": median(&raw_us) }))
 }

@@ -1,0 +1,91 @@
+"""A provider of a language model that counts what it is paid for, and the fault in the middle of a job of paid calls."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from .measure import Failed, Watchdog
+
+CALLS = 5
+PRICE_USD = 0.01
+PATIENCE_S = 60
+
+
+class Provider:
+    """Answers and bills every call, but the one at which the caller is killed: that one is not answered."""
+
+    def __init__(self):
+        self.paid, self.kill_at, self.killer = 0, None, lambda: None
+        provider = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()
+                number = provider.number(self.path, body)
+                if provider.kill_at == number:
+                    provider.kill_at = None
+                    provider.killer()
+                    return self.connection.close()
+                provider.paid += 1
+                answer = {"choices": [{"index": 0, "finish_reason": "stop",
+                                       "message": {"role": "assistant", "content": f"answer {number}"}}],
+                          "usage": {"prompt_tokens": 10, "completion_tokens": 10}}
+                data = json.dumps(answer).encode()
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    @staticmethod
+    def number(path: str, body: str) -> int:
+        """Which call of the job it is: peers say so in the path, our action in its prompt."""
+        found = re.search(r"call-(\d)", body) or re.search(r"/(\d+)$", path)
+        return int(found.group(1)) if found else -1
+
+    def paid_again(self, start, go_on, directory: Path, k: int) -> int:
+        """Lets a job be killed at its call `k`, which is not answered, and go on until it is done. Gives how many calls
+        were paid for beyond those that the job needs."""
+        self.paid, self.kill_at = 0, k - 1
+        self.work(start, directory)
+        if self.kill_at is not None:
+            raise Failed(f"never came to call {k}")
+        self.work(go_on, directory)
+        return self.paid - CALLS
+
+    def work(self, job: tuple[list, dict], directory: Path) -> None:
+        command, env = job
+        process = subprocess.Popen(
+            [str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL, start_new_session=True, env={**os.environ, **env},
+        )
+        self.killer = lambda: kill_all(process.pid, directory / "pids")
+        watchdog = Watchdog(process.pid, PATIENCE_S)
+        process.wait()
+        if watchdog.cancel():
+            raise Failed(f"took longer than {PATIENCE_S} s")
+
+
+def kill_all(group: int, pids: Path) -> None:
+    """Kills a program, and those processes that it left word of."""
+    others = [int(pid) for pid in pids.read_text().split()] if pids.exists() else []
+    for kill, target in [(os.killpg, group), *((os.kill, pid) for pid in others)]:
+        try:
+            kill(target, signal.SIGKILL)
+        except ProcessLookupError:
+            pass

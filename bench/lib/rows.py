@@ -1,0 +1,251 @@
+"""The rows of the table: what is measured, in which order, how often. Rounds take turns, so that noise hits all alike."""
+
+import shutil
+from pathlib import Path
+
+from .host import DONE, Host
+from .measure import Failed, median, run
+from .peers import Peer
+from .provider import CALLS, PRICE_USD, Provider
+from .table import Row, beside, ratio, time
+
+
+class Bench:
+    """Everything that rows need."""
+
+    def __init__(self, host: Host, peers: list[Peer], directory: Path, quick: bool, say):
+        self.host, self.peers, self.quick, self.say = host, peers, quick, say
+        self.directory, self.used = directory, 0
+        self.rounds = 1 if quick else 3
+
+    def few(self, full: int, quick: int) -> int:
+        return quick if self.quick else full
+
+    def place(self) -> Path:
+        """A new directory for one program."""
+        self.used += 1
+        place = self.directory / str(self.used)
+        place.mkdir(parents=True)
+        return place
+
+    def each_peer(self, row: Row, measure, ours_us: float | None = None, only=lambda peer: True) -> None:
+        """Fills in what peers take, or why they do not."""
+        for peer in filter(only, self.peers):
+            row.peers[peer.name] = self.of_peer(peer, lambda peer=peer: measure(peer), ours_us)
+
+    def of_peer(self, peer: Peer, measure, ours_us: float | None) -> str:
+        if peer.why_not:
+            return "–"
+        try:
+            found = measure()
+        except Failed as error:
+            self.say(f"{peer.name}: {error}")
+            return f"failed: {error}"
+        return found if isinstance(found, str) else beside(found, ours_us)
+
+
+def in_turns(bench: Bench, ours, theirs: dict) -> tuple[list, dict]:
+    """Measures ours and each of theirs, again and again; a peer that fails once is not asked again."""
+    mine, others = [], {name: [] for name in theirs}
+    for _ in range(bench.rounds):
+        mine.append(ours())
+        for name, measure in theirs.items():
+            if isinstance(others[name], list):
+                try:
+                    others[name].append(measure())
+                except Failed as error:
+                    bench.say(f"{name}: {error}")
+                    others[name] = f"failed: {error}"
+    return mine, others
+
+
+def runnable(bench: Bench, only=lambda peer: True) -> list[Peer]:
+    return [peer for peer in bench.peers if not peer.why_not and only(peer)]
+
+
+def cells(found: dict, ours_us: float) -> dict[str, str]:
+    return {name: us if isinstance(us, str) else beside(median(us), ours_us) for name, us in found.items()}
+
+
+def durable_step(bench: Bench) -> Row:
+    steps, theirs = bench.few(1500, 200), bench.few(300, 100)
+    peers = runnable(bench, lambda peer: peer.durability != "process")
+    mine, others = in_turns(
+        bench, lambda: bench.host.table("full", bench.place(), steps),
+        {peer.name: lambda peer=peer: peer.figures("chain", bench.place(), theirs, "full", 30)["step_us"] for peer in peers},
+    )
+    ours, bare = median([m["step_us"] for m in mine]), median([m["bare_us"] for m in mine])
+    over = median([m["step_us"] / m["bare_us"] for m in mine])
+    growing = median([m["bare_growing_us"] for m in mine])
+    return Row("durable step in a chain (survives power loss)", f"{time(ours)}, {ratio(over)} bare", "≤ 1.6× bare",
+               over <= 1.6, f"fdatasync {time(bare)}; of a file that grows {time(growing)}", cells(others, ours))
+
+
+def process_step(bench: Bench) -> Row:
+    steps, theirs = bench.few(5000, 1000), bench.few(300, 100)
+    peers = runnable(bench, lambda peer: peer.durability != "full")
+    mine, others = in_turns(
+        bench, lambda: bench.host.table("process", bench.place(), steps),
+        {peer.name: lambda peer=peer: peer.figures("chain", bench.place(), theirs, "process", 30)["step_us"]
+         for peer in peers},
+    )
+    ours, bare = median([m["step_us"] for m in mine]), median([m["bare_us"] for m in mine])
+    return Row("the same, survives `kill -9`", f"{time(ours)}, {ratio(ours / bare)} bare", "≤ 40 µs", ours <= 40,
+               f"write {time(bare)}", cells(others, ours))
+
+
+def growth(bench: Bench) -> list[Row]:
+    steps, seconds = bench.few(100_000, 10_000), bench.few(12, 4)
+    found = bench.host.table("growth", bench.place(), steps)
+    over = found["late_us"] / found["early_us"]
+    row = Row(f"step {steps:,} over step 100", f"{ratio(over)} ({time(found['early_us'])} → {time(found['late_us'])})",
+              "≤ 1.2×", over <= 1.2)
+
+    def theirs(peer: Peer) -> str:
+        durability = "full" if peer.durability == "full" else "process"
+        peer_found = peer.figures("chain", bench.place(), steps, durability, seconds)
+        return f"{ratio(peer_found['late_us'] / peer_found['early_us'])} at step {peer_found['steps']:,}"
+
+    bench.each_peer(row, theirs)
+    weight = found["bytes"] / found["message_bytes"]
+    of_content = found["bytes"] / found["content_bytes"]
+    bytes_row = Row(f"bytes on disk over those of {steps:,} messages", f"{ratio(weight)} ({ratio(of_content)} their text)",
+                    "≤ 2×", weight <= 2)
+    mean = found["mean_last_tenth_us"] / found["mean_first_tenth_us"]
+    mean_row = Row("mean step of the last tenth over the first, snapshots included",
+                   f"{ratio(mean)} ({time(found['mean_first_tenth_us'])} → {time(found['mean_last_tenth_us'])}; "
+                   f"longest {found['longest_ms']:.0f} ms)")
+    return [row, mean_row, bytes_row]
+
+
+def wide(bench: Bench) -> Row:
+    rounds = bench.few(10, 4)
+    mine, others = in_turns(
+        bench, lambda: bench.host.table("wide", bench.place(), 64, rounds * 3)["round_us"],
+        {peer.name: lambda peer=peer: peer.figures("wide", bench.place(), 64, rounds)["round_us"]
+         for peer in runnable(bench)},
+    )
+    ours = median(mine)
+    return Row("64 actions and a join", time(ours), "≤ 2.5 ms", ours <= 2500, "", cells(others, ours))
+
+
+def resume(bench: Bench, messages: int, only=lambda peer: True) -> Row:
+    host, storage = bench.host, bench.place()
+    host.run(host.team(storage, "process"), storage / "store", messages - 1)
+    ready, failed = {}, {}
+    for peer in runnable(bench, only):
+        ready[peer.name] = (peer, bench.place())
+        try:
+            peer.run("prepare", ready[peer.name][1], messages, patience_s=180)
+        except Failed as error:
+            failed[peer.name] = f"failed: {error}"
+            del ready[peer.name]
+    done = [messages - 1]
+
+    def ours() -> float:
+        done[0] += 1
+        return host.resume(storage / "store", done[0], DONE).seconds * 1e6
+
+    def theirs(peer: Peer, place: Path) -> float:
+        # Each resumes the same state: one that has ended is no longer one to resume.
+        copy = bench.place()
+        shutil.copytree(place, copy, dirs_exist_ok=True)
+        return peer.run("resume", copy, until="durable").seconds * 1e6
+
+    mine, others = in_turns(bench, ours, {name: lambda at=at: theirs(*at) for name, at in ready.items()})
+    us, bar = median(mine), 20 if messages <= 10_000 else None
+    row = Row(f"resume with {messages:,} messages, from exec to the next durable action", time(us),
+              f"≤ {bar} ms" if bar else "", us <= bar * 1000 if bar else None, "", cells(others, us))
+    row.peers.update(failed)
+    return row
+
+
+def cold(bench: Bench) -> Row:
+    host, count = bench.host, bench.few(5, 2)
+    team = host.team(bench.place())
+    host.run(team, bench.place() / "store", 1)
+    mine, bare = [], []
+
+    def ours() -> float:
+        for _ in range(count):
+            bare.append(run([host.program, "--version"]).seconds * 1e6)
+            mine.append(host.run(team, bench.place() / "store", 1, DONE).seconds * 1e6)
+        return median(mine)
+
+    _, others = in_turns(bench, ours, {
+        peer.name: lambda peer=peer: peer.run("cold", bench.place(), until="durable").seconds * 1e6
+        for peer in runnable(bench)
+    })
+    us, nothing = median(mine), median(bare)
+    return Row("cold start, from exec to the first durable action", f"{time(us)}, {ratio(us / nothing)} bare", "≤ 12 ms",
+               us <= 12_000, f"`--version` {time(nothing)}", cells(others, us))
+
+
+def call(bench: Bench) -> Row:
+    found = [bench.host.table("call", bench.place()) for _ in range(bench.rounds)]
+    ours, raw = median([f["call_us"] for f in found]), median([f["bare_us"] for f in found])
+    return Row("fresh sandbox and call", f"{time(ours)}, {ratio(ours / raw)} bare", "≤ 12 µs", ours <= 12,
+               f"raw wasmtime {time(raw)}")
+
+
+def memory(bench: Bench) -> Row:
+    host, messages, place = bench.host, 10_000, bench.place()
+    ours = host.run(host.team(place), place / "store", messages).peak_mib
+    row = Row("most memory of a run with 10,000 messages", f"{ours:.0f} MiB", "≤ 40 MiB", ours <= 40)
+
+    def theirs(peer: Peer) -> str:
+        at = bench.place()
+        peer.run("prepare", at, messages, patience_s=180)
+        ended = peer.run("resume", at, until="durable")
+        told = [line for line in ended.lines if line.startswith("peak_mib ")]
+        return f"{float(told[0].split()[1]) if told else ended.peak_mib:.0f} MiB"
+
+    bench.each_peer(row, theirs)
+    return row
+
+
+def many(bench: Bench) -> list[Row]:
+    found = bench.host.table("teams", bench.place(), 32, bench.few(200, 30))
+    times, bare = found["many_per_s"] / found["one_per_s"], found["bare_many_per_s"] / found["bare_one_per_s"]
+    teams = Row("32 teams in one process over one team, durable steps a second",
+                f"{ratio(times)} ({found['one_per_s']:.0f}/s → {found['many_per_s']:.0f}/s)", "≥ 4×", times >= 4,
+                f"32 threads of fdatasync {ratio(bare)}")
+    ring = bench.host.table("ring", bench.place(), 1000, bench.few(100_000, 5000))
+    crowd = bench.host.table("crowd", bench.place(), 1000, bench.few(100, 20))
+    return [teams, *(flat(name, found) for name, found in
+                     (("one of 1,000 roles at work at a time", ring), ("1,000 roles at work in each step", crowd)))]
+
+
+def flat(name: str, found: dict) -> Row:
+    over = found["late_us"] / found["early_us"]
+    return Row(f"{name}, {found['messages']:,} messages: an action late over one early",
+               f"{ratio(over)} ({time(found['early_us'])} → {time(found['late_us'])}), {found['peak_mib']:.0f} MiB",
+               "≤ 1.2×", over <= 1.2)
+
+
+def paid(bench: Bench) -> list[Row]:
+    provider, host = Provider(), bench.host
+
+    def ours(shape: str, k: int) -> int:
+        place = bench.place()
+        team, store = host.calls_team(place, provider.url, shape), place / "store"
+        start = [host.program, "run", team, "--storage", store, "--quiet"]
+        return provider.paid_again((start, {}), ([host.program, "run", "--recover_path", store, "--quiet"], {}), place, k)
+
+    def theirs(peer: Peer, shape: str, k: int) -> int:
+        place = bench.place()
+        job = lambda phase: ([*peer.command, "calls", place, provider.url, shape, phase], peer.env)
+        return provider.paid_again(job("start"), job("resume"), place, k)
+
+    rows = []
+    for shape, where in (("one", "in one action"), ("each", "each in an action of its own")):
+        again = [ours(shape, k) for k in range(1, CALLS + 1)]
+        row = Row(f"paid again after `kill -9` at call k of {CALLS}, {where}", dollars(again), "$0", sum(again) == 0)
+        bench.each_peer(row, lambda peer: dollars([theirs(peer, shape, k) for k in range(1, CALLS + 1)]))
+        rows.append(row)
+    return rows
+
+
+def dollars(again: list[int]) -> str:
+    """How much is paid again over all k, and the calls for each."""
+    return f"${sum(again) * PRICE_USD:.2f} ({' '.join(str(calls) for calls in again)})"

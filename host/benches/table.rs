@@ -1,0 +1,49 @@
+//! The host's own figures for the table of `bench/run`, measured from inside: each beside what cannot be had cheaper,
+//! in turns in one run. Prints one JSON object; asserts nothing.
+//!
+//! `table WHAT DIR PROBE NUMBER…`, where `DIR` is a new directory on the disk to measure and `PROBE` the component of
+//! `plugins/probe`. What is measured is in a file each below `table/`; what is measured from outside, as the whole
+//! program (starting, resuming, memory), is the script's.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+#[path = "table/bare.rs"]
+mod bare;
+#[path = "table/call.rs"]
+mod call;
+#[path = "table/chain.rs"]
+mod chain;
+#[path = "table/run.rs"]
+mod run;
+#[path = "table/teams.rs"]
+mod teams;
+#[path = "table/wide.rs"]
+mod wide;
+
+fn main() -> anyhow::Result<()> {
+    let given: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let [what, dir, probe, numbers @ ..] = given.as_slice() else {
+        // So that `cargo bench` says what this is instead of failing.
+        println!("usage: table call|full|process|growth|wide|teams|ring|crowd DIR PROBE NUMBER…   (see bench/run)");
+        return Ok(());
+    };
+    let (dir, probe) = (PathBuf::from(dir), Path::new(probe).canonicalize().context("the probe's component")?);
+    std::fs::create_dir_all(&dir)?;
+    let numbers: Vec<usize> = numbers.iter().map(|n| n.parse().context("a number")).collect::<Result<_, _>>()?;
+    let place = run::Place { dir, probe };
+    let found = match (what.as_str(), numbers.as_slice()) {
+        ("call", []) => call::call()?,
+        ("full", [steps]) => chain::full(&place, *steps)?,
+        ("process", [steps]) => chain::process(&place, *steps)?,
+        ("growth", [steps]) => chain::growth(&place, *steps)?,
+        ("wide", [roles, rounds]) => wide::wide(&place, *roles, *rounds)?,
+        ("teams", [teams, steps]) => teams::teams(&place, *teams, *steps)?,
+        ("ring", [roles, steps]) => wide::ring(&place, *roles, *steps)?,
+        ("crowd", [roles, steps]) => wide::crowd(&place, *roles, *steps)?,
+        _ => bail!("no measurement `{what}` with {} numbers", numbers.len()),
+    };
+    println!("{found}");
+    Ok(())
+}

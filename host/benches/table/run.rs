@@ -1,0 +1,112 @@
+//! A team that runs as in the product: real components in the sandbox, the driver, the store on the disk. Every commit
+//! of a step is told to whoever measures.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use strata_core::environment::Environment;
+use strata_core::id::RunId;
+use strata_core::stepper::Stepper;
+use strata_host::driver::{Driver, Journal};
+use strata_host::launch::Components;
+use strata_host::manifest::Definition;
+use strata_host::sandbox::WasmSandbox;
+use strata_host::store::{Directory, Durability, FIRST_LINE, Replace, SavedDefinition};
+
+/// How many bytes each message has.
+pub(crate) const CONTENT_BYTES: usize = 1000;
+
+/// Where is measured, and with what.
+pub(crate) struct Place {
+    pub(crate) dir: PathBuf,
+    pub(crate) probe: PathBuf,
+}
+
+impl Place {
+    /// An action of the probe that returns a message.
+    pub(crate) fn action(&self, name: &str) -> String {
+        let (probe, text) = (self.probe.display(), "x".repeat(CONTENT_BYTES));
+        format!(
+            "[[role.action]]\nname = \"{name}\"\ncomponent = \"{probe}\"\nconfig = {{ steps = [{{ say = \"{text}\" }}] }}\n"
+        )
+    }
+
+    /// The beginning of a team file.
+    pub(crate) fn head(&self, steps: usize, parallel: usize) -> String {
+        format!(
+            "schema = \"strata.team/1\"\n[team]\nname = \"bench\"\nidea = \"go\"\n\
+             [run]\nmax_steps = {steps}\nmax_parallel = {parallel}\n"
+        )
+    }
+
+    /// A role that hears itself: each step one action and one message.
+    pub(crate) fn chain(&self, steps: usize) -> String {
+        format!(
+            "{}[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\", \"a\"]\n{}",
+            self.head(steps, 8),
+            self.action("a")
+        )
+    }
+
+    /// A team that is ready to run in the directory `name`. `committed` is called after each commit of a step is as
+    /// safe as it gets, and before anything else happens.
+    pub(crate) fn prepare(
+        &self,
+        name: &str,
+        team: &str,
+        durability: Durability,
+        mut committed: impl FnMut() + Send + 'static,
+    ) -> anyhow::Result<Driver> {
+        let dir = self.dir.join(name);
+        let definition = Definition::parse(team, "bench.toml", &self.dir)?;
+        let sandbox = WasmSandbox::new()?;
+        let components = Components::load(&definition, &sandbox, &mut |_| ())?;
+        let equipment = components.equip(&definition, sandbox)?;
+        let env = Environment::new(&definition.team);
+        let saved = SavedDefinition {
+            name: "bench.toml".into(),
+            base: self.dir.clone(),
+            text: team.into(),
+            components: Vec::new(),
+        };
+        let store = Directory::new(&dir).create(Replace::Never, &env, &saved)?.store;
+        let stepper = Stepper::new(Arc::new(definition.team), env);
+        let journal = Journal::new(stepper, Box::new(store), FIRST_LINE, durability);
+        let mut journal = journal.on_line(Box::new(move |line| {
+            if line.kind == "step-committed" {
+                committed();
+            }
+        }));
+        journal.stage(journal.stepper().started(RunId::from(name), "go".into(), components.digests()))?;
+        journal.flush()?;
+        Ok(Driver::new(journal, equipment))
+    }
+}
+
+/// Runs a team to its end, as the command line does.
+pub(crate) fn to_its_end(mut driver: Driver) -> anyhow::Result<Driver> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(1).build()?;
+    let (_keep, mut stop) = tokio::sync::watch::channel(false);
+    runtime.block_on(driver.run(&mut stop))?;
+    Ok(driver)
+}
+
+/// The median, in microseconds.
+pub(crate) fn median(times_us: &[f64]) -> f64 {
+    let mut sorted = times_us.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}
+
+/// The mean.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The most memory that this process has had, in MiB.
+pub(crate) fn peak_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<f64>().ok());
+    kib.unwrap_or_default() / 1024.0
+}

@@ -1,0 +1,59 @@
+//! Many teams in one process, each saved by itself, beside one team alone: durable steps a second, and how many bare
+//! syncs the disk does meanwhile when as many threads ask for them.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use strata_host::manifest::Overrides;
+use strata_host::store::Replace;
+use strata_host::{LiveEnvironment, Start, WhenIdle};
+
+use super::bare::{At, Log, Until};
+use super::run::Place;
+
+/// Bare syncs of each thread.
+const SYNCS: usize = 200;
+
+/// One team, then many, each as an embedded environment.
+pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result<Value> {
+    let team = place.dir.join("team.toml");
+    std::fs::write(&team, place.chain(steps))?;
+    let bare = [bare(place, 1)?, bare(place, teams)?];
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(1).build()?;
+    let run = |name: &str, count: usize| {
+        let start = |n: usize| {
+            let storage = place.dir.join(format!("{name}-{n}"));
+            let (overrides, team) = (Overrides::default(), team.as_path());
+            let what = Start { team, idea: None, overrides: &overrides, storage: &storage, replace: Replace::Never };
+            LiveEnvironment::create(what)
+        };
+        runtime.block_on(async {
+            let mut environments = (0..count).map(start).collect::<Result<Vec<_>, _>>()?;
+            let begun = Instant::now();
+            environments.iter_mut().try_for_each(|environment| environment.start(WhenIdle::End))?;
+            for environment in &mut environments {
+                environment.ended().await?;
+            }
+            anyhow::Ok((count * steps) as f64 / begun.elapsed().as_secs_f64())
+        })
+    };
+    let (one, many) = (run("one", 1)?, run("many", teams)?);
+    Ok(json!({
+        "teams": teams, "one_per_s": one, "many_per_s": many,
+        "bare_one_per_s": bare[0], "bare_many_per_s": bare[1], "peak_mib": super::run::peak_mib(),
+    }))
+}
+
+/// Bare syncs a second, by this many threads.
+fn bare(place: &Place, threads: usize) -> anyhow::Result<f64> {
+    let logs =
+        (0..threads).map(|n| Log::new(&place.dir.join(format!("bare-{threads}-{n}")), Until::PowerLoss, At::End));
+    let logs = logs.collect::<Result<Vec<_>, _>>()?;
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        let sync = |mut log: Log| (0..SYNCS).try_for_each(|_| log.write().map(drop));
+        let running: Vec<_> = logs.into_iter().map(|log| scope.spawn(move || sync(log))).collect();
+        running.into_iter().try_for_each(|thread| thread.join().expect("a thread that syncs does not panic"))
+    })?;
+    Ok((threads * SYNCS) as f64 / begun.elapsed().as_secs_f64())
+}

@@ -1,0 +1,82 @@
+//! Many roles in one team: all at work in one step, or one after the other.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use strata_host::store::Durability;
+
+use super::run::{Place, mean, median, peak_mib, to_its_end};
+
+/// Many actions in one step, and a join that waits for all of them before the next round. A round is the step of the
+/// many and the step of the one who gets what the join lets go.
+pub(crate) fn wide(place: &Place, roles: usize, rounds: usize) -> anyhow::Result<Value> {
+    let mut team = place.head(rounds * 2, roles);
+    let names: Vec<String> = (0..roles).map(|n| format!("\"R{n}\"")).collect();
+    for n in 0..roles {
+        team += &format!("[[role]]\nname = \"R{n}\"\nwatch = [\"UserRequirement\", \"Gather\"]\n");
+        team += &place.action("Work");
+        team += &format!("[[route]]\nfrom = \"R{n}\"\nto = [\"all\"]\n");
+    }
+    team += "[[role]]\nname = \"Gatherer\"\nwatch = []\n";
+    team += &place.action("Gather");
+    team += &format!("[[join]]\nid = \"all\"\nfrom = [{}]\nto = \"Gatherer\"\nmode = \"all\"\n", names.join(", "));
+    let steps = steps(place, &team, Durability::Full)?;
+    let rounds: Vec<f64> = steps.times_us.chunks_exact(2).map(|round| round.iter().sum()).collect();
+    // The first one brings up the threads.
+    Ok(json!({ "round_us": median(&rounds[1..]), "mean_us": mean(&rounds[1..]), "rounds": rounds.len() - 1 }))
+}
+
+/// Many roles, of whom one is at work at a time: each hands on to the next.
+pub(crate) fn ring(place: &Place, roles: usize, steps: usize) -> anyhow::Result<Value> {
+    let mut team = place.head(steps, 8);
+    for n in 0..roles {
+        let first = if n == 0 { "\"UserRequirement\", " } else { "" };
+        team += &format!("[[role]]\nname = \"R{n}\"\nwatch = [{first}\"a{}\"]\n", (n + roles - 1) % roles);
+        team += &place.action(&format!("a{n}"));
+    }
+    let taken = self::steps(place, &team, Durability::Process)?;
+    Ok(taken.early_and_late(1.0))
+}
+
+/// Many roles, all of whom are at work in each step: each hears itself.
+pub(crate) fn crowd(place: &Place, roles: usize, steps: usize) -> anyhow::Result<Value> {
+    let mut team = place.head(steps, 64);
+    for n in 0..roles {
+        team += &format!("[[role]]\nname = \"R{n}\"\nwatch = [\"UserRequirement\", \"a{n}\"]\n");
+        team += &place.action(&format!("a{n}"));
+    }
+    let taken = self::steps(place, &team, Durability::Process)?;
+    Ok(taken.early_and_late(roles as f64))
+}
+
+struct Steps {
+    times_us: Vec<f64>,
+    messages: usize,
+}
+
+impl Steps {
+    /// The first tenth of the run (but its first step) and the last, per action.
+    fn early_and_late(&self, actions: f64) -> Value {
+        let tenth = (self.times_us.len() / 10).max(2);
+        let (early, late) = (&self.times_us[1..tenth], &self.times_us[self.times_us.len() - tenth..]);
+        json!({
+            "early_us": median(early) / actions, "late_us": median(late) / actions,
+            "mean_us": mean(&self.times_us) / actions, "messages": self.messages, "peak_mib": peak_mib(),
+        })
+    }
+}
+
+/// Runs a team and gives how long each step took.
+fn steps(place: &Place, team: &str, durability: Durability) -> anyhow::Result<Steps> {
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let (seen, mut begun) = (times.clone(), Instant::now());
+    let driver = place.prepare("team", team, durability, move || {
+        seen.lock().unwrap_or_else(PoisonError::into_inner).push(begun.elapsed().as_secs_f64() * 1e6);
+        begun = Instant::now();
+    })?;
+    let driver = to_its_end(driver)?;
+    let messages = driver.journal().env().messages.len();
+    let times = std::mem::take(&mut *times.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(Steps { times_us: times, messages })
+}

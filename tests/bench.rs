@@ -1,0 +1,27 @@
+//! `bench/run` and what belongs to it: that all of it can be read and its options are what they are called. What it
+//! measures takes an optimised build and minutes, and is looked at by people.
+
+use std::process::Command;
+
+use crate::probe::project;
+
+/// Parses every script of a directory and its directories, writing nothing.
+const PARSE: &str = "import ast, pathlib, sys
+files = [p for p in pathlib.Path(sys.argv[1]).rglob('*') if p.suffix == '.py' or p.name == 'run']
+[ast.parse(p.read_text(), str(p)) for p in files]
+print(len(files))";
+
+#[test]
+fn the_scripts_of_the_benches_can_be_read_and_say_what_they_take() {
+    let bench = project().join("bench");
+    let parsed = Command::new("python3").args(["-c", PARSE]).arg(&bench).output().unwrap();
+    assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+    assert!(String::from_utf8_lossy(&parsed.stdout).trim().parse::<u32>().unwrap() > 10);
+
+    let help = Command::new(bench.join("run")).arg("--help").output().unwrap();
+    assert!(help.status.success(), "{}", String::from_utf8_lossy(&help.stderr));
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    for option in ["--no-peers", "--quick", "--markdown", "--only", "--scratch", "--dir"] {
+        assert!(help.contains(option), "{help}");
+    }
+}
