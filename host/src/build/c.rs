@@ -5,6 +5,7 @@
 
 mod compiler;
 
+use super::core_module::Lines;
 use super::sdk::{self, C};
 use super::sources::{Place, fingerprint};
 use super::{BuildError, Built, at, component};
@@ -25,8 +26,8 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     report(&format!("building {name}"));
     let (module, warnings) = compiler.link(dir, &sources(dir)?, &name)?;
     warnings.lines().for_each(report);
-    let bytes =
-        component::encode(&module).map_err(|details| BuildError::Component { module: dir.to_owned(), details })?;
+    let bytes = component::encode(&module, Lines::Dropped)
+        .map_err(|details| BuildError::Component { module: dir.to_owned(), details })?;
     at(&place.unfinished(), fs::write(place.unfinished(), bytes))?;
     Ok(Built { component: place.keep(&fingerprint)?, fresh: false })
 }

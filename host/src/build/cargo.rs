@@ -1,5 +1,6 @@
 //! Runs cargo: what a package is, and its core module. Its output is shown only where it failed.
 
+use super::core_module::Lines;
 use super::toolchain::Toolchain;
 use super::{BuildError, toolchain};
 use serde::Deserialize;
@@ -27,6 +28,10 @@ const PROFILE: [(&str, &str); 7] = [
     ("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "false"),
 ];
 
+/// What else becomes of a package that wants `Lines`.
+const WITH_LINES: [(&str, &str); 2] =
+    [("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only"), ("CARGO_PROFILE_RELEASE_STRIP", "none")];
+
 /// A package that can become a component.
 #[derive(Debug)]
 pub struct Package {
@@ -34,6 +39,8 @@ pub struct Package {
     pub name: String,
     /// The root of its workspace; its own directory where it belongs to none.
     pub workspace: PathBuf,
+    /// Whether its backtraces name lines: `lines = true` below `[package.metadata.strata]`.
+    pub lines: Lines,
     dir: PathBuf,
     id: String,
 }
@@ -59,6 +66,8 @@ struct MetadataPackage {
     id: String,
     manifest_path: PathBuf,
     targets: Vec<MetadataTarget>,
+    #[serde(default)]
+    metadata: serde_json::Value,
 }
 
 #[derive(Deserialize)]
@@ -95,7 +104,8 @@ impl Package {
         if !package.targets.iter().any(is_library) {
             return Err(BuildError::NotALibrary { manifest, hint: LIBRARY_HINT });
         }
-        Ok(Self { name: package.name, workspace: metadata.workspace_root, dir: dir.to_owned(), id: package.id })
+        let lines = if package.metadata["strata"]["lines"] == true { Lines::Kept } else { Lines::Dropped };
+        Ok(Self { name: package.name, lines, workspace: metadata.workspace_root, dir: dir.to_owned(), id: package.id })
     }
 
     /// Compiles the package and returns its core module.
@@ -103,7 +113,11 @@ impl Package {
         let mut command = cargo(&self.dir);
         command.args(["build", "--release", "--lib", "--target", toolchain::TARGET]);
         command.args(["--message-format", "json-render-diagnostics", "--target-dir"]).arg(&target.dir);
-        command.envs(PROFILE).env("CARGO_ENCODED_RUSTFLAGS", self.flags(&target.toolchain));
+        command.envs(PROFILE);
+        if self.lines == Lines::Kept {
+            command.envs(WITH_LINES);
+        }
+        command.env("CARGO_ENCODED_RUSTFLAGS", self.flags(&target.toolchain));
         if let Toolchain::At(rustc) = &target.toolchain {
             command.env("RUSTC", rustc);
         }

@@ -1,7 +1,7 @@
 //! Makes a component of a core module, and makes sure that it can be an action: by the handler, or by functions that a
 //! team file can name.
 
-use super::core_module::{self, Ready};
+use super::core_module::{self, Lines, Ready};
 use super::{BuildError, at};
 use std::fs::{self, File};
 use std::io::Write;
@@ -13,9 +13,9 @@ use wit_component::{ComponentEncoder, DecodedWasm};
 const HANDLER: &str = "strata:action/handler@0.1.0";
 
 /// Writes the component of `module` to `component`, whole or not at all.
-pub fn write(module: &Path, component: &Path) -> Result<(), BuildError> {
+pub fn write(module: &Path, lines: Lines, component: &Path) -> Result<(), BuildError> {
     let core = at(module, fs::read(module))?;
-    let bytes = encode(&core).map_err(|details| BuildError::Component { module: module.to_owned(), details })?;
+    let bytes = encode(&core, lines).map_err(|details| BuildError::Component { module: module.to_owned(), details })?;
     // The caller holds the package's lock, so nobody else uses this name. Synced, since a file cut short by a crash
     // would pass for an up-to-date component.
     let unfinished = component.with_extension("unfinished");
@@ -29,14 +29,14 @@ pub fn write(module: &Path, component: &Path) -> Result<(), BuildError> {
 }
 
 /// Encodes a core module as a component that exports something to call. The error says what is wrong with the module.
-pub fn encode(core: &[u8]) -> Result<Vec<u8>, String> {
+pub fn encode(core: &[u8], lines: Lines) -> Result<Vec<u8>, String> {
     let refused = |reason: String| {
         format!(
             "{reason}; an action imports nothing but interfaces of strata:action, while its dependencies may \
              expect a browser or an operating system"
         )
     };
-    let Ready { bytes, imports_wasi } = core_module::ready(core).map_err(refused)?;
+    let Ready { bytes, imports_wasi } = core_module::ready(core, lines).map_err(refused)?;
     let mut encoder = ComponentEncoder::default().validate(true).module(&bytes);
     if imports_wasi {
         let (name, adapter) = (wasi::WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, wasi::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER);
@@ -79,7 +79,7 @@ mod tests {
             (empty_module, "does not export `strata:action/handler@0.1.0`"),
         ];
         for (core, expected) in cases {
-            let error = encode(core).expect_err("it is no action");
+            let error = encode(core, Lines::Dropped).expect_err("it is no action");
             assert!(error.contains(expected), "{error}");
         }
     }

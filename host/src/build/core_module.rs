@@ -11,8 +11,18 @@ use wit_parser::Resolve;
 
 /// What wit-component and its kin write a component's type into.
 const TYPE: &str = "component-type";
-/// What compilers write for debuggers. Nobody reads it here, and it outweighs the code tenfold.
+/// What compilers write for debuggers.
 const DEBUG: &str = ".debug_";
+
+/// Whether a component knows the lines of its source, which a fault's backtrace then names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lines {
+    /// It does not: they outweigh the code.
+    #[default]
+    Dropped,
+    /// It does.
+    Kept,
+}
 
 /// What is known of a core module.
 #[derive(Debug, Default)]
@@ -20,7 +30,7 @@ struct Module {
     exports: Vec<String>,
     imports_wasi: bool,
     typed: bool,
-    /// Its sections, by number, without those for debuggers.
+    /// Its sections, by number.
     kept: Vec<(u8, std::ops::Range<usize>)>,
 }
 
@@ -34,8 +44,8 @@ pub struct Ready {
 }
 
 /// Makes a module ready. The error says what is wrong with it.
-pub fn ready(core: &[u8]) -> Result<Ready, String> {
-    let module = read(core).map_err(|error| error.to_string())?;
+pub fn ready(core: &[u8], lines: Lines) -> Result<Ready, String> {
+    let module = read(core, lines).map_err(|error| error.to_string())?;
     let mut bytes = core[..8].to_vec();
     for (number, range) in &module.kept {
         bytes.push(*number);
@@ -48,7 +58,7 @@ pub fn ready(core: &[u8]) -> Result<Ready, String> {
     Ok(Ready { bytes, imports_wasi: module.imports_wasi })
 }
 
-fn read(core: &[u8]) -> wasmparser::Result<Module> {
+fn read(core: &[u8], lines: Lines) -> wasmparser::Result<Module> {
     let mut module = Module::default();
     for payload in Parser::new(0).parse_all(core) {
         let payload = payload?;
@@ -67,7 +77,7 @@ fn read(core: &[u8]) -> wasmparser::Result<Module> {
             }
             Payload::CustomSection(section) => {
                 module.typed |= section.name().starts_with(TYPE);
-                debug = section.name().starts_with(DEBUG);
+                debug = lines == Lines::Dropped && section.name().starts_with(DEBUG);
             }
             _ => {}
         }
@@ -142,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_information_is_dropped_and_names_are_kept() {
+    fn lines_are_dropped_unless_they_are_wanted_and_names_are_kept() {
         let section = |name: &str| {
             let mut section = vec![0, name.len() as u8 + 2, name.len() as u8];
             section.extend_from_slice(name.as_bytes());
@@ -150,10 +160,12 @@ mod tests {
             section
         };
         let parts = [b"\0asm\x01\0\0\0".to_vec(), section(".debug_info"), section("name of things")];
-        let made = ready(&parts.concat()).expect("it is a module");
-        let text = String::from_utf8_lossy(&made.bytes);
-        assert!(!text.contains("debug_info") && text.contains("name of things"), "{text}");
-        assert!(!made.imports_wasi);
+        for (lines, kept) in [(Lines::Dropped, false), (Lines::Kept, true)] {
+            let made = ready(&parts.concat(), lines).expect("it is a module");
+            let text = String::from_utf8_lossy(&made.bytes);
+            assert!(text.contains("debug_info") == kept && text.contains("name of things"), "{text}");
+            assert!(!made.imports_wasi);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! What it makes is an action by what it exports, or a component with functions of its own; a core module becomes a
 //! component here.
 
+use super::core_module::Lines;
 use super::sdk::WIT;
 use super::sources::{Place, fingerprint};
 use super::{BuildError, Built, at, component, tool};
@@ -45,8 +46,8 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
         refused(format!("`{RECIPE}` wrote nothing to `${OUT}`, where it is to put the module or component"))
     })?;
     if component::exports(&made).is_empty() {
-        let bytes =
-            component::encode(&made).map_err(|details| BuildError::Component { module: dir.to_owned(), details })?;
+        let bytes = component::encode(&made, Lines::Dropped)
+            .map_err(|details| BuildError::Component { module: dir.to_owned(), details })?;
         at(&out, fs::write(&out, bytes))?;
     }
     Ok(Built { component: place.keep(&fingerprint)?, fresh: false })

@@ -22,7 +22,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     if up_to_date(&component, &module) {
         return Ok(Built { component, fresh: true });
     }
-    component::write(&module, &component)?;
+    component::write(&module, package.lines, &component)?;
     Ok(Built { component, fresh: false })
 }
 

@@ -15,6 +15,8 @@ use crate::narrator;
 
 /// How many frames of a guest's stack are shown.
 const FRAMES: usize = 8;
+/// Where Rust goes to panic: of no use to who looks for the place it came from.
+const PANICKING: [&str; 4] = ["__rustc::", "core::panicking::", "std::panicking::", "std::sys::backtrace::"];
 /// How many of the last calls of the host are shown.
 const CALLS: usize = 5;
 /// How much of what came back from one is shown.
@@ -46,7 +48,7 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings) -> Option<C
     let head = painted(BAD, "fault:");
     note(format_args!("{head} {} action {index} `{action}` attempt {attempt}: {kind}: {cause}", role.name));
     message.lines().skip(1).for_each(|line| note(format_args!("    {line}")));
-    section("stack of the guest, innermost first", fault.backtrace.iter().take(FRAMES).cloned(), on_stderr);
+    section("stack of the guest, innermost first", frames(&fault.backtrace).iter().take(FRAMES).cloned(), on_stderr);
     section("what it logged last", fault.log.iter().cloned(), on_stderr);
     let calls = &activation.current.journal;
     section(
@@ -93,6 +95,13 @@ fn cure(kind: FaultKind, name: &str, made: Option<&Made>) -> Cure {
 /// The action, as `--component` names it, where it is no source that is built by itself.
 fn component(name: &str, made: Option<&Made>) -> Option<String> {
     made.filter(|made| made.from.extension().is_some_and(|kind| kind == "wasm")).map(|_| name.to_owned())
+}
+
+/// The frames from where the guest's own code is, where it is on the stack at all.
+fn frames(backtrace: &[String]) -> &[String] {
+    let of_panic = |frame: &&String| PANICKING.iter().any(|start| frame.starts_with(start));
+    let own = backtrace.iter().take_while(of_panic).count();
+    if own < backtrace.len() { &backtrace[own..] } else { backtrace }
 }
 
 fn on_stderr(line: &str) {

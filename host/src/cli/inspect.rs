@@ -19,7 +19,7 @@ use action::Action;
 use table::Table;
 
 use super::files;
-use super::requests::{command, listing};
+use super::requests::{command, listing, plain};
 use super::{Failure, InspectArgs, joins, preview, print};
 use crate::launch::{Doubt, doubts, saved};
 use crate::narrator;
@@ -130,7 +130,7 @@ fn show_faults(stepper: &Stepper) {
         Phase::Failed(fault) => {
             let role = stepper.team().role(id);
             let kind = narrator::fault_kind(activation.work(role), fault);
-            Some(format!("  {} {}: {kind}: {}", role.name, standing(stepper, id), fault.message))
+            Some(format!("  {} {}: {kind}: {}", role.name, standing(stepper, id), plain(&fault.message)))
         }
         _ => None,
     };
