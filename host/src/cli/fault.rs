@@ -85,7 +85,7 @@ fn cure(kind: FaultKind, name: &str, made: Option<&Made>) -> Cure {
         FaultKind::Trap | FaultKind::Error | FaultKind::Stack | FaultKind::OutputInvalid | FaultKind::Think => {
             let words = made.map(|made| match component(name, Some(made)) {
                 Some(_) => format!("give another component, here with `--component` or in the team file{place}"),
-                None => format!("change its source, `{}`; it is built again by itself", shown(&made.from)),
+                None => format!("change its source, `{}`; what has changed is used by itself", shown(&made.from)),
             });
             Cure { component: component(name, made), file: false, words }
         }
