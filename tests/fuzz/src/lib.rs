@@ -1,8 +1,8 @@
 //! Everything that strangers hand to the host, as functions of bytes that must never panic.
 //!
 //! Here are the targets by name, and their corpus; what each does with its bytes is in a module of its own. `mutate`
-//! makes up more bytes without an instrumented build, for the tests of every day; `engine/` beside this package drives
-//! the same targets by coverage.
+//! makes up more bytes without an instrumented build, for the tests of every day; `engine.rs` drives the same targets
+//! by coverage.
 
 #![allow(clippy::unwrap_used, reason = "all of this is a test: what does not hold has to fail")]
 
