@@ -152,3 +152,22 @@ pub(super) fn section(title: &str, lines: impl Iterator<Item = String>, tell: im
         lines.for_each(|line| tell(&format!("    {}", plain(&line))));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_is_shown_from_where_the_guest_s_own_code_is() {
+        let check = |stack: &[&str], shown: &[&str]| {
+            let stack: Vec<String> = stack.iter().map(|&frame| frame.to_owned()).collect();
+            assert_eq!(frames(&stack), shown, "{stack:?}");
+        };
+        check(&["probe::act (probe.wasm+0x1)", "probe::run"], &["probe::act (probe.wasm+0x1)", "probe::run"]);
+        let panic = ["__rustc::rust_panic", "std::panicking::begin_panic_handler", "core::panicking::panic_fmt"];
+        check(&[panic.as_slice(), &["boom::run", "core::panicking::x"]].concat(), &["boom::run", "core::panicking::x"]);
+        // One that is nothing else is better than none.
+        check(&panic, &panic);
+        check(&[], &[]);
+    }
+}
