@@ -93,9 +93,9 @@ fn a_component_that_is_not_the_pinned_one_is_refused_at_the_pin() {
 
 #[test]
 fn a_component_that_needs_what_is_not_granted_is_refused_with_the_line_to_add() {
-    let mirror = std::fs::read(crate::probe::build("tests/mirror")).unwrap();
+    let saver = std::fs::read(crate::probe::build("plugins/save-file")).unwrap();
     let expected = ["`One` of role `A` needs `files`", "[role.action.allow]", "dirs = [{"];
-    check("no files", Some(&mirror), "", &expected);
+    check("no files", Some(&saver), "", &expected);
 }
 
 #[test]
