@@ -151,23 +151,23 @@ fn what_says_nothing_of_itself_is_no_skill() {
 #[test]
 fn skills_are_listed_searched_and_shown() {
     let place = Place::empty();
-    let mirror = probe::build("tests/mirror");
-    let mirror = mirror.to_str().unwrap();
+    let saver = probe::build("plugins/save-file");
+    let saver = saver.to_str().unwrap();
     let elsewhere = place.path("elsewhere").display().to_string();
-    host(&place, &["skill", "add", "probe.wasm", mirror, "--shelf", &elsewhere]).expect(0);
+    host(&place, &["skill", "add", "probe.wasm", saver, "--shelf", &elsewhere]).expect(0);
     assert_eq!(host(&place, &["skill", "list"]).expect(0).stdout, "");
     let listed = host(&place, &["skill", "list", "--shelf", &elsewhere]).expect(0).stdout;
     let names: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(names, ["mirror@0.1.0", "probe@0.1.0"]);
+    assert_eq!(names, ["probe@0.1.0", "save-file@0.1.0"]);
     let found = host(&place, &["skill", "search", "PROBE", "--json", "--shelf", &elsewhere]).expect(0);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
     assert_eq!((found.as_array().unwrap().len(), &found[0]["name"]), (1, &Value::from("probe")));
-    let shown = host(&place, &["skill", "show", "mirror@^0.1", "--shelf", &elsewhere]).expect(0).stdout;
-    assert!(shown.contains("needs        files") && shown.contains("mirror@0.1.0"), "{shown}");
+    let shown = host(&place, &["skill", "show", "save-file@^0.1", "--shelf", &elsewhere]).expect(0).stdout;
+    assert!(shown.contains("needs        files") && shown.contains("save-file@0.1.0"), "{shown}");
     let all = host(&place, &["describe", "--shelf", &elsewhere]).expect(0);
     let all: Value = serde_json::from_str(&all.stdout).unwrap();
     let described: Vec<&str> = all["skills"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
-    assert_eq!(described, ["mirror", "probe"]);
+    assert_eq!(described, ["probe", "save-file"]);
 }
 
 #[test]
