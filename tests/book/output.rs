@@ -1,5 +1,5 @@
 //! Whether an output is as a page shows it: `[..]` stands for anything within a line, `...` alone for any lines; times,
-//! digests and the names of runs are never the same twice, and equal to each other.
+//! digests and the names of runs are never the same twice, and equal to each other. Of a step's actions any may end first.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,17 @@ static UNSTEADY: LazyLock<[(Regex, &str); 6]> = LazyLock::new(|| {
 
 fn steady(text: &str) -> String {
     let taken = |text: String, (pattern, name): &(Regex, &str)| pattern.replace_all(&text, *name).into_owned();
-    UNSTEADY.iter().fold(text.trim_end().to_owned(), taken)
+    in_order(&UNSTEADY.iter().fold(text.trim_end().to_owned(), taken))
+}
+
+/// With what is said of the actions of one step by their names.
+fn in_order(text: &str) -> String {
+    let step = |line: &&str| line.strip_prefix("ELAPSED")?.split_whitespace().nth(1).map(str::to_owned);
+    let mut lines: Vec<&str> = text.lines().collect();
+    for same in lines.chunk_by_mut(|one, next| step(&one).is_some() && step(&one) == step(&next)) {
+        same.sort_unstable();
+    }
+    lines.join("\n")
 }
 
 /// Whether `actual` fits what is `shown`.
@@ -57,6 +67,16 @@ fn outputs_fit_as_far_as_they_are_shown() {
     check("a\n...\n", "a\nb\nc", true);
     check("...\nc", "a\nb\nc", true);
     check("...\nd", "a\nb\nc", false);
+    check(
+        "  0.1s  step 1   A.a  ok\n  0.1s  step 1   B.b  ok",
+        "  0.2s  step 1   B.b  ok\n  0.3s  step 1   A.a  ok",
+        true,
+    );
+    check(
+        "  0.1s  step 1   A.a  ok\n  0.1s  step 2   B.b  ok",
+        "  0.2s  step 2   B.b  ok\n  0.3s  step 1   A.a  ok",
+        false,
+    );
     check("a [..] c", "a b c", true);
     check("a [..] c", "a b d", false);
     check("[..]s done", "0.1s done", true);
