@@ -27,7 +27,7 @@ fn steady(text: &str) -> String {
 fn in_order(text: &str) -> String {
     let step = |line: &&str| line.strip_prefix("ELAPSED")?.split_whitespace().nth(1).map(str::to_owned);
     let mut lines: Vec<&str> = text.lines().collect();
-    for same in lines.chunk_by_mut(|one, next| step(&one).is_some() && step(&one) == step(&next)) {
+    for same in lines.chunk_by_mut(|one, next| step(one).is_some() && step(one) == step(next)) {
         same.sort_unstable();
     }
     lines.join("\n")
