@@ -54,6 +54,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::driver::DriverError;
+use crate::excerpt::excerpt;
 use crate::manifest::{Diagnostics, Paint};
 use crate::skills::SkillError;
 use crate::telemetry::Exporting;
@@ -209,9 +210,5 @@ fn shown(path: &Path) -> String {
 
 /// The beginning of a text, on one line, at most so many characters, and nothing in it that moves the cursor.
 fn preview(text: &str, most: usize) -> String {
-    let line = requests::plain(&text.split_whitespace().collect::<Vec<_>>().join(" "));
-    match line.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+    requests::plain(&excerpt(text, most))
 }

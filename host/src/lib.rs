@@ -6,6 +6,7 @@ pub mod cli;
 pub mod difference;
 pub mod doctor;
 pub mod driver;
+mod excerpt;
 pub mod gateway;
 pub mod graph;
 pub mod interface;

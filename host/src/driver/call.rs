@@ -18,6 +18,7 @@ use tracing::{Instrument, Span};
 use super::attempt::Attempt;
 use super::flights::{Batch, Given};
 use super::{Driver, DriverError, Equipment, Journal, spans};
+use crate::excerpt::excerpt;
 use crate::gateway::{Answer, HostError, HostErrorKind};
 use crate::services::http::{self, Sent};
 use crate::services::llm::{self, Completed, Failed, Hearing};
@@ -238,12 +239,7 @@ const TOLD_CHARS: usize = 200;
 
 /// The beginning of what is asked, on one line.
 pub(super) fn told(text: &str) -> String {
-    let mut words = text.split_whitespace().flat_map(|word| [" ", word]).skip(1).flat_map(str::chars);
-    let mut line: String = words.by_ref().take(TOLD_CHARS).collect();
-    if words.next().is_some() {
-        line.push('…');
-    }
-    line
+    excerpt(text, TOLD_CHARS)
 }
 
 /// Whether a call can be made.

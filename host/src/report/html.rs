@@ -22,7 +22,8 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use super::{Kept, Report, Text};
-use escape::{esc, line};
+use crate::excerpt::excerpt;
+use escape::esc;
 
 const CSS: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
@@ -117,7 +118,7 @@ impl Page {
         } else if text.cut == 0 && text.shown.chars().count() <= FOLD_CHARS && !text.shown.trim_end().contains('\n') {
             self.put(format_args!("<span class=\"text\">{}</span>", esc(text.shown.trim_end())));
         } else {
-            let shown = line(&text.shown, FOLD_CHARS);
+            let shown = excerpt(&text.shown, FOLD_CHARS);
             self.put(format_args!("<details class=\"text\"><summary>{}</summary>", esc(&shown)));
             self.whole(text);
             self.put(format_args!("</details>"));

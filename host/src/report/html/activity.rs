@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::super::{Attempt, End, Report};
 use super::Page;
-use super::escape::{esc, line};
+use super::escape::esc;
 use super::time::{counted, duration, grouped, moment, money};
+use crate::excerpt::excerpt;
 
 /// Steps that are open from the beginning: the newest.
 const OPEN_STEPS: usize = 8;
@@ -83,7 +84,7 @@ fn one(page: &mut Page, attempt: &Attempt) {
         esc(&attempt.who),
         esc(&attempt.action),
         duration(attempt.span_ms.1 - attempt.span_ms.0),
-        esc(&line(&attempt.said.shown, LINE_CHARS)),
+        esc(&excerpt(&attempt.said.shown, LINE_CHARS)),
     ));
     let index = attempt.index.map(|index| format!("action {index}, "));
     let (made, served) = attempt.calls;

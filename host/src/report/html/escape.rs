@@ -63,16 +63,6 @@ fn is_hidden(c: char) -> bool {
     }
 }
 
-/// The beginning of a text, on one line.
-pub(super) fn line(text: &str, most: usize) -> String {
-    let mut words = text.split_whitespace().flat_map(|word| [" ", word]).skip(1).flat_map(str::chars);
-    let mut line: String = words.by_ref().take(most).collect();
-    if words.next().is_some() {
-        line.push('…');
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,14 +80,5 @@ mod tests {
         check("a\u{202e}b\u{2066}c\u{2028}\u{feff}", "a[U+202E]b[U+2066]c[U+2028][U+FEFF]");
         check("\u{7f}\u{85}\u{ffff}", "[U+007F][U+0085][U+FFFF]");
         check("", "");
-    }
-
-    #[test]
-    fn a_line_is_the_beginning_of_a_text() {
-        let check = |text: &str, expected: &str| assert_eq!(line(text, 5), expected, "{text:?}");
-        check("", "");
-        check(" a\n b ", "a b");
-        check("12345", "12345");
-        check("12 456", "12 45…");
     }
 }

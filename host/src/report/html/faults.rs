@@ -2,8 +2,9 @@
 
 use super::super::{Fault, Report, Text};
 use super::Page;
-use super::escape::{esc, line};
+use super::escape::esc;
 use super::time::moment;
+use crate::excerpt::excerpt;
 
 /// How much of a message stands in the line of a fault.
 const LINE_CHARS: usize = 140;
@@ -34,7 +35,7 @@ fn one(page: &mut Page, fault: &Fault) {
         esc(&fault.action),
         fault.step,
         fault.number,
-        esc(&line(&fault.message.shown, LINE_CHARS)),
+        esc(&excerpt(&fault.message.shown, LINE_CHARS)),
     ));
     page.whole(&fault.message);
     lines(page, "Stack of the guest, innermost first", &fault.backtrace);

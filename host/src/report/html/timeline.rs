@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::{Attempt, End, Mark, MarkKind, Report, Step};
 use super::Page;
 use super::activity::look;
-use super::escape::{esc, line};
+use super::escape::esc;
 use super::time::{duration, grouped, moment};
+use crate::excerpt::excerpt;
 
 /// Attempts that are drawn, the newest: more than anybody scrolls through.
 const MAX_BARS: usize = 400;
@@ -48,14 +49,14 @@ pub(super) fn section(page: &mut Page, report: &Report) {
     }
     let lanes = &lanes[..lanes.len().min(MAX_LANES)];
     let steps: Vec<&Step> = report.steps.iter().filter(|step| step.at + 1 >= first).collect();
-    let marks: Vec<&Mark> = report.marks.iter().filter(|mark| mark.at + 2 >= first || mark.at >= first).collect();
+    let marks: Vec<&Mark> = report.marks.iter().filter(|mark| mark.at + 2 >= first).collect();
     let scale = Scale::of(bars, &steps, &marks);
     let width = scale.width + TAIL;
     let high = HEAD + LANE * lanes.len() as f64 + FOOT;
 
     page.put(format_args!("<div class=\"timeline\"><ul class=\"lanes\" aria-hidden=\"true\">\n"));
     for lane in lanes {
-        page.put(format_args!("<li>{}</li>\n", esc(&line(&report.roles[*lane], 22))));
+        page.put(format_args!("<li>{}</li>\n", esc(&excerpt(&report.roles[*lane], 22))));
     }
     page.put(format_args!(
         "</ul><div class=\"scroll\" tabindex=\"0\"><svg role=\"img\" aria-label=\"What roles did in time\" width=\"{width:.0}\" \
@@ -146,7 +147,7 @@ fn draw_marks(page: &mut Page, marks: &[&Mark], scale: &Scale, high: f64) {
             MarkKind::Broke => "broke",
             MarkKind::Changed => "changed",
         };
-        let (x, text) = (scale.x(mark.at), line(&mark.text, 34));
+        let (x, text) = (scale.x(mark.at), excerpt(&mark.text, 34));
         page.put(format_args!(
             "<g class=\"mark {class}\"><title>{} at {}</title><path d=\"M{x:.1} {}V{:.1}\"/>",
             esc(&mark.text),
@@ -179,7 +180,7 @@ fn draw_bar(page: &mut Page, bar: &Attempt, scale: &Scale, y: f64) {
     let again = if bar.number > 1 { format!(" #{}", bar.number) } else { String::new() };
     let whole = format!("{mark} {}{again}", bar.action);
     let fits = ((wide - 5.0) / CHAR).max(0.0) as usize;
-    let text = if fits >= 4 { line(&whole, fits.min(40)) } else { mark.to_owned() };
+    let text = if fits >= 4 { excerpt(&whole, fits.min(40)) } else { mark.to_owned() };
     if wide >= 14.0 {
         page.put(format_args!("<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", from + 4.0, y + 15.0, esc(&text)));
     }
