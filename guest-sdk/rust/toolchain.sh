@@ -46,8 +46,8 @@ debian() {
     flock 9
     [ -f "$home/ready" ] && return
   fi
-  rm -rf "$home/root" "$home/bin" "$home/apt" "$home/std"
-  mkdir -p "$home/root" "$home/bin" "$home/apt/lists/partial" "$home/apt/cache/archives/partial"
+  rm -rf "$home/debian" "$home/bin" "$home/apt" "$home/std"
+  mkdir -p "$home/debian" "$home/bin" "$home/apt/lists/partial" "$home/apt/cache/archives/partial"
   # The steps run in `if`s, where `set -e` is off: each says itself whether it failed.
   find_packages && unpack_packages && wrap_programs && build_std || return 1
   rm -rf "$home/apt" "$home/std" "$home/log"
@@ -91,7 +91,7 @@ unpack_packages() {
   llvm=$(depends "$runtime" | grep -o 'libllvm[0-9]*' | head -n 1)
   for name in $package "$runtime" $std "lld-${llvm#libllvm}"; do unpack "$name" || return 1; done
   unpack $source './usr/src/rustc-*/library/*' || return 1 # the compiler's own sources are many times larger
-  libraries=$(dirname "$(echo "$home"/root/usr/lib/*/librustc_driver-*.so)")
+  libraries=$(dirname "$(echo "$home"/debian/usr/lib/*/librustc_driver-*.so)")
   round=0
   while missing=$(missing_library) && [ -n "$missing" ]; do
     round=$((round + 1))
@@ -104,9 +104,9 @@ unpack() { # package [pattern]
   (cd "$home/apt" && quietly apt apt-get download "$1") || return 1
   dpkg-deb --fsys-tarfile "$home/apt/$1"_*.deb >"$home/apt/tar" || return 1
   if [ $# -gt 1 ]; then
-    tar -x -C "$home/root" -f "$home/apt/tar" --wildcards "$2"
+    tar -x -C "$home/debian" -f "$home/apt/tar" --wildcards "$2"
   else
-    tar -x -C "$home/root" -f "$home/apt/tar" --exclude './usr/share/*'
+    tar -x -C "$home/debian" -f "$home/apt/tar" --exclude './usr/share/*'
   fi || return 1
   rm "$home/apt/tar" "$home/apt/$1"_*.deb
 }
@@ -128,11 +128,11 @@ package_of() { # library
 
 # The libraries are private to the compiler: whoever calls it has nothing to set.
 wrap_programs() {
-  wrap "$rustc" "$home/root/usr/bin/rustc" || return 1
+  wrap "$rustc" "$home/debian/usr/bin/rustc" || return 1
   host=$("$rustc" -vV | sed -n 's/^host: //p')
   [ -n "$host" ] || { say "the unpacked rustc does not run"; return 1; }
-  mkdir -p "$home/root/usr/lib/rustlib/$host/bin"
-  wrap "$home/root/usr/lib/rustlib/$host/bin/rust-lld" "$(echo "$home"/root/usr/lib/llvm-*/bin/lld)"
+  mkdir -p "$home/debian/usr/lib/rustlib/$host/bin"
+  wrap "$home/debian/usr/lib/rustlib/$host/bin/rust-lld" "$(echo "$home"/debian/usr/lib/llvm-*/bin/lld)"
 }
 
 wrap() { # wrapper program
@@ -146,8 +146,8 @@ END
 # sources, so no registry is asked.
 build_std() {
   say "building the standard library for $target (about a minute, once)"
-  library=$(echo "$home"/root/usr/src/rustc-*/library)
-  sysroot=$home/root/usr/lib/rustlib
+  library=$(echo "$home"/debian/usr/src/rustc-*/library)
+  sysroot=$home/debian/usr/lib/rustlib
   mkdir -p "$home/std/src" "$sysroot/src/rust" "$sysroot/$target/lib"
   ln -sfn "$library" "$sysroot/src/rust/library"
   : >"$home/std/src/lib.rs"
