@@ -22,7 +22,7 @@ const BAR: f64 = 22.0;
 const HEAD: f64 = 26.0;
 const FOOT: f64 = 40.0;
 /// The width of a character of a label.
-const CHAR: f64 = 6.0;
+const CHAR: f64 = 6.5;
 /// A picture that is narrower is stretched, up to so many times.
 const COMFORT: f64 = 900.0;
 const MAX_STRETCH: f64 = 5.0;
