@@ -53,8 +53,12 @@ fn load(path: &Path, when_idle: WhenIdle) -> LiveEnvironment {
     LiveEnvironment::load(what).unwrap()
 }
 
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
+}
+
 fn in_runtime(work: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(work);
+    runtime().block_on(work);
 }
 
 #[test]
@@ -105,6 +109,68 @@ fn events_are_streamed_from_the_first_and_end_with_the_environment() {
         let late: Vec<_> = futures_util::StreamExt::collect(late.into_stream()).await;
         let late: Vec<_> = late.into_iter().map(|line| line.unwrap().kind).collect();
         assert_eq!(late, kinds);
+    });
+}
+
+#[test]
+fn an_environment_that_is_dropped_while_it_runs_stops_and_can_be_loaded_again() {
+    let place = Place::with(GREETER);
+    in_runtime(async {
+        let mut environment = create(&place);
+        let mut events = environment.events().unwrap();
+        environment.start(WhenIdle::Stay).unwrap();
+        environment.idle().await;
+        drop(environment);
+        // The end of the events is told by who has let go of the directory.
+        let mut kinds = Vec::new();
+        while let Some(line) = events.next().await.unwrap() {
+            kinds.push(line.kind);
+        }
+        assert_eq!(kinds.last(), Some(&"run-ended"));
+        let mut environment = load(&place.path("store"), WhenIdle::Stay);
+        environment.start(WhenIdle::Stay).unwrap();
+        assert_eq!(environment.stop().await.unwrap(), Status::Done);
+    });
+}
+
+#[test]
+fn an_environment_ends_with_its_runtime_and_says_so() {
+    let place = Place::with(&GREETER.replace("{ say", "{ sleep = \"1h\" }, { say"));
+    let runtime = runtime();
+    let mut environment = runtime.block_on(async {
+        let mut environment = create(&place);
+        let mut events = environment.events().unwrap();
+        environment.start(WhenIdle::End).unwrap();
+        while events.next().await.unwrap().unwrap().kind != "action-started" {}
+        environment
+    });
+    runtime.shutdown_background();
+    in_runtime(async {
+        let error = environment.ended().await.unwrap_err();
+        assert!(error.to_string().contains("its thread was torn down"), "{error}");
+        assert!(environment.stop().await.is_err(), "it is to be loaded again");
+    });
+    drop(environment);
+    assert!(load(&place.path("store"), WhenIdle::End).is_idle());
+}
+
+#[test]
+fn an_environment_without_a_runtime_is_not_started() {
+    let place = Place::with(GREETER);
+    let error = create(&place).start(WhenIdle::End).unwrap_err();
+    assert!(error.to_string().contains("start it within a tokio runtime"), "{error}");
+}
+
+#[test]
+fn who_gives_up_waiting_for_the_end_of_an_environment_may_wait_again() {
+    let place = Place::with(GREETER);
+    in_runtime(async {
+        let mut environment = create(&place);
+        environment.start(WhenIdle::Stay).unwrap();
+        assert!(futures_util::FutureExt::now_or_never(environment.ended()).is_none());
+        environment.send(said("one")).await.unwrap();
+        environment.idle().await;
+        assert_eq!(environment.stop().await.unwrap(), Status::Done);
     });
 }
 

@@ -198,6 +198,9 @@ impl Driver {
     }
 
     /// Runs until the team halts or is stopped. Everything that happened is recorded when this returns.
+    ///
+    /// It waits for the disk on the thread that polls it: one that blocks on it and has nothing else to do, or other
+    /// tasks wait, too.
     pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
         self.await_ends();
         let ended = self.go_on(stop).await;

@@ -1,28 +1,32 @@
 //! A team's environment in one's own program: started, talked to, watched, stopped and saved from there.
 //!
-//! The command line does the same through `launch`; this is `launch` with a task of its own for the run.
+//! The command line does the same through `launch`; this is `launch` with a thread of its own for the run, which is in
+//! `live::thread`.
 
 mod events;
+mod thread;
 
 use std::path::{Path, PathBuf};
 
 use strata_core::event::Status;
 use strata_core::message::Message;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use crate::driver::{AnswerError, DriverError, Ended, Motion, Orders, ReplyError, WhenIdle};
 use crate::launch::{self, LaunchError, Resume, Resumed, Run, Start};
 
 pub use crate::driver::{Answered, Given, Sent};
 pub use events::Events;
+use thread::Running;
 
 /// A team's environment: its roles with their mailboxes, memories and state, saved in a directory.
 ///
-/// It runs in a task of its own between `start` and `stop`. Everything that happens is durable before it is seen, so a
-/// program that dies can `load` it and go on.
+/// It runs on a thread of its own between `start` and `stop`: the disk, which each step waits for, holds nobody else up.
+/// Everything that happens is durable before it is seen, so a program that dies can `load` it and go on. One that is
+/// dropped while it runs is told to stop, and saved a moment later; `stop` waits for that.
 ///
-/// Needs a tokio runtime of several threads: guests that compute hold their thread for milliseconds at a time.
+/// Needs a tokio runtime of several threads: actions of one step run there in parallel, and those that compute hold
+/// their thread for milliseconds at a time. With the runtime it ends at once, as if the program had died.
 ///
 /// ```no_run
 /// use std::path::Path;
@@ -63,7 +67,7 @@ enum State {
     /// It stands still.
     Still(Box<Run>),
     /// It runs.
-    Running { stop: watch::Sender<bool>, task: JoinHandle<(Box<Run>, Result<Status, DriverError>)> },
+    Running(Running),
     /// An error ended it. What was durable is saved; load it again.
     Broken,
 }
@@ -83,9 +87,9 @@ pub enum LiveError {
     /// An answer is not taken. What it was for stays open.
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    /// The task it ran in was torn down, e.g. with the runtime.
-    #[error("the environment's task was torn down: {0}")]
-    Task(#[from] tokio::task::JoinError),
+    /// There is no thread for it, or none any more.
+    #[error("the environment cannot run: {0}; what was durable is saved, load it again")]
+    Thread(String),
 }
 
 impl From<ReplyError> for LiveError {
@@ -124,7 +128,7 @@ impl LiveEnvironment {
         Self { state: State::Still(Box::new(run)), path, orders, motion, newest }
     }
 
-    /// Lets it run, in a task of its own. With `WhenIdle::End` it stops by itself when nothing is left to do.
+    /// Lets it run, on a thread of its own. With `WhenIdle::End` it stops by itself when nothing is left to do.
     pub fn start(&mut self, when_idle: WhenIdle) -> Result<(), LiveError> {
         let mut run = match std::mem::replace(&mut self.state, State::Broken) {
             State::Still(run) => run,
@@ -134,38 +138,31 @@ impl LiveEnvironment {
             }
         };
         run.prepare(when_idle);
-        let (stop, mut stopped) = watch::channel(false);
-        let task = tokio::spawn(async move {
-            let ended = run.run(&mut stopped).await;
-            (run, ended)
-        });
-        self.state = State::Running { stop, task };
+        self.state = State::Running(Running::begin(run)?);
         Ok(())
     }
 
     /// Stops it: what is in flight is ended and will run again, everything finished is kept, `team.json` is written.
     pub async fn stop(&mut self) -> Result<Status, LiveError> {
-        if let State::Running { stop, .. } = &self.state {
-            let _ = stop.send(true);
+        if let State::Running(running) = &self.state {
+            running.tell_to_stop();
         }
         self.ended().await
     }
 
-    /// Waits until it has stopped, by itself or by `stop` or by an error, and says how it stands.
+    /// Waits until it has stopped, by itself or by `stop` or by an error, and says how it stands. Who gives up waiting
+    /// may wait again.
     pub async fn ended(&mut self) -> Result<Status, LiveError> {
-        match std::mem::replace(&mut self.state, State::Broken) {
-            State::Running { task, .. } => {
-                let (run, ended) = task.await?;
-                let status = ended?;
-                self.state = State::Still(run);
-                Ok(status)
-            }
-            State::Still(run) => {
-                let status = run.stepper().env().status;
-                self.state = State::Still(run);
-                Ok(status)
-            }
-            State::Broken => Err(LiveError::State("was ended by an error; load it again")),
+        if let State::Running(running) = &mut self.state {
+            let ended = running.ended().await;
+            self.state = State::Broken;
+            let (run, status) = ended?;
+            status?;
+            self.state = State::Still(run);
+        }
+        match &self.state {
+            State::Still(run) => Ok(run.stepper().env().status),
+            State::Running(_) | State::Broken => Err(LiveError::State("was ended by an error; load it again")),
         }
     }
 
@@ -184,7 +181,7 @@ impl LiveEnvironment {
     /// recipient, everyone who watches its label gets it. It is durable when this returns.
     pub async fn send(&self, message: Message) -> Result<Sent, LiveError> {
         match &self.state {
-            State::Running { .. } => Ok(self.orders.send(message).await?),
+            State::Running(_) => Ok(self.orders.send(message).await?),
             _ => Err(LiveError::State("does not run; start it first")),
         }
     }
@@ -194,7 +191,7 @@ impl LiveEnvironment {
     pub async fn answer(&mut self, given: Vec<Given>) -> Result<Vec<Answered>, LiveError> {
         match &mut self.state {
             State::Still(run) => Ok(run.answer(&given)?),
-            State::Running { .. } => Ok(self.orders.answer(given).await??),
+            State::Running(_) => Ok(self.orders.answer(given).await??),
             State::Broken => Err(LiveError::State("was ended by an error; load it again")),
         }
     }
@@ -204,7 +201,7 @@ impl LiveEnvironment {
     pub async fn save(&mut self) -> Result<(), LiveError> {
         match &mut self.state {
             State::Still(run) => Ok(run.save()?),
-            State::Running { .. } => Ok(self.orders.save().await?),
+            State::Running(_) => Ok(self.orders.save().await?),
             State::Broken => Err(LiveError::State("was ended by an error; load it again")),
         }
     }
@@ -217,6 +214,14 @@ impl LiveEnvironment {
     /// The storage directory.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl Drop for LiveEnvironment {
+    fn drop(&mut self) {
+        if let State::Running(running) = &self.state {
+            running.tell_to_stop();
+        }
     }
 }
 

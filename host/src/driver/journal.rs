@@ -8,7 +8,6 @@ use std::sync::Arc;
 use strata_core::environment::Environment;
 use strata_core::event::{Event, HostCallKind, Source};
 use strata_core::stepper::{Illegal, Stepper};
-use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::clock::{now_ms, stopwatch};
 use super::spans::Spans;
@@ -153,10 +152,7 @@ impl Journal {
         if !self.blobs.is_empty() {
             self.store.put_blobs(&std::mem::take(&mut self.blobs))?;
         }
-        match durability {
-            Durability::Full => aside(|| self.store.append(&self.staged, durability))?,
-            Durability::Process => self.store.append(&self.staged, durability)?,
-        }
+        self.store.append(&self.staged, durability)?;
         if let (Some(metrics), Some(timed)) = (&self.metrics, timed) {
             metrics.committed(&self.staged, &self.stepper, (timed.elapsed(), durability));
         }
@@ -170,14 +166,6 @@ impl Journal {
         }
         self.told.drain(..).for_each(|line| (self.on_line)(&line));
         Ok(())
-    }
-}
-
-/// Waits for the disk without holding up the other teams of the process, whose turn it is on this thread.
-fn aside<T>(wait: impl FnOnce() -> T) -> T {
-    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
-        _ => wait(),
     }
 }
 

@@ -1,0 +1,73 @@
+//! The thread that an environment runs on.
+//!
+//! The driver waits for the disk at each step. On a thread of the runtime it would have to give up its turn for that,
+//! and as many teams would sync at once as there are such threads; here the disk gets the syncs of all of them together.
+
+use std::thread;
+
+use strata_core::event::Status;
+use tokio::runtime::Handle;
+use tokio::sync::{oneshot, watch};
+
+use super::LiveError;
+use crate::driver::DriverError;
+use crate::launch::Run;
+
+/// A run that has come to its end, and how.
+type End = (Box<Run>, Result<Status, DriverError>);
+
+/// A run on its thread.
+pub(super) struct Running {
+    stop: watch::Sender<bool>,
+    end: oneshot::Receiver<End>,
+}
+
+impl Running {
+    /// Begins to run. Needs a runtime: timers, calls and actions that run in parallel are there.
+    pub(super) fn begin(run: Box<Run>) -> Result<Self, LiveError> {
+        let runtime = Handle::try_current();
+        let runtime = runtime.map_err(|_| LiveError::Thread("start it within a tokio runtime".into()))?;
+        let (stop, stopped) = watch::channel(false);
+        let (tell, end) = oneshot::channel();
+        let begin = move || {
+            if let Some(end) = to_its_end(&runtime, run, stopped) {
+                // Nobody may be left who wants to know.
+                let _ = tell.send(end);
+            }
+        };
+        let begun = thread::Builder::new().name("strata team".into()).spawn(begin);
+        begun.map_err(|error| LiveError::Thread(format!("cannot start a thread: {error}")))?;
+        Ok(Self { stop, end })
+    }
+
+    /// Lets it stop as soon as it can.
+    pub(super) fn tell_to_stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Waits until it has come to its end.
+    pub(super) async fn ended(&mut self) -> Result<End, LiveError> {
+        let torn = |_| LiveError::Thread("its thread was torn down, with the runtime or by a panic".into());
+        (&mut self.end).await.map_err(torn)
+    }
+}
+
+/// Runs a team. None where the runtime ends before it. A timer that is begun after that panics instead, and so ends this
+/// thread: which of the two it is depends on what the team was just about to do.
+fn to_its_end(runtime: &Handle, mut run: Box<Run>, mut stopped: watch::Receiver<bool>) -> Option<End> {
+    // Nothing that the driver waits for would say that the runtime is gone; a task that is dropped with it does.
+    let (lives, gone) = oneshot::channel::<()>();
+    let canary = runtime.spawn(async move {
+        let _lives = lives;
+        std::future::pending::<()>().await;
+    });
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            _ = gone => None,
+            ended = run.run(&mut stopped) => Some(ended),
+        }
+    });
+    canary.abort();
+    Some((run, ended?))
+}
