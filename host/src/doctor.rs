@@ -88,7 +88,11 @@ fn cache(sandbox: &WasmSandbox) -> Finding {
         return Finding::doubtful("cache", "compiled code is not kept: there is no private directory for it", advice);
     };
     let place = place.display();
-    let found = format!("{} compiled components, {} in `{place}`", health.files, show_size(health.bytes));
+    let foreign = match health.foreign {
+        0 => String::new(),
+        some => format!(" ({some} of another build)"),
+    };
+    let found = format!("{} compiled components{foreign}, {} in `{place}`", health.files, show_size(health.bytes));
     if health.damaged > 0 {
         let found = format!("{found}, {} of them damaged", health.damaged);
         return Finding::doubtful("cache", found, format!("they are compiled again when needed; or: `rm -r {place}`"));

@@ -8,6 +8,10 @@ use crate::store::lineage::{FIRST, Head, Row, key, place};
 use crate::store::reader::definition_bytes;
 use crate::store::{Record, SavedDefinition, codec, marks, schema};
 
+/// When SQLite syncs by itself: the log is written at each commit and synced when it is moved into the database. We sync
+/// it where a commit must survive the power.
+pub(super) const SYNCHRONOUS: &str = "normal";
+
 /// Snapshots beside the newest may take up this part of the file. They make going back to an old checkpoint quick;
 /// they are worth that where states are small and histories long.
 const OLD_SNAPSHOTS_SHARE: u64 = 8;
@@ -24,6 +28,15 @@ pub(super) fn fill(conn: &Connection, base: &Environment, definition: &SavedDefi
     put_definition(conn, definition)?;
     tx.commit()?;
     conn.pragma_update(None, "journal_mode", "wal")
+}
+
+/// Writes the first frame to the log of a database that was just filled: no `team.json` is known. Otherwise SQLite would sync the log's header,
+/// and the directory, before the first frame that is to last: lest older frames behind it count, of which a log that
+/// did not exist has none. From now on it syncs where it has to.
+pub(super) fn begin_log(conn: &Connection) -> rusqlite::Result<()> {
+    conn.pragma_update(None, "synchronous", "off")?;
+    conn.execute("INSERT INTO team_json VALUES (1, '', '', '')", [])?;
+    conn.pragma_update(None, "synchronous", SYNCHRONOUS)
 }
 
 /// Adds an event; gives its checksum.
