@@ -71,7 +71,11 @@ fn sandbox() -> Vec<Finding> {
         Err(error) => return vec![Finding::bad("sandbox", error.to_string(), "try with more memory or address space")],
     };
     let room = match sandbox.allocation() {
-        Allocation::Pool { attempts } => Finding::good("sandbox", format!("a pool with room for {attempts} attempts")),
+        Allocation::Pool { attempts } => {
+            let found =
+                format!("runs use a pool with room for {attempts} attempts, `check` and its like one for a single");
+            Finding::good("sandbox", found)
+        }
         Allocation::OnDemand => Finding::doubtful(
             "sandbox",
             "no room for a pool: each attempt gets its memory when it begins, which takes longer",

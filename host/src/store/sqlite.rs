@@ -246,8 +246,8 @@ impl Store for SqliteStore {
             let at = key(self.line.id, self.line.events);
             // It may be lost with the power: the events it sums up are not.
             self.transact(Durability::Process, |conn| {
-                put_snapshot(conn, at, &body)?;
-                write::thin(conn, at, body.len() as u64)
+                write::thin(conn, at)?;
+                put_snapshot(conn, at, &body)
             })?;
         }
         (self.since, self.snapshot) = (0, body.len() as u64);

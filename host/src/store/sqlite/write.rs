@@ -53,9 +53,9 @@ pub(super) fn put_snapshot(conn: &Connection, n: i64, body: &[u8]) -> rusqlite::
     conn.execute("INSERT OR REPLACE INTO snapshot VALUES (?1, ?2, ?3)", params![n, sum, body]).map(drop)
 }
 
-/// Drops snapshots of a lineage that are not worth their room, now that there is a newer one: what is left lies the
-/// closer together the newer it is.
-pub(super) fn thin(conn: &Connection, newest: i64, bytes: u64) -> rusqlite::Result<()> {
+/// Drops snapshots of a lineage that are not worth their room once there is a newer one: what is left lies the closer
+/// together the newer it is. Called before that is put, so that it takes the room that they leave.
+pub(super) fn thin(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
     let first = newest - place(newest);
     let mut statement =
         conn.prepare_cached("SELECT n, length(body) FROM snapshot WHERE n > ?1 AND n < ?2 ORDER BY n")?;
@@ -63,7 +63,7 @@ pub(super) fn thin(conn: &Connection, newest: i64, bytes: u64) -> rusqlite::Resu
     let old: Vec<(i64, u64)> = rows.collect::<rusqlite::Result<_>>()?;
     let pages: i64 = conn.pragma_query_value(None, "page_count", |row| row.get(0))?;
     let page: i64 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    let mut room = ((pages * page) as u64).saturating_sub(bytes) / OLD_SNAPSHOTS_SHARE;
+    let mut room = (pages * page) as u64 / OLD_SNAPSHOTS_SHARE;
     let mut after = newest;
     for i in (0..old.len()).rev() {
         let (n, size) = old[i];
@@ -108,8 +108,8 @@ mod tests {
         put_snapshot(&conn, key(lineage - 1, 500), b"another lineage's").unwrap();
         for i in 1..=count {
             let n = key(lineage, i * 100);
+            thin(&conn, n).unwrap();
             put_snapshot(&conn, n, &vec![0; bytes]).unwrap();
-            thin(&conn, n, bytes as u64).unwrap();
         }
         let mut left = conn.prepare("SELECT n FROM snapshot ORDER BY n").unwrap();
         let left: Vec<i64> = left.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
