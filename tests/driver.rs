@@ -106,8 +106,8 @@ impl Store for WatchedStore {
         self.store.set_definition(definition)
     }
 
-    fn write_team_json(&mut self, fill: &Fill<'_>) -> Result<(), StoreError> {
-        self.store.write_team_json(fill)
+    fn write_team_json(&mut self, fill: &Fill<'_>, durability: Durability) -> Result<(), StoreError> {
+        self.store.write_team_json(fill, durability)
     }
 }
 

@@ -155,6 +155,23 @@ fn an_environment_ends_with_its_runtime_and_says_so() {
 }
 
 #[test]
+fn an_environment_tells_its_metrics_while_it_runs_and_after() {
+    let place = Place::with(GREETER);
+    in_runtime(async {
+        let mut environment = create(&place);
+        let metrics = environment.metrics().unwrap();
+        environment.start(WhenIdle::Stay).unwrap();
+        assert!(environment.metrics().is_err(), "what it did so far would not be counted");
+        environment.send(said("one")).await.unwrap();
+        environment.idle().await;
+        let finished = "{role=\"A\",action=\"Greet\",outcome=\"finished\"}";
+        assert!(metrics.text().contains(finished), "{}", metrics.text());
+        assert_eq!(environment.stop().await.unwrap(), Status::Done);
+        assert!(metrics.text().contains("status=\"done\""), "{}", metrics.text());
+    });
+}
+
+#[test]
 fn an_environment_without_a_runtime_is_not_started() {
     let place = Place::with(GREETER);
     let error = create(&place).start(WhenIdle::End).unwrap_err();

@@ -71,7 +71,11 @@ fn sandbox() -> Vec<Finding> {
         Err(error) => return vec![Finding::bad("sandbox", error.to_string(), "try with more memory or address space")],
     };
     let room = match sandbox.allocation() {
-        Allocation::Pool { attempts } => Finding::good("sandbox", format!("a pool with room for {attempts} attempts")),
+        Allocation::Pool { attempts } => {
+            let found =
+                format!("runs use a pool with room for {attempts} attempts, `check` and its like one for a single");
+            Finding::good("sandbox", found)
+        }
         Allocation::OnDemand => Finding::doubtful(
             "sandbox",
             "no room for a pool: each attempt gets its memory when it begins, which takes longer",
@@ -88,7 +92,11 @@ fn cache(sandbox: &WasmSandbox) -> Finding {
         return Finding::doubtful("cache", "compiled code is not kept: there is no private directory for it", advice);
     };
     let place = place.display();
-    let found = format!("{} compiled components, {} in `{place}`", health.files, show_size(health.bytes));
+    let foreign = match health.foreign {
+        0 => String::new(),
+        some => format!(" ({some} of another build)"),
+    };
+    let found = format!("{} compiled components{foreign}, {} in `{place}`", health.files, show_size(health.bytes));
     if health.damaged > 0 {
         let found = format!("{found}, {} of them damaged", health.damaged);
         return Finding::doubtful("cache", found, format!("they are compiled again when needed; or: `rm -r {place}`"));

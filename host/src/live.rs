@@ -7,6 +7,7 @@ mod events;
 mod thread;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use strata_core::event::Status;
 use strata_core::message::Message;
@@ -14,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::driver::{AnswerError, DriverError, Ended, Motion, Orders, ReplyError, WhenIdle};
 use crate::launch::{self, LaunchError, Resume, Resumed, Run, Start};
+use crate::metrics::Metrics;
 
 pub use crate::driver::{Answered, Given, Sent};
 pub use events::Events;
@@ -204,6 +206,17 @@ impl LiveEnvironment {
             State::Running(_) => Ok(self.orders.save().await?),
             State::Broken => Err(LiveError::State("was ended by an error; load it again")),
         }
+    }
+
+    /// Counts from now on what it does; `Metrics::text` is that for Prometheus. It stands still meanwhile: before
+    /// `start`, or after `stop`.
+    pub fn metrics(&mut self) -> Result<Arc<Metrics>, LiveError> {
+        let State::Still(run) = &mut self.state else {
+            return Err(LiveError::State("is counted from before it runs; ask for its metrics before `start`"));
+        };
+        let metrics = Arc::new(Metrics::default());
+        run.count_in(metrics.clone());
+        Ok(metrics)
     }
 
     /// The public events, from the first that was ever recorded for this team; see `Events`.

@@ -240,8 +240,9 @@ pub trait Store: Send {
     /// Replaces the team file the run goes by.
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError>;
 
-    /// Replaces `team.json` with what `fill` writes, at once and durably.
-    fn write_team_json(&mut self, fill: &Fill<'_>) -> Result<(), StoreError>;
+    /// Replaces `team.json` with what `fill` writes, at once. Nobody ever finds a part of it; that it is the new one
+    /// survives what `durability` says, and everything from the next full append on.
+    fn write_team_json(&mut self, fill: &Fill<'_>, durability: Durability) -> Result<(), StoreError>;
 }
 
 /// Writes what a file is to hold.

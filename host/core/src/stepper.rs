@@ -2,9 +2,11 @@
 //!
 //! `next` decides and changes nothing. `apply` changes and decides nothing. What an event does is in `apply`, what
 //! a commit merges in `commit`, what joins let go in `join`, what becomes of calls in doubt in `doubt`, of files
-//! in `files`, how another lineage begins in `fork`, how the outcome of an attempt becomes an event in `report`.
+//! in `files`, how another lineage begins in `fork`, how the outcome of an attempt becomes an event in `report`; who
+//! takes part at all is known by `awake`.
 
 mod apply;
+mod awake;
 mod commit;
 mod doubt;
 mod files;
@@ -21,12 +23,14 @@ use crate::activation::{Activation, Phase};
 use crate::budget::Purse;
 use crate::effect::{Effect, Invocation};
 use crate::environment::Environment;
+use crate::environment::routing::Watchers;
 use crate::event::{CallPolicy, Event, Journal, Status, Work};
 use crate::id::{Part, RoleId, Slot};
 use crate::money::Usd;
 use crate::team::{OnFault, React, Role, Team, Thinker};
 
 pub use apply::Illegal;
+use awake::{Awake, Stand};
 pub use files::FILES_SCOPE;
 
 /// A team in motion.
@@ -37,6 +41,9 @@ pub struct Stepper {
     /// The team under the rules of the environment: the same, but while the past is read back.
     team: Arc<Team>,
     env: Environment,
+    /// What is known of the two without looking at every role.
+    awake: Awake,
+    watchers: Arc<Watchers>,
 }
 
 impl Stepper {
@@ -44,7 +51,10 @@ impl Stepper {
     /// `Shape::of(team)` before.
     pub fn new(team: Arc<Team>, env: Environment) -> Self {
         let under = env.rules.over(&team);
-        Self { given: team, team: under, env }
+        let awake = Awake::of(&under, &env);
+        // What roles watch is the same under all rules.
+        let watchers = Arc::new(Watchers::of(&team));
+        Self { given: team, team: under, env, awake, watchers }
     }
 
     /// The same team in another state of its run.
@@ -113,36 +123,31 @@ impl Stepper {
 
     /// Who takes part in the next step: who has mail and no open work, and who can go on with open work.
     fn due(&self) -> Vec<RoleId> {
-        let due = |id: &RoleId| {
-            let role = self.env.role(*id);
-            match &role.activation {
-                // One that is complete here was ended by a lower limit: what it did is still to be committed.
-                Some(activation) => matches!(activation.phase, Phase::Ready | Phase::Complete),
-                None => !role.mailbox.is_empty(),
-            }
-        };
-        self.team.role_ids().filter(due).collect()
+        // One that is complete here was ended by a lower limit: what it did is still to be committed.
+        let due = |stand| matches!(stand, Stand::Mail | Stand::Ready | Stand::Asking | Stand::Complete);
+        self.awake.all().filter(|(_, stand)| due(*stand)).map(|(id, _)| id).collect()
     }
 
     fn within_step(&self) -> Effect {
         if let Some(question) = self.person_asked() {
             return Effect::Record(question);
         }
-        let Standing { running, resting, ready, broke, failed } = self.standing();
-        if let Some((id, activation)) = ready {
+        let count = |stand| self.awake.count(stand);
+        let affords = |(id, activation): &(RoleId, &Activation)| self.purse(*id, activation).is_none();
+        if let Some((id, activation)) = self.ready().find(affords) {
             // Who rests before another try holds nobody up.
-            if running >= self.team.policy.max_parallel.max(1) {
+            if count(Stand::Running) >= self.team.policy.max_parallel.max(1) {
                 return Effect::Wait;
             }
             return Effect::Call(self.invocation(id, activation));
         }
-        if running + resting > 0 {
+        if count(Stand::Running) + count(Stand::Resting) > 0 {
             return Effect::Wait;
         }
-        if broke {
+        if count(Stand::Ready) > 0 {
             return Effect::Record(self.ended(Status::OutOfBudget));
         }
-        if failed && self.team.policy.on_fault == OnFault::Stop {
+        if count(Stand::Failed) > 0 && self.team.policy.on_fault == OnFault::Stop {
             return Effect::Record(self.ended(self.failure()));
         }
         if self.waits_for_people() {
@@ -156,21 +161,9 @@ impl Stepper {
         if self.env.doubts().next().is_some() { Status::InDoubt } else { Status::Failed }
     }
 
-    /// How the open activations stand.
-    fn standing(&self) -> Standing<'_> {
-        let mut standing = Standing { running: 0, resting: 0, ready: None, broke: false, failed: false };
-        for (id, activation) in self.env.activations() {
-            match activation.phase {
-                Phase::Running => standing.running += 1,
-                Phase::Resting => standing.resting += 1,
-                Phase::Ready if standing.ready.is_some() => {}
-                Phase::Ready if self.purse(id, activation).is_some() => standing.broke = true,
-                Phase::Ready => standing.ready = Some((id, activation)),
-                Phase::Failed(_) => standing.failed = true,
-                Phase::Complete | Phase::Waiting(_) => {}
-            }
-        }
-        standing
+    /// Who can make a call, if there is something to spend.
+    fn ready(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
+        self.awake.ready().filter_map(|id| Some((id, self.env.role(id).activation.as_ref()?)))
     }
 
     /// What the next attempt of an activation does with the recorded host calls of earlier ones.
@@ -236,17 +229,6 @@ impl Stepper {
         let parent = self.env.checkpoint.clone();
         Event::RunEnded { status, checkpoint, parent }
     }
-}
-
-/// How the open activations stand.
-struct Standing<'a> {
-    running: usize,
-    resting: usize,
-    /// The first that can go on.
-    ready: Option<(RoleId, &'a Activation)>,
-    /// Whether somebody could go on if there were more to spend.
-    broke: bool,
-    failed: bool,
 }
 
 /// Where the component of some work stands; none when the host itself thinks, or a person does.

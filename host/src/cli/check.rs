@@ -8,7 +8,7 @@ use crate::sandbox::WasmSandbox;
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let mut definition = Definition::read(&args.team)?;
     definition.bind(&super::policy::find(args.policy.as_deref())?)?;
-    let sandbox = WasmSandbox::new().map_err(|error| Failure::internal(error.to_string()))?;
+    let sandbox = WasmSandbox::one_shot().map_err(|error| Failure::internal(error.to_string()))?;
     let components = Components::load(&definition, &sandbox, &mut |line| note(line))?;
     components.equip(&definition, sandbox)?;
     definition.cut().iter().for_each(note);

@@ -52,7 +52,7 @@ fn one(path: &Path, args: &DescribeArgs) -> Result<Value, Failure> {
         shelf.component(&skill)?;
         return Ok(document(&skill.digest, &skill.manifest));
     }
-    let sandbox = WasmSandbox::new().map_err(|error| Failure::internal(error.to_string()))?;
+    let sandbox = WasmSandbox::one_shot().map_err(|error| Failure::internal(error.to_string()))?;
     let (file, bytes) = read_component(path, &mut |line| note(line)).map_err(Failure::usage)?;
     let digest = digest_of(&bytes);
     let loaded = sandbox.load_plain(digest, &bytes, (Metering::Plain, &Limits::default()));

@@ -35,7 +35,7 @@ pub(super) fn open(args: &ShelfArgs) -> Result<Shelf, SkillError> {
 }
 
 fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, Failure> {
-    let sandbox = WasmSandbox::new().map_err(|error| Failure::internal(error.to_string()))?;
+    let sandbox = WasmSandbox::one_shot().map_err(|error| Failure::internal(error.to_string()))?;
     for path in components {
         let (bytes, loaded) = load(path, &sandbox)?;
         let refused = |error: SkillError| {

@@ -102,9 +102,20 @@ impl Journal {
 
     /// Writes `team.json`, as everything stands that was flushed.
     pub fn save(&mut self) -> Result<(), DriverError> {
+        self.project(Durability::Full)
+    }
+
+    /// Makes the beginning of a run durable: what is staged, and `team.json` as it stands then. That comes first, so that
+    /// the sync of the one is that of the other.
+    pub fn begin(&mut self) -> Result<(), DriverError> {
+        self.project(Durability::Process)?;
+        self.flush()
+    }
+
+    fn project(&mut self, durability: Durability) -> Result<(), DriverError> {
         let definition = self.store.definition()?;
         let (team, env) = (self.stepper.team(), self.stepper.env());
-        Ok(self.store.write_team_json(&|out| team_json::write(team, env, &definition, out))?)
+        Ok(self.store.write_team_json(&|out| team_json::write(team, env, &definition, out), durability)?)
     }
 
     /// Lets an event happen, to be made durable by the next `flush`.

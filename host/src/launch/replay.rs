@@ -57,7 +57,7 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(&str)) -> Result<
     if beginning.dropped > 0 {
         report(&format!("the first {} events were pruned; what they tell of is not made again", beginning.dropped));
     }
-    let sandbox = WasmSandbox::new()?;
+    let sandbox = WasmSandbox::one_shot()?;
     let components = Components::load(&definition, &sandbox, report)?;
     let equipment = components.equip_offline(&definition, sandbox)?;
     let plugins: BTreeMap<_, _> = equipment.plugins.clone();

@@ -18,7 +18,9 @@ use super::{Components, LaunchError, Makings, Run, doubt, durability, saved_defi
 use crate::driver::{Driver, DriverError, Given, Journal, OnLine, ReplyError, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
-use crate::store::{At, Content, Directory, FIRST_LINE, SavedDefinition, SqliteStore, Store, StoreError, team_json};
+use crate::store::{
+    At, Content, Directory, Durability, FIRST_LINE, Fill, SavedDefinition, SqliteStore, Store, StoreError, team_json,
+};
 
 /// What a resume is made of.
 pub struct Resume<'a> {
@@ -170,7 +172,8 @@ impl Opened {
 /// Writes `team.json` as a team stands.
 fn project(store: &mut SqliteStore, stepper: &Stepper) -> Result<(), StoreError> {
     let definition = store.definition()?;
-    store.write_team_json(&|out| team_json::write(stepper.team(), stepper.env(), &definition, out))
+    let fill: &Fill<'_> = &|out| team_json::write(stepper.team(), stepper.env(), &definition, out);
+    store.write_team_json(fill, Durability::Full)
 }
 
 /// Goes on from what is saved. `report` is told what takes long; `on_line` every public line.

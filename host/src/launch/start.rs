@@ -60,10 +60,8 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
     let mut journal = journal.keep_checkpoints(keep).on_line(on_line);
     let started = journal.stepper().started(run_id(start.storage), idea, components.digests());
     journal.stage(started)?;
-    journal.flush()?;
-    let mut driver = Driver::new(journal, equipment);
-    driver.journal_mut().save()?;
-    let run = Run { driver, path: start.storage.into(), makings };
+    journal.begin()?;
+    let run = Run { driver: Driver::new(journal, equipment), path: start.storage.into(), makings };
     Ok(Started { run, moved_to: created.moved_to })
 }
 

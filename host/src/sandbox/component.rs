@@ -15,7 +15,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::engine::cache::Cache;
-use super::engine::{Allocation, CacheHealth, Engines, Metering, SLOTS};
+use super::engine::{Allocation, CacheHealth, Engines, Metering, Work};
 use super::plain::FunctionError;
 use super::{Call, Calling, Sandbox, SandboxError, attempt};
 use crate::gateway::Gateway;
@@ -111,28 +111,33 @@ impl WasmSandbox {
         if let Some(inner) = shared.upgrade() {
             return Ok(Self(inner));
         }
-        let made = Self::with_cache(Cache::of_user())?;
+        let made = Self::with_cache(Cache::of_user(), Work::Teams)?;
         *shared = Arc::downgrade(&made.0);
         Ok(made)
+    }
+
+    /// Sets up an engine of its own for a few calls, one after another: with a small pool, and the same compiled code.
+    pub fn one_shot() -> Result<Self, SandboxError> {
+        Self::with_cache(Cache::of_user(), Work::OneShot)
     }
 
     /// Sets up the engine, with compiled code kept in this directory. It is made if it is missing; one that others can
     /// enter is not used.
     pub fn caching_in(dir: &Path) -> Result<Self, SandboxError> {
-        Self::with_cache(Cache::at(dir))
+        Self::with_cache(Cache::at(dir), Work::Teams)
     }
 
     /// Sets up the engine without a cache: each component is compiled anew.
     pub fn uncached() -> Result<Self, SandboxError> {
-        Self::with_cache(Cache::none())
+        Self::with_cache(Cache::none(), Work::Teams)
     }
 
-    fn with_cache(cache: Cache) -> Result<Self, SandboxError> {
+    fn with_cache(cache: Cache, work: Work) -> Result<Self, SandboxError> {
         Ok(Self(Arc::new(Inner {
-            engines: Engines::new()?,
+            engines: Engines::new(work)?,
             cache,
             shelf: RwLock::default(),
-            slots: Semaphore::new(SLOTS as usize),
+            slots: Semaphore::new(work.attempts() as usize),
             describing: Mutex::default(),
         })))
     }

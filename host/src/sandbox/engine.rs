@@ -23,8 +23,6 @@ pub use cache::CacheHealth;
 pub(super) const TICK: Duration = Duration::from_millis(5);
 /// How many attempts run at once; more wait for their turn. Bounds the address space that the pool reserves.
 pub(super) const SLOTS: u32 = 128;
-/// What the pool has room for: the attempts, and the one component that describes itself beside them.
-const ROOMS: u32 = SLOTS + 1;
 /// The stack of a guest. What recurses deeper is at fault. There is no key for it: it is the engine's, for all guests.
 pub(super) const STACK_BYTES: usize = 1 << 20;
 /// The guest's stack and, above it, that of the host functions it calls.
@@ -54,6 +52,26 @@ impl Metering {
     }
 }
 
+/// What a sandbox is for, which decides how much a pool reserves: that takes a millisecond for many attempts, as much as
+/// some commands have to do in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Teams that run, however many the process has.
+    Teams,
+    /// A few calls, one after another.
+    OneShot,
+}
+
+impl Work {
+    /// How many attempts run at once.
+    pub(super) fn attempts(self) -> u32 {
+        match self {
+            Self::Teams => SLOTS,
+            Self::OneShot => 1,
+        }
+    }
+}
+
 /// Where attempts get their memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocation {
@@ -70,20 +88,21 @@ pub enum Allocation {
 pub(super) struct Engines {
     plain: Engine,
     pub(super) allocation: Allocation,
+    work: Work,
     fuel: OnceLock<Engine>,
     ticking: Arc<Mutex<Vec<EngineWeak>>>,
 }
 
 impl Engines {
-    pub(super) fn new() -> Result<Self, SandboxError> {
-        let (plain, allocation) = engine(Metering::Plain)?;
+    pub(super) fn new(work: Work) -> Result<Self, SandboxError> {
+        let (plain, allocation) = engine(Metering::Plain, work)?;
         let ticking = Arc::new(Mutex::new(vec![plain.weak()]));
         let engines = Arc::clone(&ticking);
         thread::Builder::new()
             .name("guest ticker".into())
             .spawn(move || tick(&engines))
             .map_err(|e| SandboxError(format!("cannot start the thread that interrupts guests: {e}")))?;
-        Ok(Self { plain, allocation, fuel: OnceLock::new(), ticking })
+        Ok(Self { plain, allocation, work, fuel: OnceLock::new(), ticking })
     }
 
     pub(super) fn get(&self, metering: Metering) -> Result<&Engine, SandboxError> {
@@ -93,7 +112,7 @@ impl Engines {
         if let Some(engine) = self.fuel.get() {
             return Ok(engine);
         }
-        let (made, _) = engine(Metering::Fuel)?;
+        let (made, _) = engine(Metering::Fuel, self.work)?;
         let kept = self.fuel.get_or_init(|| made);
         let mut ticking = self.ticking.lock().unwrap_or_else(PoisonError::into_inner);
         ticking.push(kept.weak());
@@ -117,11 +136,11 @@ fn tick(engines: &Mutex<Vec<EngineWeak>>) {
 }
 
 /// An engine with a pool of instances, or without one where the address space for it is missing.
-fn engine(metering: Metering) -> Result<(Engine, Allocation), SandboxError> {
+fn engine(metering: Metering, work: Work) -> Result<(Engine, Allocation), SandboxError> {
     let mut config = config(metering);
-    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(work)));
     if let Ok(pooled) = Engine::new(&config) {
-        return Ok((pooled, Allocation::Pool { attempts: SLOTS }));
+        return Ok((pooled, Allocation::Pool { attempts: work.attempts() }));
     }
     let frugal = Engine::new(frugal(&mut config));
     let frugal = frugal.map_err(|error| SandboxError(format!("cannot set up the WebAssembly engine: {error:#}")))?;
@@ -153,13 +172,16 @@ fn config(metering: Metering) -> Config {
     config
 }
 
-fn pool() -> PoolingAllocationConfig {
+/// The code that is compiled does not depend on how much room there is.
+fn pool(work: Work) -> PoolingAllocationConfig {
+    // The attempts, and the one component that describes itself beside them.
+    let rooms = work.attempts() + 1;
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(ROOMS)
-        .total_core_instances(ROOMS * INSTANCES)
-        .total_memories(ROOMS * MEMORIES)
-        .total_tables(ROOMS * TABLES)
-        .total_stacks(ROOMS)
+    pool.total_component_instances(rooms)
+        .total_core_instances(rooms * INSTANCES)
+        .total_memories(rooms * MEMORIES)
+        .total_tables(rooms * TABLES)
+        .total_stacks(rooms)
         .max_core_instances_per_component(INSTANCES)
         .max_memories_per_component(MEMORIES)
         .max_memories_per_module(MEMORIES)
@@ -172,4 +194,21 @@ fn pool() -> PoolingAllocationConfig {
         .table_keep_resident(KEEP_RESIDENT_BYTES)
         .pagemap_scan(Enabled::Auto);
     pool
+}
+
+#[cfg(test)]
+mod tests {
+    use strata_core::id::Digest;
+
+    use super::cache::Cache;
+    use super::*;
+
+    #[test]
+    fn compiled_code_is_the_same_whatever_the_work() {
+        let key = |work| {
+            let engines = Engines::new(work).unwrap();
+            Cache::none().key(&Digest("ab12".into()), engines.get(Metering::Plain).unwrap())
+        };
+        assert_eq!(key(Work::OneShot), key(Work::Teams));
+    }
 }

@@ -36,7 +36,7 @@ fn child_appends_until_it_is_killed() {
         at = next;
         if at % 50 < 3 {
             store.save_snapshot(stepper.env()).unwrap();
-            store.write_team_json(&|out| write!(out, "{{\"n\": {at}}}")).unwrap();
+            store.write_team_json(&|out| write!(out, "{{\"n\": {at}}}"), Durability::Full).unwrap();
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn saved(events: usize) -> (TempDir, Directory, Vec<Record>, Environm
     store.save_snapshot(&state(&store.load(&At::Head).unwrap())).unwrap();
     store.append(rest, Durability::Full).unwrap();
     put_aside(&mut store);
-    store.write_team_json(&|out| write(&team(), &end, &definition(), out)).unwrap();
+    store.write_team_json(&|out| write(&team(), &end, &definition(), out), Durability::Full).unwrap();
     drop(store);
     (temp, directory, records, end)
 }
@@ -187,12 +187,12 @@ fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
     assert!(!opened().team_json_differs);
     std::fs::write(&path, text.replace("quoted", "edited")).unwrap();
     assert!(opened().team_json_differs);
-    opened().store.write_team_json(&|out| out.write_all(b"{}")).unwrap();
+    opened().store.write_team_json(&|out| out.write_all(b"{}"), Durability::Full).unwrap();
     assert!(!opened().team_json_differs);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
     // Killed between remembering the new file and putting it in its place.
     let mut store = opened().store;
-    store.prepare_team_json(&|out| out.write_all(b"{\"n\": 1}")).unwrap();
+    store.prepare_team_json(&|out| out.write_all(b"{\"n\": 1}"), Durability::Full).unwrap();
     drop(store);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
     assert!(!opened().team_json_differs);
@@ -200,7 +200,7 @@ fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
     std::fs::copy(&path, directory.path().join("copy")).unwrap();
     std::fs::rename(directory.path().join("copy"), &path).unwrap();
     assert!(!opened().team_json_differs);
-    opened().store.write_team_json(&|out| out.write_all(b"{\"n\": 2}")).unwrap();
+    opened().store.write_team_json(&|out| out.write_all(b"{\"n\": 2}"), Durability::Full).unwrap();
     assert!(!opened().team_json_differs);
 }
 

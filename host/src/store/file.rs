@@ -71,10 +71,16 @@ impl Prepared {
         stamp(&self.new)
     }
 
-    /// Puts the file in its place.
+    /// Puts the file in its place, durably.
     pub(super) fn publish(self) -> Result<(), StoreError> {
-        std::fs::rename(&self.new, &self.path).map_err(|e| StoreError::io(&self.path, "write", e))?;
-        sync_directory(&self.directory)
+        let directory = self.directory.clone();
+        self.put_in_place()?;
+        sync_directory(&directory)
+    }
+
+    /// The same, but for the sync of the directory, without which the one before may be back after a loss of power.
+    pub(super) fn put_in_place(self) -> Result<(), StoreError> {
+        std::fs::rename(&self.new, &self.path).map_err(|e| StoreError::io(&self.path, "write", e))
     }
 }
 

@@ -266,7 +266,7 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn write_team_json(&mut self, fill: &Fill<'_>) -> Result<(), StoreError> {
+    fn write_team_json(&mut self, fill: &Fill<'_>, _: Durability) -> Result<(), StoreError> {
         let mut text = Vec::new();
         fill(&mut text).expect("memory takes all");
         self.team_json = Some(String::from_utf8(text).expect("JSON is UTF-8"));

@@ -27,7 +27,7 @@ use super::{
 
 use crate::blob::Blobs;
 
-use write::{fill, insert, put_definition, put_snapshot};
+use write::{begin_log, fill, insert, put_definition, put_snapshot};
 
 /// The database in the making; see `create`.
 pub(super) const NEW_DATABASE: &str = ".team.db.new";
@@ -56,7 +56,7 @@ pub struct SqliteStore {
     since: u64,
     /// How much that snapshot weighs.
     snapshot: u64,
-    /// The log, to be synced; opened when that is first needed.
+    /// The log, to be synced; opened when that is first needed, and the names in the directory are synced with it.
     log: Option<File>,
     /// An event on its way, reused.
     buffer: Vec<u8>,
@@ -88,8 +88,10 @@ impl SqliteStore {
             std::fs::rename(&new, &path)
         };
         publish().map_err(|e| StoreError::io(&path, "create", e))?;
-        file::sync_directory(directory)?;
-        Self::open(lock, directory)
+        // The name is durable with the first full append, before which there is nothing to be lost.
+        let store = Self::open(lock, directory)?;
+        begin_log(&store.reader.conn).map_err(fail)?;
+        Ok(store)
     }
 
     /// Opens the database of a directory.
@@ -100,9 +102,7 @@ impl SqliteStore {
         let fail = |e| StoreError::sqlite(&path, "open", e);
         let conn = Connection::open_with_flags(&path, flags).map_err(fail)?;
         conn.pragma_update(None, "wal_autocheckpoint", LOG_PAGES).map_err(fail)?;
-        // The log is written at each commit and synced by the database when it is moved into that; by us where a
-        // commit must survive the power.
-        conn.pragma_update(None, "synchronous", "normal").map_err(fail)?;
+        conn.pragma_update(None, "synchronous", write::SYNCHRONOUS).map_err(fail)?;
         let (reader, version) = Reader::ready(conn, path.clone())?;
         check_pages(&reader)?;
         if (version as i64) < schema::VERSION {
@@ -246,8 +246,8 @@ impl Store for SqliteStore {
             let at = key(self.line.id, self.line.events);
             // It may be lost with the power: the events it sums up are not.
             self.transact(Durability::Process, |conn| {
-                put_snapshot(conn, at, &body)?;
-                write::thin(conn, at, body.len() as u64)
+                write::thin(conn, at)?;
+                put_snapshot(conn, at, &body)
             })?;
         }
         (self.since, self.snapshot) = (0, body.len() as u64);
@@ -323,8 +323,16 @@ impl Store for SqliteStore {
         self.transact(Durability::Full, |conn| put_definition(conn, definition))
     }
 
-    fn write_team_json(&mut self, fill: &Fill<'_>) -> Result<(), StoreError> {
-        self.prepare_team_json(fill)?.publish()
+    fn write_team_json(&mut self, fill: &Fill<'_>, durability: Durability) -> Result<(), StoreError> {
+        let prepared = self.prepare_team_json(fill, durability)?;
+        match durability {
+            Durability::Full => prepared.publish(),
+            Durability::Process => {
+                // The next full append syncs the names in the directory as well.
+                self.log = None;
+                prepared.put_in_place()
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Routing: who receives a message. All of it is here; nothing is delivered here.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,6 +21,27 @@ pub struct Parcel<'a> {
     pub addressed: Addressed,
     /// The legs that it may follow: its own, or those of the mail it answers.
     pub itinerary: Vec<Hop>,
+}
+
+/// Who watches which label. Made from a team, so that not every role is asked for every message.
+#[derive(Clone, Debug)]
+pub struct Watchers(BTreeMap<String, Vec<RoleId>>);
+
+impl Watchers {
+    /// Those of a team.
+    pub fn of(team: &Team) -> Self {
+        let mut watchers: BTreeMap<String, Vec<RoleId>> = BTreeMap::new();
+        for id in team.role_ids() {
+            for label in &team.role(id).watch {
+                watchers.entry(label.clone()).or_default().push(id);
+            }
+        }
+        Self(watchers)
+    }
+
+    fn watching(&self, label: &str) -> &[RoleId] {
+        self.0.get(label).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// What a name stands for.
@@ -43,7 +65,7 @@ pub fn named<'a>(team: &'a Team, name: &str) -> Option<Named<'a>> {
 
 /// Decides who receives a message: the recipients its sender named; else the next leg of its itinerary; else the
 /// sender's routes; else everyone who watches its label.
-pub fn route(team: &Team, parcel: Parcel<'_>) -> Routed {
+pub fn route(team: &Team, watchers: &Watchers, parcel: Parcel<'_>) -> Routed {
     let Parcel { message, from, addressed, itinerary } = parcel;
     let (legs, rest) = split(team, from, itinerary);
     let mut routed = Routed {
@@ -59,13 +81,13 @@ pub fn route(team: &Team, parcel: Parcel<'_>) -> Routed {
     };
     let routes: Vec<&Route> = team.routes.iter().filter(|route| Some(route.from) == from).collect();
     if addressed == Addressed::Named {
-        address(team, &mut routed, &message.send_to);
+        address(team, watchers, &mut routed, &message.send_to);
     } else if !legs.is_empty() {
-        legs.iter().for_each(|leg| address(team, &mut routed, &leg.to));
+        legs.iter().for_each(|leg| address(team, watchers, &mut routed, &leg.to));
     } else if !routes.is_empty() {
-        follow(team, &mut routed, &routes, message);
+        follow((team, watchers), &mut routed, &routes, message);
     } else {
-        address(team, &mut routed, &[TO_ALL.into()]);
+        address(team, watchers, &mut routed, &[TO_ALL.into()]);
     }
     routed.to.sort_unstable();
     routed.to.dedup();
@@ -87,7 +109,7 @@ fn split(team: &Team, from: Option<RoleId>, itinerary: Vec<Hop>) -> (Vec<Hop>, V
 }
 
 /// Takes the first arm that holds of each route. A condition that cannot be judged does not hold.
-fn follow(team: &Team, routed: &mut Routed, routes: &[&Route], message: &Message) {
+fn follow((team, watchers): (&Team, &Watchers), routed: &mut Routed, routes: &[&Route], message: &Message) {
     let mut why: Option<String> = None;
     let mut taken = false;
     for route in routes {
@@ -101,7 +123,7 @@ fn follow(team: &Team, routed: &mut Routed, routes: &[&Route], message: &Message
             };
             if holds {
                 taken = true;
-                address(team, routed, &arm.to);
+                address(team, watchers, routed, &arm.to);
                 break;
             }
         }
@@ -113,14 +135,10 @@ fn follow(team: &Team, routed: &mut Routed, routes: &[&Route], message: &Message
 
 /// Adds the roles and joins that names stand for. Others stand for somebody outside, where there is anybody, else they
 /// are dead letters, as is what a join does not wait for.
-fn address(team: &Team, routed: &mut Routed, names: &[String]) {
+fn address(team: &Team, watchers: &Watchers, routed: &mut Routed, names: &[String]) {
     for name in names {
         match name.as_str() {
-            TO_ALL => {
-                let watches = |id: &RoleId| team.role(*id).watch.contains(&routed.cause_by);
-                let watchers: Vec<_> = team.role_ids().filter(watches).collect();
-                routed.to.extend(watchers);
-            }
+            TO_ALL => routed.to.extend(watchers.watching(&routed.cause_by)),
             TO_SELF if routed.from.is_some() => routed.to.extend(routed.from),
             name => match named(team, name) {
                 Some(Named::Role(role)) => routed.to.push(role),

@@ -7,6 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Stepper;
+use super::awake::{Awake, Stand};
 use super::report::idle_task;
 use crate::activation::{Activation, Addressed, Done, Outgoing, Phase};
 use crate::event::{Event, Finished, Journal, Routed, Status, Work};
@@ -29,6 +30,13 @@ pub(super) fn ensure(holds: bool, why: &str) -> Applied {
 impl Stepper {
     /// Lets an event happen.
     pub fn apply(&mut self, event: &Event) -> Applied {
+        self.happen(event)?;
+        self.awake.follow(&self.team, &self.env, event);
+        debug_assert_eq!(self.awake, Awake::of(&self.team, &self.env), "who is awake is known after each event");
+        Ok(())
+    }
+
+    fn happen(&mut self, event: &Event) -> Applied {
         match event {
             Event::RunStarted { .. } => self.run_started(event),
             Event::RunResumed { .. } => self.run_resumed(event),
@@ -339,8 +347,8 @@ impl Stepper {
 
     /// Whether the open step has nothing running or to be run.
     fn settled(&self) -> bool {
-        let ended = |a: &Activation| matches!(a.phase, Phase::Complete | Phase::Failed(_) | Phase::Waiting(_));
-        self.going().is_ok() && self.env.open && self.env.activations().all(|(_, activation)| ended(activation))
+        let ended = [Stand::Complete, Stand::Failed, Stand::Waiting].map(|stand| self.awake.count(stand));
+        self.going().is_ok() && self.env.open && self.awake.open() == ended.iter().sum::<usize>()
     }
 
     pub(super) fn has(&self, slot: Slot) -> Applied {

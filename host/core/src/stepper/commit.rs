@@ -5,9 +5,10 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::awake::Stand;
 use super::files::{FILES_SCOPE, first_change};
 use super::{Stepper, slot};
-use crate::activation::{Activation, Done, Outgoing, Phase};
+use crate::activation::{Activation, Done, Outgoing};
 use crate::environment::outbox::Outbound;
 use crate::environment::routing::{Parcel, route};
 use crate::environment::scope::{ROLE_SCOPE, Write, reduce};
@@ -73,14 +74,15 @@ impl Stepper {
     }
 
     pub(super) fn complete(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
-        self.env.activations().filter(|(_, activation)| activation.phase == Phase::Complete)
+        let complete = self.awake.all().filter(|(_, stand)| *stand == Stand::Complete);
+        complete.filter_map(|(id, _)| Some((id, self.env.role(id).activation.as_ref()?)))
     }
 
     fn post(&self, id: RoleId, outgoing: Outgoing) -> Routed {
         let message = self.env.message(outgoing.message);
         let parcel =
             Parcel { message, from: Some(id), addressed: outgoing.addressed, itinerary: self.itinerary(id, outgoing) };
-        route(&self.team, parcel)
+        route(&self.team, &self.watchers, parcel)
     }
 
     /// The legs a message may follow: its own; else, for the output of an activation, those of the mail it answers.
@@ -97,11 +99,8 @@ impl Stepper {
 
     /// Lets the step's results take effect.
     pub(super) fn merge(&mut self, published: &[(RoleId, Outgoing)], routed: &[Routed]) {
-        for id in self.team.role_ids() {
+        for id in self.complete().map(|(id, _)| id).collect::<Vec<_>>() {
             let state = &mut self.env.roles[id.index()];
-            if !state.activation.as_ref().is_some_and(|a| a.phase == Phase::Complete) {
-                continue;
-            }
             if let Some(activation) = state.activation.take() {
                 state.memory.extend(&activation.news);
                 state.memory.extend(activation.done.iter().map(|done| done.output.message));

@@ -25,9 +25,14 @@ impl Stepper {
         firings(&self.team, &self.env.joins, arrivals, Moment::Busy)
     }
 
+    /// The same as that of the environment, without a look at every role.
+    fn is_quiet(&self) -> bool {
+        self.env.outbox.is_empty() && self.awake.all().next().is_none()
+    }
+
     /// The joins that fire between steps. With other work left those are that were filled by hand.
     pub(super) fn fired_between_steps(&self) -> Vec<Firing> {
-        let moment = if self.env.is_quiet() { Moment::Quiet } else { Moment::Busy };
+        let moment = if self.is_quiet() { Moment::Quiet } else { Moment::Busy };
         firings(&self.team, &self.env.joins, &[], moment)
     }
 

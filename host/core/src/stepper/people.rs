@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use super::Stepper;
 use super::apply::{Applied, Illegal, ensure};
+use super::awake::Stand;
 use crate::activation::{Activation, Phase};
 use crate::event::{Event, HostCall, HostCallKind, Outcome, Work};
 use crate::id::{RequestId, RoleId};
@@ -49,11 +50,8 @@ impl Stepper {
 
     /// What the next human role asks that has taken its mail.
     pub(super) fn person_asked(&self) -> Option<Event> {
-        let ready = |activation: &Activation| activation.phase == Phase::Ready;
-        let (id, activation) = self
-            .env
-            .activations()
-            .find(|(id, activation)| ready(activation) && activation.work(self.team.role(*id)) == Some(Work::Answer))?;
+        let id = self.awake.asking()?;
+        let activation = self.env.role(id).activation.as_ref()?;
         let request = Request {
             id: request_id(id, activation, 0),
             question: self.question(activation),
@@ -81,10 +79,9 @@ impl Stepper {
 
     /// Whether only people can bring the open step further.
     pub(super) fn waits_for_people(&self) -> bool {
-        let waiting = |phase: &Phase| matches!(phase, Phase::Waiting(_));
-        let mut phases = self.env.activations().map(|(_, activation)| &activation.phase).peekable();
+        let (open, waiting) = (self.awake.open(), self.awake.count(Stand::Waiting));
         // With mail for somebody idle the step has to end, so that the next one can begin.
-        phases.peek().is_some() && phases.all(waiting) && self.due().is_empty()
+        open > 0 && open == waiting && self.awake.count(Stand::Mail) == 0
     }
 
     pub(super) fn open_request(&mut self, id: RoleId, work: Work, request: &Request) -> Applied {

@@ -59,6 +59,16 @@ proptest! {
     }
 
     #[test]
+    fn what_is_next_follows_from_the_state_alone_however_it_was_reached(team in any_team(), seed: u64, order: u64) {
+        let life = told(&team, seed, order);
+        let mut stepper = Stepper::new(life.team().clone(), Environment::new(life.team()));
+        for event in &life.log {
+            stepper.apply(event).expect("what was recorded can be read back");
+            prop_assert_eq!(stepper.next(), stepper.at(stepper.env().clone()).next());
+        }
+    }
+
+    #[test]
     fn every_event_survives_being_written_and_read(team in any_team(), seed: u64, order: u64) {
         let life = told(&team, seed, order);
         for event in &life.log {

@@ -11,7 +11,6 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use sha2::{Digest as _, Sha256};
 use strata_core::id::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -20,14 +19,16 @@ mod health;
 
 pub use health::CacheHealth;
 
-/// What each file begins with. The digit is the version of the format.
-const MAGIC: &[u8; 8] = b"strata\0\x02";
+/// What each file begins with.
+const MAGIC: &[u8; 7] = b"strata\0";
+/// What follows: the version of the layout. A file of another is as good as none.
+const LAYOUT: u8 = 3;
 /// Bytes of the checksum that follows.
-const SUM_BYTES: usize = 32;
+const SUM_BYTES: usize = 4;
 /// Bytes of the number that says how long the manifest is.
 const LENGTH_BYTES: usize = 4;
 /// What stands before the manifest; the code follows on it.
-const HEAD_BYTES: usize = MAGIC.len() + SUM_BYTES + LENGTH_BYTES;
+const HEAD_BYTES: usize = MAGIC.len() + 1 + SUM_BYTES + LENGTH_BYTES;
 /// All files together; what has not been used for longest goes first.
 const KEPT_BYTES: u64 = 2 << 30;
 
@@ -45,6 +46,15 @@ pub(in crate::sandbox) struct Cache {
 pub(in crate::sandbox) struct Entry {
     file: Vec<u8>,
     code_at: usize,
+}
+
+/// Why a file is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unfit {
+    /// Another build of the host wrote it.
+    Foreign,
+    /// It is not what was put there.
+    Damaged,
 }
 
 /// The right to compile something, which nobody else on this machine has meanwhile. Given back when it is dropped, also
@@ -77,11 +87,12 @@ impl Cache {
         Self { dir: (made.is_ok() && private).then(|| dir.to_owned()) }
     }
 
-    /// The name under which a component is kept for an engine. Another version or setting gives another name.
+    /// The name under which a component is kept for an engine. Another version, setting or layout gives another name, so
+    /// that builds of the host that are used in turns leave each other's files alone.
     pub(in crate::sandbox) fn key(&self, digest: &Digest, engine: &Engine) -> String {
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        env!("CARGO_PKG_VERSION").hash(&mut hasher);
+        (env!("CARGO_PKG_VERSION"), LAYOUT).hash(&mut hasher);
         format!("{digest}-{:016x}", hasher.finish())
     }
 
@@ -89,16 +100,13 @@ impl Cache {
     pub(in crate::sandbox) fn get(&self, key: &str) -> Option<Entry> {
         let path = self.dir.as_ref()?.join(key);
         let file = open(OpenOptions::new().read(true).append(true), &path).ok()?;
-        let mut bytes = Vec::new();
-        // A directory's limit is a file's as well.
-        (&file).take(KEPT_BYTES).read_to_end(&mut bytes).ok()?;
-        let entry = Entry::check(key, bytes);
-        if entry.is_none() {
+        let entry = Entry::check(key, read(&file).ok()?);
+        if entry.as_ref().err() == Some(&Unfit::Damaged) {
             tracing::warn!("compiled code in `{}` is damaged; compiling again", path.display());
         }
         // Only for the order in which files are removed.
         let _ = file.set_modified(SystemTime::now());
-        entry
+        entry.ok()
     }
 
     /// Waits until nobody else compiles this. Where that cannot be arranged, it may be compiled twice.
@@ -139,22 +147,44 @@ impl Entry {
         &self.file[self.code_at..]
     }
 
-    fn check(key: &str, file: Vec<u8>) -> Option<Self> {
-        let (sum, body) = file.strip_prefix(MAGIC)?.split_at_checked(SUM_BYTES)?;
-        if checksum(key, &[body]) != sum {
-            return None;
+    fn check(key: &str, file: Vec<u8>) -> Result<Self, Unfit> {
+        match file.strip_prefix(MAGIC).and_then(<[u8]>::split_first) {
+            Some((&LAYOUT, rest)) => {
+                let code_at = HEAD_BYTES + manifest_length(key, rest).ok_or(Unfit::Damaged)?;
+                Ok(Self { file, code_at })
+            }
+            Some(_) => Err(Unfit::Foreign),
+            None => Err(Unfit::Damaged),
         }
-        let (length, rest) = body.split_at_checked(LENGTH_BYTES)?;
-        let length = usize::try_from(u32::from_le_bytes(length.try_into().ok()?)).ok()?;
-        let code_at = (length <= rest.len()).then_some(HEAD_BYTES + length)?;
-        Some(Self { file, code_at })
     }
+}
+
+/// How long the manifest is, in a file whose checksum is right for its name.
+fn manifest_length(key: &str, rest: &[u8]) -> Option<usize> {
+    let (sum, body) = rest.split_at_checked(SUM_BYTES)?;
+    if checksum(key, &[body]) != sum {
+        return None;
+    }
+    let (length, rest) = body.split_at_checked(LENGTH_BYTES)?;
+    let length = usize::try_from(u32::from_le_bytes(length.try_into().ok()?)).ok()?;
+    (length <= rest.len()).then_some(length)
+}
+
+/// All of a file, within a directory's limit, which is a file's as well.
+fn read(file: &File) -> io::Result<Vec<u8>> {
+    let length = file.metadata()?.len().min(KEPT_BYTES);
+    let mut bytes = Vec::with_capacity(usize::try_from(length).map_err(io::Error::other)?);
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Of what is kept under a name: with the name, so that no file passes for another.
 fn checksum(key: &str, parts: &[&[u8]]) -> [u8; SUM_BYTES] {
-    let named = Sha256::new().chain_update(key).chain_update([0]);
-    parts.iter().fold(named, |sum, part| sum.chain_update(part)).finalize().into()
+    let mut sum = crc32fast::Hasher::new();
+    for part in [key.as_bytes(), &[0]].iter().chain(parts) {
+        sum.update(part);
+    }
+    sum.finalize().to_le_bytes()
 }
 
 /// Opens a file if it is one, and ours alone. Links are not followed.
@@ -180,7 +210,7 @@ fn write(dir: &Path, key: &str, manifest: &[u8], code: &[u8]) -> io::Result<()> 
     let body = [length.as_slice(), manifest, code];
     let sum = checksum(key, &body);
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    for part in [MAGIC.as_slice(), &sum].into_iter().chain(body) {
+    for part in [MAGIC.as_slice(), &[LAYOUT], &sum].into_iter().chain(body) {
         file.write_all(part)?;
     }
     file.persist(dir.join(key)).map_err(|e| e.error)?;
@@ -238,6 +268,22 @@ mod tests {
             fs::write(&path, &flipped).unwrap();
             assert!(cache.get("k").is_none(), "flipped at {end}");
         }
+    }
+
+    #[test]
+    fn a_file_of_another_layout_is_not_damaged() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = Cache::at(&home.path().join("own"));
+        cache.put("k", b"{}", b"code");
+        let path = home.path().join("own/k");
+        let mut other = fs::read(&path).unwrap();
+        other[MAGIC.len()] = LAYOUT - 1;
+        fs::write(&path, other).unwrap();
+        assert!(cache.get("k").is_none());
+        let health = cache.health();
+        assert_eq!((health.files, health.foreign, health.damaged), (1, 1, 0));
+        cache.put("k", b"{}", b"code");
+        assert_eq!(cache.health().foreign, 0);
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn a_finished_team_makes_room_by_itself() {
     let whole = |directory: &Directory| {
         let mut store = directory.create(Replace::Never, &base, &definition()).unwrap().store;
         store.append(&records, Durability::Full).unwrap();
-        store.write_team_json(&|out| out.write_all(text.as_bytes())).unwrap();
+        store.write_team_json(&|out| out.write_all(text.as_bytes()), Durability::Full).unwrap();
         store
     };
     let temp = tempfile::tempdir().unwrap();

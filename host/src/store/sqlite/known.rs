@@ -40,7 +40,11 @@ impl SqliteStore {
     }
 
     /// Writes the next `team.json` and remembers it; it is not in its place yet.
-    pub(in crate::store) fn prepare_team_json(&mut self, fill: &Fill<'_>) -> Result<file::Prepared, StoreError> {
+    pub(in crate::store) fn prepare_team_json(
+        &mut self,
+        fill: &Fill<'_>,
+        durability: Durability,
+    ) -> Result<file::Prepared, StoreError> {
         let known = self.known_team_json()?;
         let new = file::prepare(&self.lock.path, TEAM_JSON, fill)?;
         let path = self.lock.path.join(TEAM_JSON);
@@ -50,7 +54,7 @@ impl SqliteStore {
         let current = if is_next { known.next } else { known.current };
         let stamp = new.stamp().unwrap_or_default();
         let known = KnownFile { current, next: new.hash.clone(), stamp };
-        self.transact(Durability::Full, |conn| put_team_json(conn, &known))?;
+        self.transact(durability, |conn| put_team_json(conn, &known))?;
         Ok(new)
     }
 

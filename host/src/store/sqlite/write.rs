@@ -8,6 +8,10 @@ use crate::store::lineage::{FIRST, Head, Row, key, place};
 use crate::store::reader::definition_bytes;
 use crate::store::{Record, SavedDefinition, codec, marks, schema};
 
+/// When SQLite syncs by itself: the log is written at each commit and synced when it is moved into the database. We sync
+/// it where a commit must survive the power.
+pub(super) const SYNCHRONOUS: &str = "normal";
+
 /// Snapshots beside the newest may take up this part of the file. They make going back to an old checkpoint quick;
 /// they are worth that where states are small and histories long.
 const OLD_SNAPSHOTS_SHARE: u64 = 8;
@@ -26,6 +30,15 @@ pub(super) fn fill(conn: &Connection, base: &Environment, definition: &SavedDefi
     conn.pragma_update(None, "journal_mode", "wal")
 }
 
+/// Writes the first frame to the log of a database that was just filled: no `team.json` is known. Otherwise SQLite would sync the log's header,
+/// and the directory, before the first frame that is to last: lest older frames behind it count, of which a log that
+/// did not exist has none. From now on it syncs where it has to.
+pub(super) fn begin_log(conn: &Connection) -> rusqlite::Result<()> {
+    conn.pragma_update(None, "synchronous", "off")?;
+    conn.execute("INSERT INTO team_json VALUES (1, '', '', '')", [])?;
+    conn.pragma_update(None, "synchronous", SYNCHRONOUS)
+}
+
 /// Adds an event; gives its checksum.
 pub(super) fn insert(conn: &Connection, n: i64, record: &Record, body: &[u8]) -> rusqlite::Result<u32> {
     let (line, lines, marks) = (record.line as i64, i64::from(record.lines), i64::from(marks(&record.event)));
@@ -40,9 +53,9 @@ pub(super) fn put_snapshot(conn: &Connection, n: i64, body: &[u8]) -> rusqlite::
     conn.execute("INSERT OR REPLACE INTO snapshot VALUES (?1, ?2, ?3)", params![n, sum, body]).map(drop)
 }
 
-/// Drops snapshots of a lineage that are not worth their room, now that there is a newer one: what is left lies the
-/// closer together the newer it is.
-pub(super) fn thin(conn: &Connection, newest: i64, bytes: u64) -> rusqlite::Result<()> {
+/// Drops snapshots of a lineage that are not worth their room once there is a newer one: what is left lies the closer
+/// together the newer it is. Called before that is put, so that it takes the room that they leave.
+pub(super) fn thin(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
     let first = newest - place(newest);
     let mut statement =
         conn.prepare_cached("SELECT n, length(body) FROM snapshot WHERE n > ?1 AND n < ?2 ORDER BY n")?;
@@ -50,7 +63,7 @@ pub(super) fn thin(conn: &Connection, newest: i64, bytes: u64) -> rusqlite::Resu
     let old: Vec<(i64, u64)> = rows.collect::<rusqlite::Result<_>>()?;
     let pages: i64 = conn.pragma_query_value(None, "page_count", |row| row.get(0))?;
     let page: i64 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    let mut room = ((pages * page) as u64).saturating_sub(bytes) / OLD_SNAPSHOTS_SHARE;
+    let mut room = (pages * page) as u64 / OLD_SNAPSHOTS_SHARE;
     let mut after = newest;
     for i in (0..old.len()).rev() {
         let (n, size) = old[i];
@@ -95,8 +108,8 @@ mod tests {
         put_snapshot(&conn, key(lineage - 1, 500), b"another lineage's").unwrap();
         for i in 1..=count {
             let n = key(lineage, i * 100);
+            thin(&conn, n).unwrap();
             put_snapshot(&conn, n, &vec![0; bytes]).unwrap();
-            thin(&conn, n, bytes as u64).unwrap();
         }
         let mut left = conn.prepare("SELECT n FROM snapshot ORDER BY n").unwrap();
         let left: Vec<i64> = left.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::{Cache, Entry, LOCK};
+use super::{Cache, Entry, LOCK, Unfit};
 
 /// How the cache stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct CacheHealth {
     pub files: usize,
     /// How many bytes they have.
     pub bytes: u64,
+    /// How many of them another build of the host wrote, in a layout of its own. They are replaced when they are needed.
+    pub foreign: usize,
     /// How many of them are not what was put there.
     pub damaged: usize,
 }
@@ -33,8 +35,13 @@ impl Cache {
             }
             health.files += 1;
             health.bytes += meta.len();
-            let whole = fs::read(file.path()).is_ok_and(|bytes| Entry::check(&name, bytes).is_some());
-            health.damaged += usize::from(!whole);
+            let checked =
+                fs::read(file.path()).map_err(|_| Unfit::Damaged).and_then(|bytes| Entry::check(&name, bytes));
+            match checked {
+                Ok(_) => {}
+                Err(Unfit::Foreign) => health.foreign += 1,
+                Err(Unfit::Damaged) => health.damaged += 1,
+            }
         }
         health
     }
