@@ -46,12 +46,14 @@ pub(super) struct Row {
     pub forgotten: i64,
     /// What its own events spent, in the units of `Usd`; for the first, with what was spent before.
     pub spent: i64,
+    /// How much its events weigh after the newest snapshot on its path, in bytes: what a load would have to apply.
+    pub since: i64,
 }
 
 impl Row {
     /// The lineage a storage begins with, without an event.
     pub(super) fn first(name: &str) -> Self {
-        Self { id: FIRST, name: name.into(), origin: None, events: 0, last: 0, forgotten: 0, spent: 0 }
+        Self { id: FIRST, name: name.into(), origin: None, events: 0, last: 0, forgotten: 0, spent: 0, since: 0 }
     }
 
     /// How many events were there before its own.
@@ -61,7 +63,8 @@ impl Row {
 
     fn sum(&self) -> u32 {
         let (origin, at) = self.origin.unwrap_or((-1, -1));
-        let numbers = [self.id, origin, at, self.events, i64::from(self.last), self.forgotten, self.spent];
+        let last = i64::from(self.last);
+        let numbers = [self.id, origin, at, self.events, last, self.forgotten, self.spent, self.since];
         codec::checksum(&numbers, self.name.as_bytes())
     }
 
@@ -75,24 +78,27 @@ impl Row {
             last: row.get(5)?,
             forgotten: row.get(6)?,
             spent: row.get(7)?,
+            since: row.get(8)?,
         };
-        let sum: u32 = row.get(8)?;
+        let sum: u32 = row.get(9)?;
         Ok(if sum == read.sum() { Ok(read) } else { Err(Damage::Checksum) })
     }
 
     /// Adds it to the database.
     pub(super) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
-        let sql = "INSERT INTO lineage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let sql = "INSERT INTO lineage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
         let (origin, at) = (self.origin.map(|origin| origin.0), self.origin.map(|origin| origin.1));
-        let row =
-            params![self.id, self.name, origin, at, self.events, self.last, self.forgotten, self.spent, self.sum()];
+        let (changes, sum) = ((self.events, self.last, self.forgotten, self.spent, self.since), self.sum());
+        let (events, last, forgotten, spent, since) = changes;
+        let row = params![self.id, self.name, origin, at, events, last, forgotten, spent, since, sum];
         conn.execute(sql, row).map(drop)
     }
 
     /// Writes what changes about it.
     pub(super) fn update(&self, conn: &Connection) -> rusqlite::Result<()> {
-        let sql = "UPDATE lineage SET events = ?2, last = ?3, forgotten = ?4, spent = ?5, sum = ?6 WHERE id = ?1";
-        let row = params![self.id, self.events, self.last, self.forgotten, self.spent, self.sum()];
+        let sql =
+            "UPDATE lineage SET events = ?2, last = ?3, forgotten = ?4, spent = ?5, since = ?6, sum = ?7 WHERE id = ?1";
+        let row = params![self.id, self.events, self.last, self.forgotten, self.spent, self.since, self.sum()];
         conn.prepare_cached(sql)?.execute(row).map(drop)
     }
 }

@@ -25,6 +25,10 @@ use super::{
 
 pub(super) use rows::definition_bytes;
 
+/// How much of a database is kept in memory, in KiB: appending needs its end and the way there, and what is read is read
+/// once, from one end to the other.
+const CACHE_KIB: i64 = 1024;
+
 /// A `team.db`, open to be read.
 #[derive(Debug)]
 pub struct Reader {
@@ -94,6 +98,7 @@ impl Reader {
             // The file may come from anywhere: nothing in its schema may run, and cells are checked as pages are read.
             conn.pragma_update(None, "trusted_schema", false)?;
             conn.pragma_update(None, "cell_size_check", true)?;
+            conn.pragma_update(None, "cache_size", -CACHE_KIB)?;
             conn.pragma_update(None, "temp_store", "memory")
         };
         set().map_err(|e| StoreError::sqlite(&path, "open", e))?;

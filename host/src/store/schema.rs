@@ -18,7 +18,7 @@ const MIGRATIONS: &[&str] = &["
     -- to the newest state of a lineage: 1, 2, 3 and so on. `events` is the place of a lineage's newest event and
     -- `last` the checksum of that: a file that lost its end is noticed. Checkpoints that were made by events up to
     -- `forgotten` are not gone back to, but for some (see `list`). `spent` is what its own events cost; the first has
-    -- what was spent before, too.
+    -- what was spent before, too. `since` is how many bytes of events come after the newest snapshot on the path.
     CREATE TABLE lineage (
         id INTEGER PRIMARY KEY,
         name TEXT NOT NULL UNIQUE,
@@ -28,6 +28,7 @@ const MIGRATIONS: &[&str] = &["
         last INTEGER NOT NULL,
         forgotten INTEGER NOT NULL,
         spent INTEGER NOT NULL,
+        since INTEGER NOT NULL,
         sum INTEGER NOT NULL
     ) STRICT;
 

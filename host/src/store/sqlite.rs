@@ -52,9 +52,7 @@ pub struct SqliteStore {
     reader: Reader,
     /// The current lineage.
     line: Row,
-    /// How much the events since the newest snapshot weigh.
-    since: u64,
-    /// How much that snapshot weighs.
+    /// How much the newest snapshot weighs.
     snapshot: u64,
     /// The log, to be synced; opened when that is first needed, and the names in the directory are synced with it.
     log: Option<File>,
@@ -112,17 +110,14 @@ impl SqliteStore {
         }
         let (line, _) = reader.head()?;
         let lock = LockedDirectory { path: directory.to_path_buf(), _lock: lock };
-        let mut store = Self { reader, line, since: 0, snapshot: 0, log: None, buffer: Vec::new(), lock };
-        store.weigh()?;
-        Ok(store)
+        let snapshot = reader.newest_snapshot(&reader.path(&line, line.events)?)?.1;
+        Ok(Self { reader, line, snapshot, log: None, buffer: Vec::new(), lock })
     }
 
-    /// Finds out how much would have to be replayed.
-    fn weigh(&mut self) -> Result<(), StoreError> {
-        let path = self.reader.path(&self.line, self.line.events)?;
-        let (at, snapshot) = self.reader.newest_snapshot(&path)?;
-        self.since = self.reader.weight_after(&path, super::lineage::place(at))?;
-        self.snapshot = snapshot;
+    /// Makes a lineage the current one.
+    fn go_on_with(&mut self, line: Row) -> Result<(), StoreError> {
+        self.snapshot = self.reader.newest_snapshot(&self.reader.path(&line, line.events)?)?.1;
+        self.line = line;
         Ok(())
     }
 
@@ -192,7 +187,8 @@ impl SqliteStore {
             return Err(StoreError::NoCheckpoint { id: from.0.clone(), last });
         };
         let (origin, at) = (from.lineage as i64, from.at as i64);
-        Ok(Row { id: rows.len() as i64, events: at, origin: Some((origin, at)), ..Row::first(name) })
+        let row = Row { id: rows.len() as i64, events: at, origin: Some((origin, at)), ..Row::first(name) };
+        Ok(Row { since: self.reader.weight_since_snapshot(&row)?, ..row })
     }
 }
 
@@ -206,7 +202,6 @@ impl Store for SqliteStore {
         let current = Head { lineage: self.line.id, line: super::next_line(Some(newest)) as i64 };
         let mut line = branch.clone().unwrap_or_else(|| self.line.clone());
         let mut buffer = std::mem::take(&mut self.buffer);
-        let mut weight = 0;
         let result = self.transact(durability, |conn| {
             if let Some(branch) = &branch {
                 branch.insert(conn)?;
@@ -215,7 +210,7 @@ impl Store for SqliteStore {
             for record in records {
                 buffer.clear();
                 buffer = codec::encode_event(&record.event, std::mem::take(&mut buffer));
-                weight += buffer.len() as u64;
+                line.since += buffer.len() as i64;
                 line.events += 1;
                 line.last = insert(conn, key(line.id, line.events), record, &buffer)?;
                 let cost = i64::try_from(cost_of(&record.event).0).unwrap_or(i64::MAX);
@@ -226,31 +221,29 @@ impl Store for SqliteStore {
         self.buffer = buffer;
         result?;
         match branch {
-            None => (self.line, self.since) = (line, self.since + weight),
-            Some(_) if moves => {
-                self.line = line;
-                self.weigh()?;
-            }
+            None => self.line = line,
+            Some(_) if moves => self.go_on_with(line)?,
             Some(_) => {}
         }
         Ok(())
     }
 
     fn snapshot_due(&self) -> bool {
-        self.since > self.snapshot.max(MIN_SNAPSHOT_BYTES)
+        self.line.since as u64 > self.snapshot.max(MIN_SNAPSHOT_BYTES)
     }
 
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
         let body = codec::encode_snapshot(env);
         if body.len() <= MAX_SNAPSHOT_BYTES {
-            let at = key(self.line.id, self.line.events);
+            let (at, line) = (key(self.line.id, self.line.events), Row { since: 0, ..self.line.clone() });
             // It may be lost with the power: the events it sums up are not.
             self.transact(Durability::Process, |conn| {
                 write::thin(conn, at)?;
-                put_snapshot(conn, at, &body)
+                put_snapshot(conn, at, &body)?;
+                line.update(conn)
             })?;
         }
-        (self.since, self.snapshot) = (0, body.len() as u64);
+        (self.line.since, self.snapshot) = (0, body.len() as u64);
         Ok(())
     }
 
@@ -269,8 +262,7 @@ impl Store for SqliteStore {
         let (row, _) = found?;
         let lineage = row.id;
         self.transact(Durability::Full, |conn| Head { lineage, line }.write(conn))?;
-        self.line = row;
-        self.weigh()
+        self.go_on_with(row)
     }
 
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {

@@ -7,7 +7,7 @@ use strata_core::environment::Environment;
 use super::Reader;
 use crate::store::codec::{self, Damage};
 use crate::store::error::StoreError;
-use crate::store::lineage::{FIRST, Path, Piece, key, keys, place};
+use crate::store::lineage::{FIRST, Path, Piece, Row, key, keys, place};
 use crate::store::{Record, SavedDefinition};
 
 /// The columns of an event, in the order in which `record` reads them.
@@ -58,15 +58,17 @@ impl Reader {
         Err(self.corrupt("the state it starts from is missing".into()))
     }
 
-    /// How much the events on a path weigh that come after a place.
-    pub(in crate::store) fn weight_after(&self, path: &Path, at: i64) -> Result<u64, StoreError> {
+    /// How much the events of a lineage weigh that come after the newest snapshot on its path.
+    pub(in crate::store) fn weight_since_snapshot(&self, line: &Row) -> Result<i64, StoreError> {
+        let path = self.path(line, line.events)?;
+        let at = place(self.newest_snapshot(&path)?.0);
         let mut statement =
             self.prepare("SELECT coalesce(sum(length(body)), 0) FROM event WHERE n BETWEEN ?1 AND ?2")?;
         let mut weight = 0;
         for piece in path.iter().filter(|piece| piece.until > at) {
             let range = params![key(piece.lineage, piece.after.max(at) + 1), key(piece.lineage, piece.until)];
             let sum: i64 = statement.query_row(range, |row| row.get(0)).map_err(|e| self.error("read", e))?;
-            weight += sum as u64;
+            weight += sum;
         }
         Ok(weight)
     }
@@ -94,13 +96,14 @@ impl Reader {
         let mut expected = first;
         for piece in path.iter().filter(|piece| piece.until >= first && piece.after < last) {
             let range = (piece.after.max(first - 1) + 1, piece.until.min(last));
-            for (n, record) in self.select("", (key(piece.lineage, range.0), key(piece.lineage, range.1)))? {
+            self.each("", (key(piece.lineage, range.0), key(piece.lineage, range.1)), |n, record| {
                 if n != expected {
                     return Err(self.corrupt(format!("event {expected} is missing")));
                 }
                 found.push(record);
                 expected += 1;
-            }
+                Ok(())
+            })?;
         }
         if expected <= last {
             return Err(self.corrupt(format!("event {expected} is missing")));
@@ -120,16 +123,30 @@ impl Reader {
     }
 
     /// Events by their keys, with their places.
-    fn select(&self, condition: &str, (first, last): (i64, i64)) -> Result<Vec<(i64, Record)>, StoreError> {
+    fn select(&self, condition: &str, keys: (i64, i64)) -> Result<Vec<(i64, Record)>, StoreError> {
+        let mut found = Vec::new();
+        self.each(condition, keys, |at, record| {
+            found.push((at, record));
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// The same, one after the other.
+    fn each(
+        &self,
+        condition: &str,
+        (first, last): (i64, i64),
+        mut take: impl FnMut(i64, Record) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let sql = format!("SELECT {EVENT} FROM event WHERE n BETWEEN ?1 AND ?2 {condition} ORDER BY n");
         let mut statement = self.prepare(&sql)?;
         let rows = statement.query_map(params![first, last], |row| Ok((row.get(0)?, record(row)?)));
-        let mut found = Vec::new();
         for row in rows.map_err(|e| self.error("read", e))? {
             let (n, record): (i64, Result<Record, Damage>) = row.map_err(|e| self.error("read", e))?;
-            found.push((place(n), record.map_err(|e| self.damaged(&format!("event {}", place(n)), e))?));
+            take(place(n), record.map_err(|e| self.damaged(&format!("event {}", place(n)), e))?)?;
         }
-        Ok(found)
+        Ok(())
     }
 
     /// The place and the checksum of the newest event of a lineage; zeros where it has none of its own.

@@ -49,10 +49,10 @@ impl SqliteStore {
             }
             blob::retain(conn, &needed)
         })?;
-        let current = rows.into_iter().find(|row| row.id == self.line.id);
-        self.line = current.unwrap_or_else(|| self.line.clone());
         self.shrink()?;
-        self.weigh()?;
+        if let Some(current) = rows.into_iter().find(|row| row.id == self.line.id) {
+            self.go_on_with(current)?;
+        }
         let bytes = before.saturating_sub(self.bytes()?);
         Ok(Pruned { checkpoints: (all - listed.len()) as u64, events, bytes })
     }
