@@ -3,7 +3,7 @@
 //! `next` decides and changes nothing. `apply` changes and decides nothing. What an event does is in `apply`, what
 //! a commit merges in `commit`, what joins let go in `join`, what becomes of calls in doubt in `doubt`, of files
 //! in `files`, how another lineage begins in `fork`, how the outcome of an attempt becomes an event in `report`; who
-//! takes part at all is known by `awake`.
+//! takes part at all is known by `awake`, what roles remember by label by `recall`.
 
 mod apply;
 mod awake;
@@ -14,6 +14,7 @@ mod fork;
 mod join;
 mod outside;
 mod people;
+mod recall;
 mod report;
 
 use alloc::sync::Arc;
@@ -32,6 +33,7 @@ use crate::team::{OnFault, React, Role, Team, Thinker};
 pub use apply::Illegal;
 use awake::{Awake, Stand};
 pub use files::FILES_SCOPE;
+use recall::Recall;
 
 /// A team in motion.
 #[derive(Clone, Debug)]
@@ -44,6 +46,7 @@ pub struct Stepper {
     /// What is known of the two without looking at every role.
     awake: Awake,
     watchers: Arc<Watchers>,
+    recall: Recall,
 }
 
 impl Stepper {
@@ -54,7 +57,7 @@ impl Stepper {
         let awake = Awake::of(&under, &env);
         // What roles watch is the same under all rules.
         let watchers = Arc::new(Watchers::of(&team));
-        Self { given: team, team: under, env, awake, watchers }
+        Self { given: team, team: under, env, awake, watchers, recall: Recall::default() }
     }
 
     /// The same team in another state of its run.

@@ -32,7 +32,9 @@ impl Driver {
             Ask::Keys { scope, pending } => {
                 Answer::Keys(env.keys(team, role, &scope, &pending).ok_or_else(|| self.no_scope(&scope)))
             }
-            Ask::Recent { limit, label } => Answer::Messages(env.remembered(role, label.as_deref(), limit as usize)),
+            Ask::Recent { limit, label } => {
+                Answer::Messages(self.journal.remembered(role, label.as_deref(), limit as usize))
+            }
             Ask::Now => self.time(role, "")?,
             Ask::Start => self.time(role, START)?,
             Ask::Random { length } => Answer::Bytes(Ok(self.random(role, length)?)),

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use strata_core::environment::Environment;
 use strata_core::event::{Event, HostCallKind, Source};
+use strata_core::id::RoleId;
+use strata_core::message::Message;
 use strata_core::stepper::{Illegal, Stepper};
 
 use super::clock::{now_ms, stopwatch};
@@ -116,6 +118,11 @@ impl Journal {
         let definition = self.store.definition()?;
         let (team, env) = (self.stepper.team(), self.stepper.env());
         Ok(self.store.write_team_json(&|out| team_json::write(team, env, &definition, out), durability)?)
+    }
+
+    /// What a role remembers, newest `limit` of it, oldest of them first.
+    pub(super) fn remembered(&mut self, role: RoleId, label: Option<&str>, limit: usize) -> Vec<Arc<Message>> {
+        self.stepper.remembered(role, label, limit)
     }
 
     /// Lets an event happen, to be made durable by the next `flush`.

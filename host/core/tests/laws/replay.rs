@@ -69,6 +69,22 @@ proptest! {
     }
 
     #[test]
+    fn what_is_remembered_by_label_is_what_a_look_at_all_of_it_finds(team in any_team(), seed: u64, order: u64) {
+        let life = told(&team, seed, order);
+        let mut dice = Dice::new(order, "labels");
+        let mut stepper = Stepper::new(life.team().clone(), Environment::new(life.team()));
+        for event in &life.log {
+            stepper.apply(event).expect("what was recorded can be read back");
+            let Some(message) = stepper.env().messages.last() else { continue };
+            let (label, limit) = (message.cause_by.clone(), dice.below(4));
+            for id in life.team().role_ids() {
+                let found = stepper.env().remembered(id, Some(&label), limit);
+                prop_assert_eq!(stepper.remembered(id, Some(&label), limit), found);
+            }
+        }
+    }
+
+    #[test]
     fn every_event_survives_being_written_and_read(team in any_team(), seed: u64, order: u64) {
         let life = told(&team, seed, order);
         for event in &life.log {

@@ -1,0 +1,53 @@
+//! What roles remember, by label: found without a look at all of it. It is never saved, and caught up with when somebody
+//! asks: memories only grow, and most roles never ask by label.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::Stepper;
+use crate::environment::{Environment, MessageRef};
+use crate::id::RoleId;
+use crate::message::Message;
+
+/// The labels of each role that asked.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recall(BTreeMap<RoleId, Labels>);
+
+#[derive(Clone, Debug, Default)]
+struct Labels {
+    /// How much of the memory is in here.
+    seen: usize,
+    by_label: BTreeMap<String, Vec<MessageRef>>,
+}
+
+impl Recall {
+    /// The messages in a role's memory with a label, oldest first.
+    fn labelled(&mut self, env: &Environment, id: RoleId, label: &str) -> &[MessageRef] {
+        let labels = self.0.entry(id).or_default();
+        let memory = &env.role(id).memory;
+        for message in memory.iter().skip(labels.seen) {
+            let label = &env.message(*message).cause_by;
+            match labels.by_label.get_mut(label) {
+                Some(found) => found.push(*message),
+                None => drop(labels.by_label.insert(label.clone(), alloc::vec![*message])),
+            }
+        }
+        labels.seen = memory.len();
+        labels.by_label.get(label).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Stepper {
+    /// The same as `Environment::remembered`, at a cost that does not grow with the memory.
+    pub fn remembered(&mut self, id: RoleId, label: Option<&str>, limit: usize) -> Vec<Arc<Message>> {
+        let Some(label) = label else { return self.env.remembered(id, None, limit) };
+        let open = self.env.role(id).activation.iter().flat_map(|activation| &activation.done);
+        let open = open.map(|done| done.output.message).filter(|made| self.env.message(*made).cause_by == label);
+        let kept = self.recall.labelled(&self.env, id, label).iter().copied();
+        let mut found: Vec<_> = kept.chain(open.collect::<Vec<_>>()).rev().take(limit).collect();
+        found.reverse();
+        self.env.resolve(&found)
+    }
+}
