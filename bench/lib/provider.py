@@ -74,18 +74,18 @@ class Provider:
             [str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL, start_new_session=True, env={**os.environ, **env},
         )
-        self.killer = lambda: kill_all(process.pid, directory / "pids")
+        self.killer = lambda: kill_all(process.pid, directory / "groups")
         watchdog = Watchdog(process.pid, PATIENCE_S)
         process.wait()
         if watchdog.cancel():
             raise Failed(f"took longer than {PATIENCE_S} s")
 
 
-def kill_all(group: int, pids: Path) -> None:
-    """Kills a program, and those processes that it left word of."""
-    others = [int(pid) for pid in pids.read_text().split()] if pids.exists() else []
-    for kill, target in [(os.killpg, group), *((os.kill, pid) for pid in others)]:
+def kill_all(group: int, groups: Path) -> None:
+    """Kills a program, and those process groups that it left word of."""
+    others = [int(pid) for pid in groups.read_text().split()] if groups.exists() else []
+    for target in [group, *others]:
         try:
-            kill(target, signal.SIGKILL)
+            os.killpg(target, signal.SIGKILL)
         except ProcessLookupError:
             pass

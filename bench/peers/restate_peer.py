@@ -167,7 +167,8 @@ def cold(directory: str) -> None:
 
 def calls(directory: str, url: str, shape: str, phase: str) -> None:
     cluster = Cluster(directory, url)
-    Path(f"{directory}/pids").write_text(f"{cluster.service.pid} {cluster.server.pid}")
+    # The server is a process group of its own.
+    Path(f"{directory}/groups").write_text(str(cluster.server.pid))
     try:
         if phase == "start":
             cluster.call(shape, {}, "/send")
