@@ -9,8 +9,7 @@ use serde::Serialize;
 
 use crate::build::inventory::{Tool, inventory};
 use crate::interface::own;
-use crate::manifest::units::show_size;
-use crate::sandbox::{Allocation, WasmSandbox};
+use crate::sandbox::{Allocation, WasmSandbox, bytes};
 use crate::skills::Shelf;
 use crate::store::speed;
 
@@ -96,7 +95,7 @@ fn cache(sandbox: &WasmSandbox) -> Finding {
         0 => String::new(),
         some => format!(" ({some} of another build)"),
     };
-    let found = format!("{} compiled components{foreign}, {} in `{place}`", health.files, show_size(health.bytes));
+    let found = format!("{} compiled components{foreign}, {} in `{place}`", health.files, bytes(health.bytes));
     if health.damaged > 0 {
         let found = format!("{found}, {} of them damaged", health.damaged);
         return Finding::doubtful("cache", found, format!("they are compiled again when needed; or: `rm -r {place}`"));

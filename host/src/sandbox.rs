@@ -23,6 +23,7 @@ pub(crate) use capability::files::is_seen_from;
 pub use capability::files::{Directories, PlaceError, Placed};
 pub use component::{Exports, LoadError, Loaded, Manifest, ScriptFile, WasmSandbox, digest_of};
 pub use engine::{Allocation, CacheHealth, Metering};
+pub(crate) use limits::bytes;
 pub use plain::FunctionError;
 pub use scripted::{Script, ScriptedSandbox, THINK, ended, returned};
 

@@ -176,7 +176,7 @@ fn thread_ns() -> u64 {
 }
 
 /// A size for people: `64 MiB`, `33.1 MiB`. Rounded up, so that what is over a limit also looks it.
-pub(super) fn bytes(count: u64) -> String {
+pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     for (name, size) in UNITS {
         if count >= size && count.is_multiple_of(size) {
