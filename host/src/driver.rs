@@ -2,8 +2,8 @@
 //!
 //! One loop on one thread owns the stepper and the store. It records and applies events (`driver::journal`), starts
 //! attempts in the sandbox (`driver::attempt`), answers what they ask (`driver::answer`), makes the calls that leave the
-//! host for them (`driver::call`), ends them (`driver::end`) and puts their files in place (`driver::files`). It decides nothing: what happens next is the stepper's,
-//! what a guest may do is the sandbox's.
+//! host for them (`driver::call`), ends them (`driver::end`) and puts their files in place (`driver::files`). It decides
+//! nothing: what happens next is the stepper's, what a guest may do is the sandbox's.
 
 mod answer;
 mod attempt;

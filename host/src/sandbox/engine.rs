@@ -22,7 +22,7 @@ pub use cache::CacheHealth;
 /// other tasks by no more than a timer's usual error, long enough that the switch (about 1 µs) does not show.
 pub(super) const TICK: Duration = Duration::from_millis(5);
 /// How many attempts run at once; more wait for their turn. Bounds the address space that the pool reserves.
-pub(super) const SLOTS: u32 = 128;
+const SLOTS: u32 = 128;
 /// The stack of a guest. What recurses deeper is at fault. There is no key for it: it is the engine's, for all guests.
 pub(super) const STACK_BYTES: usize = 1 << 20;
 /// The guest's stack and, above it, that of the host functions it calls.

@@ -110,13 +110,13 @@ impl SqliteStore {
         }
         let (line, _) = reader.head()?;
         let lock = LockedDirectory { path: directory.to_path_buf(), _lock: lock };
-        let snapshot = reader.newest_snapshot(&reader.path(&line, line.events)?)?.1;
+        let snapshot = reader.snapshot_weight(&line)?;
         Ok(Self { reader, line, snapshot, log: None, buffer: Vec::new(), lock })
     }
 
     /// Makes a lineage the current one.
     fn go_on_with(&mut self, line: Row) -> Result<(), StoreError> {
-        self.snapshot = self.reader.newest_snapshot(&self.reader.path(&line, line.events)?)?.1;
+        self.snapshot = self.reader.snapshot_weight(&line)?;
         self.line = line;
         Ok(())
     }

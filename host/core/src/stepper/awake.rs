@@ -22,13 +22,13 @@ pub(super) enum Stand {
     Ready,
     /// It is a person's, who is to be asked.
     Asking,
-    /// It is in this phase of a call.
+    /// Its call is being made.
     Running,
-    /// As above.
+    /// It rests before another try.
     Resting,
-    /// As above.
+    /// Its call failed.
     Failed,
-    /// As above.
+    /// It waits for a person.
     Waiting,
     /// Its work waits for the commit.
     Complete,

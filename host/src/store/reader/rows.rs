@@ -58,6 +58,11 @@ impl Reader {
         Err(self.corrupt("the state it starts from is missing".into()))
     }
 
+    /// How much the newest snapshot on the path of a lineage weighs.
+    pub(in crate::store) fn snapshot_weight(&self, line: &Row) -> Result<u64, StoreError> {
+        Ok(self.newest_snapshot(&self.path(line, line.events)?)?.1)
+    }
+
     /// How much the events of a lineage weigh that come after the newest snapshot on its path.
     pub(in crate::store) fn weight_since_snapshot(&self, line: &Row) -> Result<i64, StoreError> {
         let path = self.path(line, line.events)?;

@@ -49,10 +49,10 @@ impl SqliteStore {
             }
             blob::retain(conn, &needed)
         })?;
-        self.shrink()?;
         if let Some(current) = rows.into_iter().find(|row| row.id == self.line.id) {
             self.go_on_with(current)?;
         }
+        self.shrink()?;
         let bytes = before.saturating_sub(self.bytes()?);
         Ok(Pruned { checkpoints: (all - listed.len()) as u64, events, bytes })
     }

@@ -30,9 +30,9 @@ pub(super) fn fill(conn: &Connection, base: &Environment, definition: &SavedDefi
     conn.pragma_update(None, "journal_mode", "wal")
 }
 
-/// Writes the first frame to the log of a database that was just filled: no `team.json` is known. Otherwise SQLite would sync the log's header,
-/// and the directory, before the first frame that is to last: lest older frames behind it count, of which a log that
-/// did not exist has none. From now on it syncs where it has to.
+/// Writes the first frame to the log of a database that was just filled: no `team.json` is known. Otherwise SQLite would
+/// sync the log's header, and the directory, before the first frame that is to last: lest older frames behind it count,
+/// of which a log that did not exist has none. From now on it syncs where it has to.
 pub(super) fn begin_log(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "synchronous", "off")?;
     conn.execute("INSERT INTO team_json VALUES (1, '', '', '')", [])?;
