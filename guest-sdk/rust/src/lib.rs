@@ -36,6 +36,8 @@
 //! itself are those of its crate.
 
 mod action;
+#[cfg(all(feature = "allocator", any(target_arch = "wasm32", test)))]
+mod allocator;
 #[rustfmt::skip]
 #[allow(missing_docs, unsafe_code, unused_qualifications, clippy::all, clippy::unwrap_used, reason = "generated")]
 mod bindings;

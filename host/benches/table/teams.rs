@@ -29,17 +29,18 @@ pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result
         };
         runtime.block_on(async {
             let mut environments = (0..count).map(start).collect::<Result<Vec<_>, _>>()?;
-            let begun = Instant::now();
+            let (begun, spent) = (Instant::now(), cpu_us());
             environments.iter_mut().try_for_each(|environment| environment.start(WhenIdle::End))?;
             for environment in &mut environments {
                 environment.ended().await?;
             }
-            anyhow::Ok((count * steps) as f64 / begun.elapsed().as_secs_f64())
+            let steps = (count * steps) as f64;
+            anyhow::Ok((steps / begun.elapsed().as_secs_f64(), (cpu_us() - spent) / steps))
         })
     };
     let (one, many) = (run("one", 1)?, run("many", teams)?);
     Ok(json!({
-        "teams": teams, "one_per_s": one, "many_per_s": many,
+        "teams": teams, "one_per_s": one.0, "many_per_s": many.0, "one_cpu_us": one.1, "many_cpu_us": many.1,
         "bare_one_per_s": bare[0], "bare_many_per_s": bare[1], "peak_mib": super::run::peak_mib(),
     }))
 }
@@ -56,4 +57,10 @@ fn bare(place: &Place, threads: usize) -> anyhow::Result<f64> {
         running.into_iter().try_for_each(|thread| thread.join().expect("a thread that syncs does not panic"))
     })?;
     Ok((threads * SYNCS) as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// What this process has spent so far, in microseconds of processor time.
+fn cpu_us() -> f64 {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    spent.tv_sec as f64 * 1e6 + spent.tv_nsec as f64 / 1e3
 }

@@ -128,6 +128,7 @@ pub const RUST: Kit = Kit {
         "Cargo.toml",
         "README.md",
         "src/action.rs",
+        "src/allocator.rs",
         "src/bindings.rs",
         "src/clock.rs",
         "src/context.rs",

@@ -1,7 +1,9 @@
 //! The store in a file: `team.db`, an SQLite database in WAL mode. Reading it is in `reader`, its tables in `schema`;
-//! how rows are written is in `write`, what is known of the `team.json` beside it in `known`, pruning in `prune`.
+//! how rows are written is in `write`, how they are made safe in `log`, what is known of the `team.json` beside it in
+//! `known`, pruning in `prune`.
 
 mod known;
+mod log;
 mod prune;
 mod snapshot;
 mod write;
@@ -28,6 +30,7 @@ use super::{
 
 use crate::blob::Blobs;
 
+use log::Log;
 use snapshot::Snapshot;
 use write::{begin_log, fill, insert, put_definition};
 
@@ -57,7 +60,7 @@ pub struct SqliteStore {
     /// The newest snapshot on its path.
     snapshot: Outline,
     /// The log, to be synced; opened when that is first needed, and the names in the directory are synced with it.
-    log: Option<File>,
+    log: Option<Log>,
     /// An event on its way, reused.
     buffer: Vec<u8>,
     lock: LockedDirectory,
@@ -155,17 +158,19 @@ impl SqliteStore {
         Ok(made)
     }
 
-    /// Makes everything that was committed survive a loss of power. SQLite as it is built here would use `fsync`, which
-    /// also writes the time of the change: twice as long, once the log no longer grows.
+    /// Makes everything that was committed survive a loss of power.
     fn sync_log(&mut self) -> Result<(), StoreError> {
         let path = self.lock.path.join(LOG);
         let fail = |e| StoreError::io(&path, "write", e);
-        if self.log.is_none() {
-            let log = File::open(&path).map_err(fail)?;
-            file::sync_directory(&self.lock.path)?;
-            self.log = Some(log);
-        }
-        self.log.as_ref().map_or(Ok(()), |log| log.sync_data().map_err(fail))
+        let log = match &mut self.log {
+            Some(log) => log,
+            none => {
+                let log = Log::open(&path).map_err(fail)?;
+                file::sync_directory(&self.lock.path)?;
+                none.insert(log)
+            }
+        };
+        log.sync().map_err(fail)
     }
 
     /// SQLite would go on writing to open files in a directory that is gone or no longer ours to write; but then the

@@ -1,0 +1,94 @@
+//! The write-ahead log as a file: how what SQLite wrote to it is made safe, and room made for what comes. What is in it
+//! is SQLite's business.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::LOG_PAGES;
+
+/// The log makes room for as much as it holds, so that a short run makes a short one, but for no more than this at once:
+/// that takes as long as a step.
+const AHEAD_BYTES: u64 = 512 << 10;
+
+/// It is used again from its start once it holds so much.
+const LONGEST_BYTES: u64 = LOG_PAGES as u64 * 4096;
+
+/// The write-ahead log of a database that this process writes to.
+#[derive(Debug)]
+pub(super) struct Log {
+    file: File,
+    /// How long it was when there was last made room.
+    bytes: u64,
+}
+
+impl Log {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::options().write(true).open(path)?;
+        let bytes = file.metadata()?.len();
+        Ok(Self { file, bytes })
+    }
+
+    /// Makes everything that was committed survive a loss of power. SQLite as it is built here would use `fsync`, which
+    /// also writes the time of the change: twice as long, once the log no longer grows.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        let bytes = self.file.metadata()?.len();
+        if bytes != self.bytes {
+            // Without room, say on a full disk, there is still what was written.
+            self.bytes = self.make_room(bytes).unwrap_or(bytes);
+        }
+        self.file.sync_data()
+    }
+
+    /// Appends zeros, which no frame begins with: for whoever reads it the log ends there. While a file grows, each sync
+    /// writes its data and then what the file system knows of it; within the room, the data only. Gives how long it is.
+    fn make_room(&self, bytes: u64) -> io::Result<u64> {
+        const ZEROS: [u8; 16 << 10] = [0; 16 << 10];
+        let end = bytes + bytes.min(AHEAD_BYTES).min(LONGEST_BYTES.saturating_sub(bytes));
+        let mut at = bytes;
+        while at < end {
+            let piece = ZEROS.len().min((end - at) as usize);
+            self.file.write_all_at(&ZEROS[..piece], at)?;
+            at += piece as u64;
+        }
+        Ok(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long a log is after each sync, if so much is written to it before.
+    fn check(written: &[u64], expected: &[u64]) {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("log");
+        File::create(&path).unwrap().set_len(written[0]).unwrap();
+        let mut log = Log::open(&path).unwrap();
+        let mut end = 0;
+        let lengths = written.iter().map(|more| {
+            end += more;
+            let length = log.file.metadata().unwrap().len();
+            log.file.set_len(length.max(end)).unwrap();
+            log.sync().unwrap();
+            log.file.metadata().unwrap().len()
+        });
+        assert_eq!(lengths.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn there_is_room_for_as_much_again_once_the_log_grows() {
+        check(&[100, 100, 100, 100, 100], &[100, 400, 400, 400, 1000]);
+    }
+
+    #[test]
+    fn a_long_log_grows_by_pieces_until_it_is_used_again() {
+        let (piece, longest) = (AHEAD_BYTES, LONGEST_BYTES);
+        check(
+            &[longest - 3 * piece, piece, piece, piece],
+            &[longest - 3 * piece, longest - piece, longest - piece, longest],
+        );
+        check(&[longest, piece, 1], &[longest, longest + piece, longest + piece + 1]);
+    }
+}
