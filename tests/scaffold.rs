@@ -30,6 +30,25 @@ fn a_new_team_runs_and_its_action_passes_its_test() {
 }
 
 #[test]
+fn a_fault_names_the_line_of_a_source_that_keeps_its_lines() {
+    let place = Place::empty();
+    place.host(&["new", "team", "press"]).expect(0);
+    let action = place.path("press/respond");
+    fs::copy(project().join("Cargo.lock"), action.join("Cargo.lock")).unwrap();
+    let (manifest, source) = (action.join("Cargo.toml"), action.join("src/lib.rs"));
+    let good = fs::read_to_string(&source).unwrap();
+    let before = "        let words = ";
+    fs::write(&source, good.replace(before, &format!("        assert!(reply.text.is_empty());\n{before}"))).unwrap();
+    let line = 1 + good[..good.find(before).unwrap()].lines().count();
+    let kept = fs::read_to_string(&manifest).unwrap() + "\n[package.metadata.strata]\nlines = true\n";
+    fs::write(&manifest, kept).unwrap();
+
+    let ended = place.host(&["run", "press/team.toml", "--storage", "store"]).expect(3);
+    assert!(ended.stderr.contains(&format!("  run (./src/lib.rs:{line})\n")), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("panicked at src/lib.rs:{line}:9: ")), "{}", ended.stderr);
+}
+
+#[test]
 fn a_new_action_says_what_to_do_and_nothing_is_overwritten() {
     let place = Place::empty();
     let made = place.host(&["new", "action", "greet-people", "--lang", "python"]).expect(0);
