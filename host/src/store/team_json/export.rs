@@ -194,21 +194,27 @@ impl<'a> Exporter<'a> {
         mail.map(|mail| self.id(mail.message)).collect()
     }
 
-    /// All messages that something refers to. Those of calls that were taken back are referred to by nothing.
-    fn messages(&self) -> BTreeMap<&str, Text<'_>> {
+    /// All messages that something refers to, by their ids. Those of calls that were taken back are referred to by nothing.
+    fn messages(&self) -> Ordered<'_, Text<'_>> {
         let env = self.env;
-        let mut ids: Vec<MessageRef> = env.history.clone();
-        ids.extend(env.dead_letters.iter().map(|dead| dead.message));
-        ids.extend(env.joins.iter().flat_map(|join| join.queues.iter().flatten().copied()));
-        ids.extend(env.outbox.iter().map(|outbound| outbound.message));
+        // Most are referred to several times, and there may be very many.
+        let mut referred = vec![false; env.messages.len()];
+        let mut refer = |id: MessageRef| referred[id.0 as usize] = true;
+        env.history.iter().copied().for_each(&mut refer);
+        env.dead_letters.iter().map(|dead| dead.message).for_each(&mut refer);
+        env.joins.iter().flat_map(|join| join.queues.iter().flatten().copied()).for_each(&mut refer);
+        env.outbox.iter().map(|outbound| outbound.message).for_each(&mut refer);
         for id in self.team.role_ids() {
-            ids.extend(env.memory(id));
-            ids.extend(env.buffer(id));
-            ids.extend(env.role(id).latest);
+            env.memory(id).for_each(&mut refer);
+            env.buffer(id).for_each(&mut refer);
+            env.role(id).latest.into_iter().for_each(&mut refer);
             let done = env.role(id).activation.iter().flat_map(|activation| &activation.done);
-            ids.extend(done.flat_map(|done| done.emissions.iter().map(|outgoing| outgoing.message)));
+            done.flat_map(|done| done.emissions.iter().map(|outgoing| outgoing.message)).for_each(&mut refer);
         }
-        ids.into_iter().map(|id| (self.id(id), self.text(id))).collect()
+        let there = env.messages.iter().zip(referred).filter(|(_, referred)| *referred);
+        let mut all: Vec<(&str, Text<'_>)> = there.map(|(message, _)| (&*message.id.0, Text(message))).collect();
+        all.sort_unstable_by_key(|(id, _)| *id);
+        Ordered(all)
     }
 
     fn fault(&self, id: RoleId, activation: &'a Activation) -> Option<layout::Fault<'_>> {

@@ -106,7 +106,7 @@ pub(super) struct Strata<'a> {
     pub files: Value,
     pub shape: &'a Shape,
     pub definition: Option<Definition<'a>>,
-    pub messages: BTreeMap<&'a str, Text<'a>>,
+    pub messages: Ordered<'a, Text<'a>>,
     #[serde(flatten)]
     pub more: More,
 }
@@ -277,7 +277,7 @@ pub(super) struct Definition<'a> {
     pub components: &'a [String],
 }
 
-/// An object whose fields have an order that is not that of their names: the order of the roles.
+/// An object whose fields have the order in which they are given.
 pub(super) struct Ordered<'a, T>(pub Vec<(&'a str, T)>);
 
 impl<T: Serialize> Serialize for Ordered<'_, T> {
