@@ -1,5 +1,6 @@
 //! Messages and their drafts. Who receives one is decided in `environment::routing`.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -23,8 +24,8 @@ pub struct Message {
     pub id: MessageId,
     /// The text.
     pub content: String,
-    /// Structured content.
-    pub instruct: Option<Instruct>,
+    /// Structured content. Most messages have none, and there are many of them.
+    pub instruct: Option<Box<Instruct>>,
     /// Who speaks, for people: `Name(Profile)`, or `user`.
     pub role: String,
     /// The label: the producing action, or what the sender named as the cause.

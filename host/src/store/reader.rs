@@ -29,7 +29,7 @@ pub(super) use state::Outline;
 
 /// How much of a database is kept in memory, in KiB: appending needs its end and the way there, and what is read is read
 /// once, from one end to the other.
-const CACHE_KIB: i64 = 1024;
+const CACHE_KIB: i64 = 512;
 
 /// A `team.db`, open to be read.
 #[derive(Debug)]

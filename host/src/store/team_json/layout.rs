@@ -321,7 +321,7 @@ impl Serialize for Text<'_> {
         let mut out = serializer.serialize_struct("Message", 9)?;
         out.serialize_field("id", id)?;
         out.serialize_field("content", content)?;
-        out.serialize_field("instruct_content", &instruct.as_ref().map(Instruct))?;
+        out.serialize_field("instruct_content", &instruct.as_deref().map(Instruct))?;
         out.serialize_field("role", role)?;
         out.serialize_field("cause_by", cause_by)?;
         out.serialize_field("sent_from", sent_from)?;

@@ -134,7 +134,7 @@ pub(super) fn parse(place: &Place<'_>, labels: &Labels) -> Result<Message, Impor
     Ok(Message {
         id: id(place)?.as_str().into(),
         content: text(CONTENT)?.unwrap_or_default(),
-        instruct: first(place, INSTRUCT).map(|p| instruct(&p, &mut meta)).transpose()?,
+        instruct: first(place, INSTRUCT).map(|p| instruct(&p, &mut meta).map(Box::new)).transpose()?,
         role: text(ROLE)?.unwrap_or_default(),
         cause_by: labels.translate(&text(CAUSE_BY)?.unwrap_or_default()),
         sent_from: text(SENT_FROM)?.unwrap_or_default(),
