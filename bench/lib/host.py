@@ -1,6 +1,7 @@
 """Ours: built, optimised, and run: from inside by the benches of the host, from outside as the whole program."""
 
 import json
+import random
 import subprocess
 from pathlib import Path
 
@@ -9,9 +10,21 @@ from .measure import Ended, Failed, figures, run
 PROJECT = Path(__file__).resolve().parent.parent.parent
 DONE = '"kind":"action-finished"'
 """The line that tells that an action's result is durable."""
-TEXT = "x" * 1000
+BYTES = 1000
+"""How long a message is."""
+VOICES = 100
+"""How many roles of a long run say something of their own: too many for a text to come again within the 64 KiB that LZ4
+looks back, so that what is compressed is no better off than with prose."""
 STEP_LIMIT = 7
 """The exit code of a run that has made as many steps as it may."""
+
+
+def text(n: int) -> str:
+    """Words in an order of its own, from as many as people use."""
+    chance = random.Random(0)
+    vocabulary = ["".join(chance.choices("etaoinshrdlu", k=chance.randint(2, 9))) for _ in range(2000)]
+    chance.seed(n + 1)
+    return " ".join(chance.choices(vocabulary, k=BYTES))[:BYTES]
 
 
 class Host:
@@ -36,17 +49,24 @@ class Host:
     def table(self, what: str, directory: Path, *numbers: int) -> dict:
         return figures([self.bench, what, directory, self.probe, *numbers], patience_s=300)
 
-    def team(self, directory: Path, durability: str = "full") -> Path:
-        """A chain of one role, in a file."""
+    def team(self, directory: Path, durability: str = "full", voices: int = 1) -> Path:
+        """Roles that hand on to each other in turn, in a file."""
         directory.mkdir(parents=True, exist_ok=True)
         team = directory / "team.toml"
-        team.write_text(
+        head = (
             'schema = "strata.team/1"\n[team]\nname = "chain"\nidea = "go"\n'
             f'[run]\ndurability = "{durability}"\n'
-            '[[role]]\nname = "A"\nwatch = ["UserRequirement", "a"]\n'
-            f'[[role.action]]\nname = "a"\ncomponent = "{self.probe}"\nconfig = {{ steps = [{{ say = "{TEXT}" }}] }}\n'
         )
+        team.write_text(head + "".join(self.role(n, voices) for n in range(voices)))
         return team
+
+    def role(self, n: int, voices: int) -> str:
+        first = '"UserRequirement", ' if n == 0 else ""
+        return (
+            f'[[role]]\nname = "R{n}"\nwatch = [{first}"a{(n - 1) % voices}"]\n'
+            f'[[role.action]]\nname = "a{n}"\ncomponent = "{self.probe}"\n'
+            f'config = {{ steps = [{{ say = "{text(n)}" }}] }}\n'
+        )
 
     def run(self, team: Path, storage: Path, steps: int, until: str | None = None) -> Ended:
         """A fresh run. That it stops after so many steps is no failure."""

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from .host import DONE, Host
+from .host import DONE, VOICES, Host
 from .measure import Failed, median, run
 from .peers import Peer
 from .provider import CALLS, PRICE_USD, Provider
@@ -131,7 +131,7 @@ def wide(bench: Bench) -> Row:
 
 def resume(bench: Bench, messages: int, only=lambda peer: True) -> Row:
     host, storage = bench.host, bench.place()
-    host.run(host.team(storage, "process"), storage / "store", messages - 1)
+    host.run(host.team(storage, "process", VOICES), storage / "store", messages - 1)
     ready, failed = {}, {}
     for peer in runnable(bench, only):
         ready[peer.name] = (peer, bench.place())
@@ -190,7 +190,7 @@ def call(bench: Bench) -> Row:
 
 def memory(bench: Bench) -> Row:
     host, messages, place = bench.host, 10_000, bench.place()
-    ours = host.run(host.team(place), place / "store", messages).peak_mib
+    ours = host.run(host.team(place, voices=VOICES), place / "store", messages).peak_mib
     row = Row("most memory of a run with 10,000 messages", f"{ours:.0f} MiB", "≤ 40 MiB", ours <= 40)
 
     def theirs(peer: Peer) -> str:

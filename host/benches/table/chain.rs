@@ -12,6 +12,10 @@ use super::run::{CONTENT_BYTES, Place, mean, median, peak_mib, to_its_end};
 /// How many steps are looked at around one that is asked for.
 const WINDOW: usize = 100;
 
+/// How many roles of a long run say something of their own: too many for a text to come again within the 64 KiB that
+/// LZ4 looks back.
+const VOICES: usize = 100;
+
 /// A durable step beside a bare `fdatasync`, in turns.
 pub(crate) fn full(place: &Place, steps: usize) -> anyhow::Result<Value> {
     beside(place, steps, Durability::Full, Until::PowerLoss)
@@ -59,7 +63,7 @@ pub(crate) fn growth(place: &Place, steps: usize) -> anyhow::Result<Value> {
     let times = Arc::new(Mutex::new(Vec::with_capacity(steps)));
     let (seen, mut begun) = (times.clone(), Instant::now());
     let start = Instant::now();
-    let driver = place.prepare("growth", &place.chain(steps + WINDOW), Durability::Process, move || {
+    let driver = place.prepare("growth", &place.ring(VOICES, steps + WINDOW), Durability::Process, move || {
         let took = begun.elapsed().as_secs_f64() * 1e6;
         seen.lock().unwrap_or_else(PoisonError::into_inner).push(took);
         begun = Instant::now();

@@ -25,7 +25,7 @@ pub(crate) struct Place {
 impl Place {
     /// An action of the probe that returns a message.
     pub(crate) fn action(&self, name: &str) -> String {
-        let (probe, text) = (self.probe.display(), "x".repeat(CONTENT_BYTES));
+        let (probe, text) = (self.probe.display(), text(name));
         format!(
             "[[role.action]]\nname = \"{name}\"\ncomponent = \"{probe}\"\nconfig = {{ steps = [{{ say = \"{text}\" }}] }}\n"
         )
@@ -46,6 +46,17 @@ impl Place {
             self.head(steps, 8),
             self.action("a")
         )
+    }
+
+    /// Roles that hand on to each other in turn: each step one action and one message.
+    pub(crate) fn ring(&self, roles: usize, steps: usize) -> String {
+        let mut team = self.head(steps, 8);
+        for n in 0..roles {
+            let first = if n == 0 { "\"UserRequirement\", " } else { "" };
+            team += &format!("[[role]]\nname = \"R{n}\"\nwatch = [{first}\"a{}\"]\n", (n + roles - 1) % roles);
+            team += &self.action(&format!("a{n}"));
+        }
+        team
     }
 
     /// A team that is ready to run in the directory `name`. `committed` is called after each commit of a step is as
@@ -81,6 +92,28 @@ impl Place {
         journal.flush()?;
         Ok(Driver::new(journal, equipment))
     }
+}
+
+/// What an action of this name says: words in an order of its own, from as many as people use. Whatever is compressed,
+/// it is no better off than with prose.
+fn text(name: &str) -> String {
+    const LETTERS: &[u8] = b"etaoinshrdlu";
+    const VOCABULARY: u64 = 2000;
+    // Knuth's generator of random numbers, MMIX.
+    let next = |state: u64| state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    let mut choice = next(name.bytes().fold(1, |state, byte| next(state ^ u64::from(byte))));
+    let mut text = String::with_capacity(CONTENT_BYTES);
+    while text.len() < CONTENT_BYTES {
+        choice = next(choice);
+        let mut word = next((choice >> 33) % VOCABULARY);
+        for _ in 0..2 + (word >> 33) % 8 {
+            word = next(word);
+            text.push(char::from(LETTERS[(word >> 33) as usize % LETTERS.len()]));
+        }
+        text.push(' ');
+    }
+    text.truncate(CONTENT_BYTES);
+    text
 }
 
 /// Runs a team to its end, as the command line does.

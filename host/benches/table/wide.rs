@@ -29,12 +29,7 @@ pub(crate) fn wide(place: &Place, roles: usize, rounds: usize) -> anyhow::Result
 
 /// Many roles, of whom one is at work at a time: each hands on to the next.
 pub(crate) fn ring(place: &Place, roles: usize, steps: usize) -> anyhow::Result<Value> {
-    let mut team = place.head(steps, 8);
-    for n in 0..roles {
-        let first = if n == 0 { "\"UserRequirement\", " } else { "" };
-        team += &format!("[[role]]\nname = \"R{n}\"\nwatch = [{first}\"a{}\"]\n", (n + roles - 1) % roles);
-        team += &place.action(&format!("a{n}"));
-    }
+    let team = place.ring(roles, steps);
     let taken = self::steps(place, &team, Durability::Process)?;
     Ok(taken.early_and_late(1.0))
 }

@@ -57,7 +57,9 @@ pub struct Environment {
     pub joins: Vec<JoinState>,
     /// The shared scopes.
     pub shared: BTreeMap<String, Scope>,
-    /// All messages, each once, in the order in which they were made.
+    /// All messages, each once, in the order in which they were made. Not among what serde writes: they are many and
+    /// nearly all of them settled, so whoever keeps a state keeps them apart.
+    #[serde(skip)]
     pub messages: Vec<Arc<Message>>,
     /// The published ones, in the order in which they were published.
     pub history: Vec<MessageRef>,
@@ -198,6 +200,17 @@ impl Environment {
         let id = MessageRef(self.messages.len() as u32);
         self.messages.push(Arc::new(message));
         id
+    }
+
+    /// How many of the messages, from the first on, no event changes any more: all before the first that an open
+    /// activation made, which gets its itinerary when it is published. Never fewer than in an earlier state.
+    pub fn settled(&self) -> usize {
+        let made = |activation: &Activation| {
+            let first = activation.done.first()?;
+            let all = first.emissions.iter().chain([&first.output]);
+            all.map(|outgoing| outgoing.message.0 as usize).min()
+        };
+        self.activations().filter_map(|(_, activation)| made(activation)).min().unwrap_or(self.messages.len())
     }
 
     /// The state of a role. Panics on an id of another team.

@@ -2,14 +2,41 @@
 //!
 //! Each blob starts with a byte that names its format. Its checksum covers the numbers it is stored under as well.
 
-use serde::Serialize;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use strata_core::environment::Environment;
 use strata_core::event::Event;
+use strata_core::message::Message;
 
-/// The format of events and snapshots: postcard. The next one gets the next number.
+/// The format of events and states: postcard. The next one gets the next number.
 const POSTCARD: u8 = 1;
+
+/// What is encoded as above, compressed: its length in four bytes, then a block of LZ4.
+const PACKED: u8 = 2;
+/// The bytes before the block.
+const HEAD: usize = 5;
+/// Less than this is not compressed: that a new run is saved quickly is worth more.
+const MIN_PACKED_BYTES: u32 = 4 << 10;
+/// How many bytes one of an LZ4 block stands for at most.
+const MOST_PACKED: usize = 255;
+
+/// How much is put into one bundle, but for its last message: little beside a state, and so much that the number of
+/// bundles does not matter.
+const BUNDLE_BYTES: usize = 128 << 10;
+
+/// A row of messages, as a state names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Bundle {
+    /// Its key.
+    pub n: i64,
+    /// How many there are in it.
+    pub messages: u32,
+}
 
 /// Why bytes are not what they should be.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +47,8 @@ pub(super) enum Damage {
     Format(u8),
     #[error("it is empty")]
     Empty,
+    #[error("it cannot be unpacked")]
+    Packing,
     #[error("it cannot be decoded: {0}")]
     Content(postcard::Error),
 }
@@ -33,25 +62,103 @@ pub(super) fn decode_event(bytes: &[u8]) -> Result<Event, Damage> {
     decode(bytes)
 }
 
+/// Encodes a state, of its messages only those that may still change.
 pub(super) fn encode_snapshot(env: &Environment) -> Vec<u8> {
-    encode(env, Vec::new())
+    packed(encode(&(&env.messages[env.settled()..], env), Vec::new()))
 }
 
-pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<Environment, Damage> {
+/// Gives the messages of a state that may still change, and all else of it.
+pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(Vec<Arc<Message>>, Environment), Damage> {
+    decode(&unpacked(bytes)?)
+}
+
+pub(super) fn encode_bundles(bundles: &[Bundle]) -> Vec<u8> {
+    encode(&bundles, Vec::new())
+}
+
+pub(super) fn decode_bundles(bytes: &[u8]) -> Result<Vec<Bundle>, Damage> {
     decode(bytes)
+}
+
+/// Encodes as many messages as belong in one bundle, at least one if there are any. Tells how many.
+pub(super) fn encode_messages(messages: &[Arc<Message>]) -> (u32, Vec<u8>) {
+    let (mut count, mut buffer) = (0, vec![POSTCARD]);
+    for message in messages {
+        if buffer.len() > BUNDLE_BYTES {
+            break;
+        }
+        buffer = append(message, buffer);
+        count += 1;
+    }
+    (count, packed(buffer))
+}
+
+/// Adds the messages of a bundle to others.
+pub(super) fn decode_messages(bytes: &[u8], count: u32, into: &mut Vec<Arc<Message>>) -> Result<(), Damage> {
+    let plain = unpacked(bytes)?;
+    let mut left = body(&plain)?;
+    for _ in 0..count {
+        let (message, rest) = postcard::take_from_bytes::<Message>(left).map_err(Damage::Content)?;
+        into.push(Arc::new(message));
+        left = rest;
+    }
+    Ok(())
 }
 
 fn encode<T: Serialize>(value: &T, mut buffer: Vec<u8>) -> Vec<u8> {
     buffer.push(POSTCARD);
+    append(value, buffer)
+}
+
+fn append<T: Serialize>(value: &T, buffer: Vec<u8>) -> Vec<u8> {
     // Writing to memory cannot fail, and every length in our types is known beforehand.
     postcard::to_extend(value, buffer).expect("events and environments can always be encoded")
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Damage> {
+    postcard::from_bytes(body(bytes)?).map_err(Damage::Content)
+}
+
+/// What follows the format.
+fn body(bytes: &[u8]) -> Result<&[u8], Damage> {
     match bytes.split_first() {
-        Some((&POSTCARD, body)) => postcard::from_bytes(body).map_err(Damage::Content),
+        Some((&POSTCARD, body)) => Ok(body),
         Some((&other, _)) => Err(Damage::Format(other)),
         None => Err(Damage::Empty),
+    }
+}
+
+/// What was encoded, compressed where that makes it smaller.
+fn packed(plain: Vec<u8>) -> Vec<u8> {
+    let Some(length) = u32::try_from(plain.len()).ok().filter(|length| *length >= MIN_PACKED_BYTES) else {
+        return plain;
+    };
+    let mut packed = vec![0; HEAD + get_maximum_output_size(plain.len())];
+    match compress_into(&plain, &mut packed[HEAD..]) {
+        Ok(size) if HEAD + size < plain.len() => {
+            packed.truncate(HEAD + size);
+            packed[0] = PACKED;
+            packed[1..HEAD].copy_from_slice(&length.to_le_bytes());
+            packed.shrink_to_fit();
+            packed
+        }
+        _ => plain,
+    }
+}
+
+/// What was encoded, from what was packed.
+fn unpacked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Damage> {
+    let Some((&PACKED, rest)) = bytes.split_first() else { return Ok(Cow::Borrowed(bytes)) };
+    let (length, block) = rest.split_first_chunk().ok_or(Damage::Packing)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    // No block holds more than this: what claims to is not given memory.
+    if length / MOST_PACKED > block.len() {
+        return Err(Damage::Packing);
+    }
+    let mut plain = vec![0; length];
+    match decompress_into(block, &mut plain) {
+        Ok(size) if size == length => Ok(Cow::Owned(plain)),
+        _ => Err(Damage::Packing),
     }
 }
 
@@ -68,4 +175,53 @@ pub(super) fn checksum(numbers: &[i64], bytes: &[u8]) -> u32 {
 /// Compares a checksum with the one that was stored.
 pub(super) fn verify(stored: u32, numbers: &[i64], bytes: &[u8]) -> Result<(), Damage> {
     if checksum(numbers, bytes) == stored { Ok(()) } else { Err(Damage::Checksum) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::conformance::turns;
+
+    fn check(plain: Vec<u8>, expected: u8) {
+        let packed = packed(plain.clone());
+        assert_eq!(packed.first().copied(), Some(expected), "{} bytes", plain.len());
+        assert!(packed.len() <= plain.len());
+        assert_eq!(unpacked(&packed).unwrap(), plain);
+    }
+
+    #[test]
+    fn what_becomes_smaller_is_packed_and_all_of_it_is_unpacked() {
+        let encoded = |body: Vec<u8>| [vec![POSTCARD], body].concat();
+        let least = MIN_PACKED_BYTES as usize;
+        check(encoded(vec![7; least - 2]), POSTCARD);
+        check(encoded(vec![7; least - 1]), PACKED);
+        check(encoded(vec![7; 10 << 20]), PACKED);
+        check(encoded(turns(1, 100_000)), POSTCARD);
+        check(encoded(turns(1, 50_000).repeat(2)), PACKED);
+    }
+
+    #[test]
+    fn what_lies_about_its_length_is_refused() {
+        let whole = packed([vec![POSTCARD], vec![7; 100_000]].concat());
+        for length in [0, 99_999, 100_002, 90_000_000, u32::MAX] {
+            let lie = [&[PACKED][..], &length.to_le_bytes(), &whole[HEAD..]].concat();
+            assert_eq!(unpacked(&lie), Err(Damage::Packing), "{length}");
+        }
+        for end in 1..HEAD + 10 {
+            assert_eq!(unpacked(&whole[..end]), Err(Damage::Packing), "{end}");
+        }
+    }
+
+    #[test]
+    fn a_bundle_ends_with_the_message_that_fills_it() {
+        let message = |size| Arc::new(Message::of_user("m".into(), "x".repeat(size), "label".into()));
+        let many = vec![message(1000); 1000];
+        let (count, body) = encode_messages(&many);
+        assert!((BUNDLE_BYTES / 1100..BUNDLE_BYTES / 1000 + 1).contains(&(count as usize)), "{count}");
+        let mut read = Vec::new();
+        decode_messages(&body, count, &mut read).unwrap();
+        assert_eq!(read, many[..count as usize]);
+        assert_eq!(encode_messages(&[message(1), message(3 * BUNDLE_BYTES), message(1)]).0, 2);
+        assert_eq!(encode_messages(&[]).0, 0);
+    }
 }

@@ -101,6 +101,28 @@ fn flipped_bytes_are_noticed_or_do_not_matter() {
 }
 
 #[test]
+fn messages_that_are_missing_or_another_states_are_noticed() {
+    let check = |change: &str, expected: &str| {
+        let (_temp, directory, records, end) = saved(120);
+        let path = directory.path().join("team.db");
+        let conn = rusqlite::Connection::open(path).unwrap();
+        assert!(conn.execute(change, []).unwrap() > 0, "{change}");
+        conn.close().unwrap();
+        let error = read_all(&directory, &records, &end).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    check("DELETE FROM bundle", "bundle 1 of messages is missing");
+    check("UPDATE bundle SET n = n + 1", "bundle 1 of messages is missing");
+    check(
+        "UPDATE bundle SET body = CAST(body || x'00' AS BLOB)",
+        "bundle 1 of messages cannot be read: its checksum does not match",
+    );
+    let none = "UPDATE snapshot SET (bundles_sum, bundles) = (SELECT bundles_sum, bundles FROM snapshot WHERE n = 0) \
+                WHERE n > 0";
+    check(none, "cannot be read: its checksum does not match");
+}
+
+#[test]
 fn a_database_that_is_cut_off_is_refused() {
     let (_temp, directory, records, end) = saved(120);
     let good = std::fs::read(directory.path().join("team.db")).unwrap();

@@ -1,7 +1,8 @@
 //! Reading `team.db`, with and without its lock. Nothing here writes. What lineages there are is read in `lineage`,
-//! single rows in `rows`.
+//! saved states in `state`, single rows in `rows`.
 
 mod rows;
+mod state;
 
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -24,6 +25,7 @@ use super::{
 };
 
 pub(super) use rows::definition_bytes;
+pub(super) use state::Outline;
 
 /// How much of a database is kept in memory, in KiB: appending needs its end and the way there, and what is read is read
 /// once, from one end to the other.

@@ -60,8 +60,18 @@ const MIGRATIONS: &[&str] = &["
         sum INTEGER NOT NULL
     ) STRICT;
 
-    -- The state after the event n: the one the run started from (n = 0) and others that were saved.
+    -- The state after the event n: the one the run started from (n = 0) and others that were saved. Its messages are in
+    -- `bundles`, a list of rows of `bundle`, but for those that may still change.
     CREATE TABLE snapshot (
+        n INTEGER PRIMARY KEY,
+        bundles_sum INTEGER NOT NULL,
+        bundles BLOB NOT NULL,
+        sum INTEGER NOT NULL,
+        body BLOB NOT NULL
+    ) STRICT;
+
+    -- Messages that lie together, in the order in which they were made. States that follow each other share them.
+    CREATE TABLE bundle (
         n INTEGER PRIMARY KEY,
         sum INTEGER NOT NULL,
         body BLOB NOT NULL

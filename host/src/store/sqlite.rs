@@ -5,6 +5,7 @@
 mod known;
 mod log;
 mod prune;
+mod snapshot;
 mod write;
 
 use std::fs::File;
@@ -21,7 +22,7 @@ use super::directory::{DATABASE, LOG};
 use super::error::StoreError;
 use super::lineage::{Head, MAX_LINEAGES, Row, key};
 use super::lock::Lock;
-use super::reader::{Reader, begins};
+use super::reader::{Outline, Reader, begins};
 use super::{
     At, CheckpointRow, Durability, Fill, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp, blob,
     checkpoint_of, codec, cost_of, file, schema,
@@ -30,7 +31,8 @@ use super::{
 use crate::blob::Blobs;
 
 use log::Log;
-use write::{begin_log, fill, insert, put_definition, put_snapshot};
+use snapshot::Snapshot;
+use write::{begin_log, fill, insert, put_definition};
 
 /// The database in the making; see `create`.
 pub(super) const NEW_DATABASE: &str = ".team.db.new";
@@ -55,8 +57,8 @@ pub struct SqliteStore {
     reader: Reader,
     /// The current lineage.
     line: Row,
-    /// How much the newest snapshot weighs.
-    snapshot: u64,
+    /// The newest snapshot on its path.
+    snapshot: Outline,
     /// The log, to be synced; opened when that is first needed, and the names in the directory are synced with it.
     log: Option<Log>,
     /// An event on its way, reused.
@@ -113,13 +115,13 @@ impl SqliteStore {
         }
         let (line, _) = reader.head()?;
         let lock = LockedDirectory { path: directory.to_path_buf(), _lock: lock };
-        let snapshot = reader.snapshot_weight(&line)?;
+        let snapshot = reader.newest_snapshot(&reader.path(&line, line.events)?)?;
         Ok(Self { reader, line, snapshot, log: None, buffer: Vec::new(), lock })
     }
 
     /// Makes a lineage the current one.
     fn go_on_with(&mut self, line: Row) -> Result<(), StoreError> {
-        self.snapshot = self.reader.snapshot_weight(&line)?;
+        self.snapshot = self.reader.newest_snapshot(&self.reader.path(&line, line.events)?)?;
         self.line = line;
         Ok(())
     }
@@ -131,28 +133,29 @@ impl SqliteStore {
     }
 
     /// One transaction: all of it or nothing.
-    fn transact(
+    fn transact<T>(
         &mut self,
         durability: Durability,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-    ) -> Result<(), StoreError> {
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         let conn = &self.reader.conn;
         let run = |sql: &str| conn.prepare_cached(sql)?.execute([]).map(drop);
         let all = || {
             run("BEGIN IMMEDIATE")?;
-            work(conn)?;
-            run("COMMIT")
+            let made = work(conn)?;
+            run("COMMIT")?;
+            Ok(made)
         };
         let result = all();
         if result.is_err() && !conn.is_autocommit() {
             // The transaction ends with the connection if it cannot be ended now: nothing of it is ever seen.
             let _ = conn.execute_batch("ROLLBACK");
         }
-        result.map_err(|e| self.reader.error("write", e))?;
-        match durability {
-            Durability::Full => self.sync_log(),
-            Durability::Process => Ok(()),
+        let made = result.map_err(|e| self.reader.error("write", e))?;
+        if durability == Durability::Full {
+            self.sync_log()?;
         }
+        Ok(made)
     }
 
     /// Makes everything that was committed survive a loss of power.
@@ -234,21 +237,22 @@ impl Store for SqliteStore {
     }
 
     fn snapshot_due(&self) -> bool {
-        self.line.since as u64 > self.snapshot.max(MIN_SNAPSHOT_BYTES)
+        self.line.since as u64 > self.snapshot.weight.max(MIN_SNAPSHOT_BYTES)
     }
 
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
-        let body = codec::encode_snapshot(env);
-        if body.len() <= MAX_SNAPSHOT_BYTES {
+        let new = Snapshot::of(env);
+        if new.weight() <= MAX_SNAPSHOT_BYTES {
             let (at, line) = (key(self.line.id, self.line.events), Row { since: 0, ..self.line.clone() });
+            let bundles = self.snapshot.bundles.clone();
             // It may be lost with the power: the events it sums up are not.
-            self.transact(Durability::Process, |conn| {
-                write::thin(conn, at)?;
-                put_snapshot(conn, at, &body)?;
-                line.update(conn)
+            self.snapshot.bundles = self.transact(Durability::Process, |conn| {
+                snapshot::thin(conn, at)?;
+                line.update(conn)?;
+                new.put(conn, at, bundles)
             })?;
         }
-        (self.line.since, self.snapshot) = (0, body.len() as u64);
+        (self.line.since, self.snapshot.weight) = (0, new.weight() as u64);
         Ok(())
     }
 

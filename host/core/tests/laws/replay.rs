@@ -31,6 +31,13 @@ fn replay(team: &Arc<Team>, log: &[Event]) -> Vec<Environment> {
     states
 }
 
+/// A state, written and read.
+pub fn read_back(state: &Environment) -> Environment {
+    let bytes = postcard::to_allocvec(&(&state.messages, state)).expect("a state can be written");
+    let (messages, env) = postcard::from_bytes(&bytes).expect("a state can be read");
+    Environment { messages, ..env }
+}
+
 proptest! {
     #![proptest_config(teams::cases(96))]
 
@@ -47,14 +54,26 @@ proptest! {
         let mut dice = Dice::new(order, "snapshots");
         for _ in 0..6 {
             let at = dice.below(life.states.len());
-            let bytes = postcard::to_allocvec(&life.states[at]).expect("a state can be written");
-            let read: Environment = postcard::from_bytes(&bytes).expect("a state can be read");
+            let read = read_back(&life.states[at]);
             prop_assert_eq!(&read, &life.states[at]);
             let mut stepper = Stepper::new(life.team().clone(), read);
             for event in &life.log[at + 1..] {
                 stepper.apply(event).expect("the tail fits the snapshot");
             }
             prop_assert_eq!(stepper.env(), life.env());
+        }
+    }
+
+    #[test]
+    fn settled_messages_stay_as_they_are_and_never_become_fewer(team in any_team(), seed: u64, order: u64) {
+        let life = told(&team, seed, order);
+        for states in life.states.windows(2) {
+            let (settled, later) = (states[0].settled(), states[1].settled());
+            prop_assert!(settled <= later, "{settled}, then {later}");
+            prop_assert_eq!(&states[0].messages[..settled], &states[1].messages[..settled]);
+        }
+        if life.env().is_quiet() {
+            prop_assert_eq!(life.env().settled(), life.env().messages.len());
         }
     }
 

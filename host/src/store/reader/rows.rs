@@ -1,13 +1,11 @@
-//! Single rows and stretches of them: events, snapshots, gaps, the definition. Whatever is read is verified.
+//! Single rows and stretches of them: events, gaps, the definition. Whatever is read is verified.
 
 use rusqlite::{OptionalExtension, Row as SqlRow, params};
-
-use strata_core::environment::Environment;
 
 use super::Reader;
 use crate::store::codec::{self, Damage};
 use crate::store::error::StoreError;
-use crate::store::lineage::{FIRST, Path, Piece, Row, key, keys, place};
+use crate::store::lineage::{Path, key, keys, place};
 use crate::store::{Record, SavedDefinition};
 
 /// The columns of an event, in the order in which `record` reads them.
@@ -23,61 +21,6 @@ pub(in crate::store) struct Gap {
 }
 
 impl Reader {
-    /// The state the run started from.
-    pub(in crate::store) fn base(&self) -> Result<Environment, StoreError> {
-        Ok(self.snapshot(&vec![Piece { lineage: FIRST, after: 0, until: 0 }])?.1)
-    }
-
-    /// The newest snapshot on a path, and its place.
-    pub(super) fn snapshot(&self, path: &Path) -> Result<(i64, Environment), StoreError> {
-        let mut statement = self.prepare("SELECT n, sum, body FROM snapshot WHERE n = ?1")?;
-        let decode = |row: &SqlRow<'_>| {
-            let (n, sum): (i64, u32) = (row.get(0)?, row.get(1)?);
-            let body = row.get_ref(2)?.as_blob()?;
-            Ok((n, codec::verify(sum, &[n], body).and_then(|()| codec::decode_snapshot(body))))
-        };
-        let (n, _) = self.newest_snapshot(path)?;
-        let (n, env) = statement.query_row([n], decode).map_err(|e| self.error("read", e))?;
-        let env = env.map_err(|e| self.damaged(&format!("the snapshot after event {}", place(n)), e))?;
-        Ok((place(n), env))
-    }
-
-    /// The key of the newest snapshot on a path, and how large it is.
-    pub(in crate::store) fn newest_snapshot(&self, path: &Path) -> Result<(i64, u64), StoreError> {
-        let sql = "SELECT n, length(body) FROM snapshot WHERE n BETWEEN ?1 AND ?2 ORDER BY n DESC LIMIT 1";
-        let mut statement = self.prepare(sql)?;
-        for piece in path.iter().rev() {
-            // The state before the first event of all is one, too.
-            let first = if piece.lineage == FIRST { 0 } else { piece.after + 1 };
-            let range = params![key(piece.lineage, first), key(piece.lineage, piece.until)];
-            let read = |row: &SqlRow<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64));
-            if let Some(found) = statement.query_row(range, read).optional().map_err(|e| self.error("read", e))? {
-                return Ok(found);
-            }
-        }
-        Err(self.corrupt("the state it starts from is missing".into()))
-    }
-
-    /// How much the newest snapshot on the path of a lineage weighs.
-    pub(in crate::store) fn snapshot_weight(&self, line: &Row) -> Result<u64, StoreError> {
-        Ok(self.newest_snapshot(&self.path(line, line.events)?)?.1)
-    }
-
-    /// How much the events of a lineage weigh that come after the newest snapshot on its path.
-    pub(in crate::store) fn weight_since_snapshot(&self, line: &Row) -> Result<i64, StoreError> {
-        let path = self.path(line, line.events)?;
-        let at = place(self.newest_snapshot(&path)?.0);
-        let mut statement =
-            self.prepare("SELECT coalesce(sum(length(body)), 0) FROM event WHERE n BETWEEN ?1 AND ?2")?;
-        let mut weight = 0;
-        for piece in path.iter().filter(|piece| piece.until > at) {
-            let range = params![key(piece.lineage, piece.after.max(at) + 1), key(piece.lineage, piece.until)];
-            let sum: i64 = statement.query_row(range, |row| row.get(0)).map_err(|e| self.error("read", e))?;
-            weight += sum;
-        }
-        Ok(weight)
-    }
-
     /// How many own events of a lineage lie between two places, these included, and how much they and the snapshots
     /// after them weigh.
     pub(in crate::store) fn weight_between(

@@ -12,8 +12,9 @@ use super::{MAX_SNAPSHOT_BYTES, SqliteStore};
 use crate::store::error::StoreError;
 use crate::store::lineage::{Row, key};
 use crate::store::list::Listed;
-use crate::store::sqlite::write::{put_gap, put_snapshot};
-use crate::store::{Durability, Pruned, SumUp, blob, checkpoint_of, codec};
+use crate::store::sqlite::snapshot::Snapshot;
+use crate::store::sqlite::write::put_gap;
+use crate::store::{Durability, Pruned, SumUp, blob, checkpoint_of};
 
 /// Own events of a lineage that are to be dropped.
 struct Drop {
@@ -40,6 +41,7 @@ impl SqliteStore {
             self.superfluous(row, kept, (&mut drops, sum_up))?;
         }
         let needed = self.needed_blobs(&rows, &listed, sum_up)?;
+        let bundles = self.needed_bundles(&drops)?;
         let mut events = 0;
         // Synced in full: with it everything that it depends on.
         self.transact(Durability::Full, |conn| {
@@ -47,6 +49,7 @@ impl SqliteStore {
             for drop in &drops {
                 events += carry_out(conn, drop)?;
             }
+            retain_bundles(conn, &bundles)?;
             blob::retain(conn, &needed)
         })?;
         if let Some(current) = rows.into_iter().find(|row| row.id == self.line.id) {
@@ -95,17 +98,28 @@ impl SqliteStore {
     fn stands_for(&mut self, row: &Row, at: i64, (weight, sum_up): (u64, &mut SumUp<'_>)) -> Result<bool, StoreError> {
         let path = self.reader.path(row, at)?;
         let n = key(row.id, at);
-        if self.reader.newest_snapshot(&path)?.0 == n {
+        let earlier = self.reader.newest_snapshot(&path)?;
+        if earlier.n == n {
             return Ok(true);
         }
         let state = sum_up(self.reader.state_at(&path, at)?).map_err(|what| self.reader.corrupt(what))?;
-        let body = codec::encode_snapshot(&state);
-        let worth = (body.len() as u64) < weight && body.len() <= MAX_SNAPSHOT_BYTES;
+        let new = Snapshot::of(&state);
+        let needs = new.weight() + new.weight_after(&earlier.bundles);
+        let worth = (needs as u64) < weight && new.weight() <= MAX_SNAPSHOT_BYTES;
         if worth {
             // More than one way to load a state does no harm: should it end here, nothing is lost.
-            self.transact(Durability::Process, |conn| put_snapshot(conn, n, &body))?;
+            self.transact(Durability::Process, |conn| new.put(conn, n, earlier.bundles))?;
         }
         Ok(worth)
+    }
+
+    /// The bundles of the snapshots that stay.
+    fn needed_bundles(&self, drops: &[Drop]) -> Result<BTreeSet<i64>, StoreError> {
+        let goes = |n: i64| {
+            drops.iter().any(|drop| (key(drop.lineage, drop.first)..=key(drop.lineage, drop.last)).contains(&n))
+        };
+        let stay = self.reader.snapshots()?.into_iter().filter(|snapshot| !goes(snapshot.n));
+        Ok(stay.flat_map(|snapshot| snapshot.bundles).map(|bundle| bundle.n).collect())
     }
 
     /// The files that some state needs: that of a kept checkpoint, or the newest of a lineage.
@@ -150,6 +164,16 @@ impl SqliteStore {
         let of = |path: &std::path::Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
         Ok(of(&self.reader.path) + of(log.as_ref()))
     }
+}
+
+/// Drops the bundles that are not among these.
+fn retain_bundles(conn: &Connection, needed: &BTreeSet<i64>) -> rusqlite::Result<()> {
+    let mut statement = conn.prepare("SELECT n FROM bundle")?;
+    let all: Vec<i64> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    for n in all.into_iter().filter(|n| !needed.contains(n)) {
+        conn.execute("DELETE FROM bundle WHERE n = ?1", [n])?;
+    }
+    Ok(())
 }
 
 /// Drops events, and the snapshots among them. Gives how many events there were.

@@ -1,0 +1,126 @@
+//! Saved states: which is the newest on a path, and putting one together from its row and its bundles. Whatever is read
+//! is verified.
+
+use std::sync::Arc;
+
+use rusqlite::{OptionalExtension, Row as SqlRow, params};
+
+use strata_core::environment::Environment;
+use strata_core::message::Message;
+
+use super::Reader;
+use crate::store::codec::{self, Bundle, Damage};
+use crate::store::error::StoreError;
+use crate::store::lineage::{FIRST, Path, Piece, Row, key, place};
+
+/// What is known of a snapshot without reading it.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct Outline {
+    /// Its key.
+    pub n: i64,
+    /// How many bytes it has beside its bundles.
+    pub weight: u64,
+    /// Where its settled messages are.
+    pub bundles: Vec<Bundle>,
+}
+
+impl Reader {
+    /// The state the run started from.
+    pub(in crate::store) fn base(&self) -> Result<Environment, StoreError> {
+        Ok(self.snapshot(&vec![Piece { lineage: FIRST, after: 0, until: 0 }])?.1)
+    }
+
+    /// The newest snapshot on a path, and its place.
+    pub(super) fn snapshot(&self, path: &Path) -> Result<(i64, Environment), StoreError> {
+        let newest = self.newest_snapshot(path)?;
+        let what = what(newest.n);
+        let mut messages = Vec::new();
+        newest.bundles.iter().try_for_each(|bundle| self.unbundle(*bundle, &mut messages))?;
+        let settled = messages.len();
+        let mut statement = self.prepare("SELECT sum, body FROM snapshot WHERE n = ?1")?;
+        let decode = |row: &SqlRow<'_>| {
+            let (sum, body): (u32, &[u8]) = (row.get(0)?, row.get_ref(1)?.as_blob()?);
+            Ok(codec::verify(sum, &[newest.n], body).and_then(|()| codec::decode_snapshot(body)))
+        };
+        let state = statement.query_row([newest.n], decode).map_err(|e| self.error("read", e))?;
+        let (rest, env) = state.map_err(|e| self.damaged(&what, e))?;
+        messages.extend(rest);
+        let env = Environment { messages, ..env };
+        if settled > env.settled() {
+            return Err(self.corrupt(format!("{what} has bundles of another")));
+        }
+        Ok((place(newest.n), env))
+    }
+
+    /// Adds the messages of a bundle to others.
+    fn unbundle(&self, bundle: Bundle, into: &mut Vec<Arc<Message>>) -> Result<(), StoreError> {
+        let mut statement = self.prepare("SELECT sum, body FROM bundle WHERE n = ?1")?;
+        let decode = |row: &SqlRow<'_>| {
+            let (sum, body): (u32, &[u8]) = (row.get(0)?, row.get_ref(1)?.as_blob()?);
+            let whole = codec::verify(sum, &[bundle.n, i64::from(bundle.messages)], body);
+            Ok(whole.and_then(|()| codec::decode_messages(body, bundle.messages, into)))
+        };
+        let found = statement.query_row([bundle.n], decode).optional().map_err(|e| self.error("read", e))?;
+        match found {
+            None => Err(self.corrupt(format!("bundle {} of messages is missing", bundle.n))),
+            Some(result) => result.map_err(|e| self.damaged(&format!("bundle {} of messages", bundle.n), e)),
+        }
+    }
+
+    /// The newest snapshot on a path.
+    pub(in crate::store) fn newest_snapshot(&self, path: &Path) -> Result<Outline, StoreError> {
+        for piece in path.iter().rev() {
+            // The state before the first event of all is one, too.
+            let first = if piece.lineage == FIRST { 0 } else { piece.after + 1 };
+            let keys = (key(piece.lineage, first), key(piece.lineage, piece.until));
+            if let Some(found) = self.outlines(keys, "DESC LIMIT 1")?.pop() {
+                return Ok(found);
+            }
+        }
+        Err(self.corrupt("the state it starts from is missing".into()))
+    }
+
+    /// All snapshots.
+    pub(in crate::store) fn snapshots(&self) -> Result<Vec<Outline>, StoreError> {
+        self.outlines((0, i64::MAX), "ASC")
+    }
+
+    fn outlines(&self, (first, last): (i64, i64), order: &str) -> Result<Vec<Outline>, StoreError> {
+        let sql = format!(
+            "SELECT n, length(body), bundles_sum, bundles FROM snapshot WHERE n BETWEEN ?1 AND ?2 ORDER BY n {order}"
+        );
+        let mut statement = self.prepare(&sql)?;
+        let outline = |row: &SqlRow<'_>| {
+            let (n, weight, sum): (i64, i64, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let list = row.get_ref(3)?.as_blob()?;
+            let bundles = codec::verify(sum, &[n], list).and_then(|()| codec::decode_bundles(list));
+            Ok((n, bundles.map(|bundles| Outline { n, weight: weight as u64, bundles })))
+        };
+        let rows = statement.query_map([first, last], outline).map_err(|e| self.error("read", e))?;
+        let verified = |row: rusqlite::Result<(i64, Result<Outline, Damage>)>| {
+            let (n, outline) = row.map_err(|e| self.error("read", e))?;
+            outline.map_err(|e| self.damaged(&what(n), e))
+        };
+        rows.map(verified).collect()
+    }
+
+    /// How much the events of a lineage weigh that come after the newest snapshot on its path.
+    pub(in crate::store) fn weight_since_snapshot(&self, line: &Row) -> Result<i64, StoreError> {
+        let path = self.path(line, line.events)?;
+        let at = place(self.newest_snapshot(&path)?.n);
+        let mut statement =
+            self.prepare("SELECT coalesce(sum(length(body)), 0) FROM event WHERE n BETWEEN ?1 AND ?2")?;
+        let mut weight = 0;
+        for piece in path.iter().filter(|piece| piece.until > at) {
+            let range = params![key(piece.lineage, piece.after.max(at) + 1), key(piece.lineage, piece.until)];
+            let sum: i64 = statement.query_row(range, |row| row.get(0)).map_err(|e| self.error("read", e))?;
+            weight += sum;
+        }
+        Ok(weight)
+    }
+}
+
+/// How messages call a snapshot.
+fn what(n: i64) -> String {
+    format!("the snapshot after event {}", place(n))
+}

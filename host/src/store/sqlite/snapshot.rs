@@ -1,0 +1,190 @@
+//! How states are saved: each as a row, their messages in bundles which states that follow each other share. So a state
+//! costs what is new in it. Which are worth keeping is decided here as well; when one is saved is decided elsewhere.
+
+use rusqlite::{Connection, params};
+
+use strata_core::environment::Environment;
+
+use crate::store::codec::{self, Bundle};
+use crate::store::lineage::place;
+
+/// Snapshots beside the newest may take up this part of the file. They make going back to an old checkpoint quick;
+/// they are worth that where states are small and histories long.
+const OLD_SNAPSHOTS_SHARE: u64 = 8;
+
+/// A state on its way into the database.
+pub(super) struct Snapshot<'a> {
+    env: &'a Environment,
+    body: Vec<u8>,
+}
+
+impl<'a> Snapshot<'a> {
+    pub(super) fn of(env: &'a Environment) -> Self {
+        Self { env, body: codec::encode_snapshot(env) }
+    }
+
+    /// How much it weighs beside its bundles.
+    pub(super) fn weight(&self) -> usize {
+        self.body.len()
+    }
+
+    /// How much the bundles weigh that it needs beside those of an earlier state.
+    pub(super) fn weight_after(&self, earlier: &[Bundle]) -> usize {
+        let mut sum = 0;
+        for_each_bundle(self.env, count(earlier), |_, body| {
+            sum += body.len();
+            Ok(())
+        })
+        .map_or(0, |()| sum)
+    }
+
+    /// Puts it in its place. It has the bundles of an earlier state and adds its own; gives all.
+    pub(super) fn put(&self, conn: &Connection, n: i64, mut bundles: Vec<Bundle>) -> rusqlite::Result<Vec<Bundle>> {
+        let mut next: i64 = conn.query_row("SELECT coalesce(max(n), 0) + 1 FROM bundle", [], |row| row.get(0))?;
+        let mut insert = conn.prepare_cached("INSERT INTO bundle VALUES (?1, ?2, ?3)")?;
+        for_each_bundle(self.env, count(&bundles), |messages, body| {
+            let sum = codec::checksum(&[next, i64::from(messages)], body);
+            insert.execute(params![next, sum, body])?;
+            bundles.push(Bundle { n: next, messages });
+            next += 1;
+            Ok(())
+        })?;
+        let list = codec::encode_bundles(&bundles);
+        let (list_sum, sum) = (codec::checksum(&[n], &list), codec::checksum(&[n], &self.body));
+        let sql = "INSERT OR REPLACE INTO snapshot VALUES (?1, ?2, ?3, ?4, ?5)";
+        conn.execute(sql, params![n, list_sum, list, sum, self.body])?;
+        Ok(bundles)
+    }
+}
+
+/// Encodes what is settled of a state's messages, without the first.
+fn for_each_bundle(
+    env: &Environment,
+    first: usize,
+    mut take: impl FnMut(u32, &[u8]) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    let mut left = &env.messages[first..env.settled()];
+    while !left.is_empty() {
+        let (messages, body) = codec::encode_messages(left);
+        take(messages, &body)?;
+        left = &left[messages as usize..];
+    }
+    Ok(())
+}
+
+/// How many messages there are in bundles.
+fn count(bundles: &[Bundle]) -> usize {
+    bundles.iter().map(|bundle| bundle.messages as usize).sum()
+}
+
+/// Drops snapshots of a lineage that are not worth their room once there is a newer one: what is left lies the closer
+/// together the newer it is. Called before that is put, so that it takes the room that they leave.
+pub(super) fn thin(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
+    let first = newest - place(newest);
+    let mut statement =
+        conn.prepare_cached("SELECT n, length(body) FROM snapshot WHERE n > ?1 AND n < ?2 ORDER BY n")?;
+    let rows = statement.query_map([first, newest], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?;
+    let old: Vec<(i64, u64)> = rows.collect::<rusqlite::Result<_>>()?;
+    let pages: i64 = conn.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    let page: i64 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let mut room = (pages * page) as u64 / OLD_SNAPSHOTS_SHARE;
+    let mut after = newest;
+    for i in (0..old.len()).rev() {
+        let (n, size) = old[i];
+        let before = i.checked_sub(1).map_or(first, |i| old[i].0);
+        // Without this one, its neighbours would be no further apart than they are from the newest.
+        let close = after < newest && after - before <= newest - after;
+        if close || size > room {
+            conn.execute("DELETE FROM snapshot WHERE n = ?1", [n])?;
+        } else {
+            (room, after) = (room - size, n);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::store::conformance::{replay, state, turns};
+    use crate::store::lineage::{FIRST, key};
+    use crate::store::script::{definition, run, team};
+    use crate::store::{At, Directory, Durability, Replace, SqliteStore, Store, schema};
+
+    fn put(conn: &Connection, n: i64, body: &[u8]) {
+        let env = Environment::new(&team());
+        Snapshot { env: &env, body: body.to_vec() }.put(conn, n, Vec::new()).unwrap();
+    }
+
+    /// What is left of snapshots of this size, one after every hundred events, in a file of about this size.
+    fn check(count: i64, bytes: usize, file: i64, expected: impl Fn(&[i64])) {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::create(&conn).unwrap();
+        conn.execute("INSERT INTO event VALUES (1, 1, 1, 1, 0, 0, zeroblob(?1))", [file]).unwrap();
+        let lineage = 3;
+        put(&conn, key(FIRST, 0), b"the base");
+        put(&conn, key(lineage - 1, 500), b"another lineage's");
+        for i in 1..=count {
+            let n = key(lineage, i * 100);
+            thin(&conn, n).unwrap();
+            put(&conn, n, &vec![0; bytes]);
+        }
+        let mut left = conn.prepare("SELECT n FROM snapshot ORDER BY n").unwrap();
+        let left: Vec<i64> = left.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        assert_eq!(left[..2], [0, key(lineage - 1, 500)]);
+        let own: Vec<i64> = left[2..].iter().map(|n| place(*n)).collect();
+        assert_eq!(own.last(), Some(&(count * 100)));
+        expected(&own);
+    }
+
+    #[test]
+    fn snapshots_lie_the_closer_together_the_newer_they_are() {
+        check(1000, 10, 1 << 20, |left| {
+            assert!((5..30).contains(&left.len()), "{left:?}");
+            for (before, at) in [0].iter().chain(left).zip(left) {
+                // From the snapshot before, no further than to the newest, and some more while they thin out.
+                assert!(at - before <= (100_000 - before) / 2 + 200, "{left:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn old_snapshots_take_up_a_part_of_the_file_only() {
+        check(100, 4000, 100_000, |left| assert!((2..6).contains(&left.len()), "{left:?}"));
+        check(100, 100_000, 100_000, |left| assert_eq!(left, [10_000]));
+    }
+
+    /// The bundles that are there, and those that states name.
+    fn bundles(store: &SqliteStore) -> (BTreeSet<i64>, BTreeSet<i64>) {
+        let mut rows = store.reader.conn.prepare("SELECT n FROM bundle").unwrap();
+        let there = rows.query_map([], |row| row.get(0)).unwrap().collect::<rusqlite::Result<_>>().unwrap();
+        let named = store.reader.snapshots().unwrap().into_iter().flat_map(|state| state.bundles);
+        (there, named.map(|bundle| bundle.n).collect())
+    }
+
+    #[test]
+    fn a_message_is_saved_once_however_many_states_have_it_and_as_long_as_one_has() {
+        let (records, end) = run(&turns(9, 8000), 900);
+        let temp = tempfile::tempdir().unwrap();
+        let directory = Directory::new(temp.path().join("store"));
+        let mut store = directory.create(Replace::Never, &replay(&[]), &definition()).unwrap().store;
+        for until in (100..=600).step_by(100) {
+            store.append(&records[until - 100..until], Durability::Process).unwrap();
+            let so_far = replay(&records[..until]);
+            store.save_snapshot(&so_far).unwrap();
+            let newest = &store.snapshot.bundles;
+            assert_eq!(count(newest), so_far.settled());
+            assert_eq!(store.reader.snapshots().unwrap().pop().unwrap().bundles, *newest);
+            assert_eq!(bundles(&store).0, newest.iter().map(|bundle| bundle.n).collect());
+        }
+        store.append(&records[600..], Durability::Process).unwrap();
+        // What a state leaves that was dropped.
+        store.reader.conn.execute("INSERT INTO bundle VALUES (99, 0, x'00')", []).unwrap();
+        store.prune(3, &mut |saved| Ok(state(&saved))).unwrap();
+        let (there, named) = bundles(&store);
+        assert_eq!(there, named);
+        assert_eq!(state(&store.load(&At::Head).unwrap()), end);
+    }
+}
