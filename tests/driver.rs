@@ -14,7 +14,7 @@ use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team};
 use strata_host::blob::Blobs;
-use strata_host::driver::{Driver, DriverError, Equipment, Journal};
+use strata_host::driver::{Driver, DriverError, Equipment, Journal, OnLine};
 use strata_host::plugin::Plugin;
 use strata_host::sandbox::{Call, Directories, ScriptedSandbox, Value, ended, returned};
 use strata_host::services::http::Http;
@@ -187,12 +187,13 @@ fn run(team: &Arc<Team>, sandbox: &ScriptedSandbox, before: &[Record], fails_at:
     let next_line = before.last().map_or(FIRST_LINE, |last| last.line + u64::from(last.lines));
     let told = Arc::new(Mutex::new(Vec::new()));
     let (durable, heard) = (ledger.clone(), told.clone());
-    let mut journal =
-        Journal::new(stepper, Box::new(store), next_line, Durability::Full).on_line(Box::new(move |line| {
+    let mut journal = Journal::new(stepper, Box::new(store), next_line, Durability::Full).on_line(OnLine::Each(
+        Box::new(move |line| {
             let saved = durable.lock().unwrap().records.last().map_or(0, |last| last.line + u64::from(last.lines));
             assert!(line.n < saved, "line {} is told before it is saved", line.n);
             heard.lock().unwrap().push(line.n);
-        }));
+        }),
+    ));
     let event = if before.is_empty() {
         let digests = slots(team).into_iter().map(|slot| (slot, Digest::from("d"))).collect();
         journal.stepper().started(RunId("run".into()), "go".into(), digests)

@@ -14,6 +14,7 @@ mod files;
 mod flights;
 mod human;
 mod journal;
+mod listener;
 mod order;
 mod outside;
 mod reply;
@@ -33,7 +34,6 @@ use strata_core::stepper::Illegal;
 use tokio::sync::{mpsc, watch};
 
 use crate::gateway::{QUEUE, Question};
-use crate::narrator::Line;
 use crate::plugin::Plugin;
 use crate::sandbox::{Directories, PlaceError, Sandbox};
 use crate::services::external::External;
@@ -45,6 +45,7 @@ use attempt::{Attempt, Ending};
 use call::Served;
 use human::Over;
 pub use journal::Journal;
+pub use listener::OnLine;
 use order::Order;
 pub use order::{Ended, Orders, Sent};
 use outside::{Handed, Outside};
@@ -325,6 +326,3 @@ impl Driver {
 async fn is_told(stop: &mut Stop) -> bool {
     stop.wait_for(|stop| *stop).await.is_ok()
 }
-
-/// Receives every public line, after what it tells is durable.
-pub type OnLine = Box<dyn FnMut(&Line) + Send>;

@@ -13,7 +13,7 @@ use strata_core::event::Status;
 use strata_core::message::Message;
 use tokio::sync::watch;
 
-use crate::driver::{AnswerError, DriverError, Ended, Motion, Orders, ReplyError, WhenIdle};
+use crate::driver::{AnswerError, DriverError, Ended, Motion, OnLine, Orders, ReplyError, WhenIdle};
 use crate::launch::{self, LaunchError, Resume, Resumed, Run, Start};
 use crate::metrics::Metrics;
 
@@ -238,8 +238,8 @@ impl Drop for LiveEnvironment {
     }
 }
 
-fn telling(newest: watch::Sender<u64>) -> crate::driver::OnLine {
-    Box::new(move |line| {
-        newest.send_replace(line.n);
-    })
+fn telling(newest: watch::Sender<u64>) -> OnLine {
+    OnLine::Newest(Box::new(move |line| {
+        newest.send_replace(line);
+    }))
 }

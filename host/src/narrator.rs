@@ -2,6 +2,7 @@
 //!
 //! It sees events and the team's shape only, so a run can be told again from its records, word for word.
 
+mod count;
 mod files;
 mod kinds;
 
@@ -15,6 +16,7 @@ use strata_core::request::Request;
 use strata_core::shape::Shape;
 use strata_core::team::Role;
 
+pub use count::count;
 pub use kinds::{Field, KINDS, Kind, Presence};
 
 use crate::gateway::START;

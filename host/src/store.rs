@@ -245,7 +245,7 @@ pub trait Store: Send {
     fn write_team_json(&mut self, fill: &Fill<'_>, durability: Durability) -> Result<(), StoreError>;
 }
 
-/// Writes what a file is to hold.
+/// Writes what a file is to hold, in pieces of some size: each is one write to the disk.
 pub type Fill<'a> = dyn Fn(&mut dyn std::io::Write) -> std::io::Result<()> + 'a;
 
 /// The checkpoints of a state without records: the one that it is, if it is one.

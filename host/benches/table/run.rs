@@ -7,7 +7,7 @@ use std::sync::Arc;
 use strata_core::environment::Environment;
 use strata_core::id::RunId;
 use strata_core::stepper::Stepper;
-use strata_host::driver::{Driver, Journal};
+use strata_host::driver::{Driver, Journal, OnLine};
 use strata_host::launch::Components;
 use strata_host::manifest::Definition;
 use strata_host::sandbox::WasmSandbox;
@@ -83,11 +83,11 @@ impl Place {
         let store = Directory::new(&dir).create(Replace::Never, &env, &saved)?.store;
         let stepper = Stepper::new(Arc::new(definition.team), env);
         let journal = Journal::new(stepper, Box::new(store), FIRST_LINE, durability);
-        let mut journal = journal.on_line(Box::new(move |line| {
+        let mut journal = journal.on_line(OnLine::Each(Box::new(move |line| {
             if line.kind == "step-committed" {
                 committed();
             }
-        }));
+        })));
         journal.stage(journal.stepper().started(RunId::from(name), "go".into(), components.digests()))?;
         journal.flush()?;
         Ok(Driver::new(journal, equipment))

@@ -11,7 +11,6 @@ use crate::team::Task;
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is taken apart at once")]
 pub enum Effect {
     /// Record this, then apply it.
     Record(Event),

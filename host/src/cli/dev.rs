@@ -11,7 +11,7 @@ use super::ending::Ending;
 use super::live::Live;
 use super::prompt::Prompt;
 use super::reporter::{Loudness, Reporter};
-use super::run::{listener, play, tell_notes, to_its_end};
+use super::run::{Listener, listener, play, tell_notes, to_its_end};
 use super::signals::Signals;
 use super::watch::{Change, Watch};
 use super::{Failure, exit_code, note, policy, shown};
@@ -42,7 +42,7 @@ enum Round {
 
 /// To whom all rounds are told.
 struct Told {
-    lines: Arc<Mutex<OnLine>>,
+    lines: Arc<Mutex<Listener>>,
     live: Live,
 }
 
@@ -146,11 +146,11 @@ fn is_mendable(error: &LaunchError) -> bool {
 }
 
 /// Tells every line, and once how long it took from a change to the first result of what was changed.
-fn on_line(lines: &Arc<Mutex<OnLine>>, change: Option<&Change>) -> OnLine {
+fn on_line(lines: &Arc<Mutex<Listener>>, change: Option<&Change>) -> OnLine {
     let lines = Arc::clone(lines);
     let mut since = change.map(|change| (change.saved_ms, named(change)));
     let mut replaced = Vec::new();
-    Box::new(move |line: &Line| {
+    OnLine::Each(Box::new(move |line: &Line| {
         lines.lock().unwrap_or_else(PoisonError::into_inner)(line);
         let place = [line.text("role"), line.text("action")].join(".");
         match line.kind {
@@ -163,7 +163,7 @@ fn on_line(lines: &Arc<Mutex<OnLine>>, change: Option<&Change>) -> OnLine {
             }
             _ => {}
         }
-    })
+    }))
 }
 
 /// The files of a change, as they are told.

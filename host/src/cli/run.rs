@@ -51,7 +51,7 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     let signals = Signals::heard()?;
     let loudness = if args.quiet { Loudness::Quiet } else { Loudness::Normal };
     let live = if args.quiet { Live::default() } else { Live::at_terminal() };
-    let on_line = listener(args.events.as_deref(), Reporter::new(loudness, live.clone()))?;
+    let on_line = OnLine::Each(listener(args.events.as_deref(), Reporter::new(loudness, live.clone()))?);
     // Before anything is begun: an address that is taken leaves nothing behind.
     let metrics = match args.metrics {
         Some(address) => Some(metrics::serve(address, args.quiet).await?),
@@ -195,8 +195,11 @@ fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure>
     Ok((teams.into_iter().next().map(PathBuf::from), ideas.into_iter().next()))
 }
 
+/// Receives public lines.
+pub(super) type Listener = Box<dyn FnMut(&Line) + Send>;
+
 /// What is done with each public line: written where events go, told to the operator.
-pub(super) fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<OnLine, Failure> {
+pub(super) fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<Listener, Failure> {
     let mut sink: Option<Box<dyn Write + Send>> = match events {
         None => None,
         Some(path) if path == Path::new("-") => Some(Box::new(Stream::Output)),
@@ -204,9 +207,12 @@ pub(super) fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<
     };
     Ok(Box::new(move |line: &Line| {
         // In one piece, so that who follows the file never sees half a line.
-        let text = line.to_json() + "\n";
+        let write = |out: &mut dyn Write| {
+            out.write_all((line.to_json() + "\n").as_bytes())?;
+            out.flush()
+        };
         if let Some(out) = &mut sink
-            && let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
+            && let Err(error) = write(out)
         {
             warn(format_args!("events are no longer written: {error}"));
             sink = None;

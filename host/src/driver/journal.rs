@@ -16,7 +16,7 @@ use super::spans::Spans;
 use super::{DriverError, OnLine};
 use crate::blob::Blobs;
 use crate::metrics::Metrics;
-use crate::narrator::{Line, Narrator};
+use crate::narrator::{Narrator, count};
 use crate::store::{Durability, Record, Store, team_json};
 
 /// The stepper and the store, moved together.
@@ -33,7 +33,6 @@ pub struct Journal {
     staged: Vec<Record>,
     /// The bytes of files that staged events name.
     blobs: Blobs,
-    told: Vec<Line>,
     spans: Spans,
     metrics: Option<Arc<Metrics>>,
 }
@@ -42,24 +41,22 @@ impl Journal {
     /// A journal that goes on with the line `next_line`.
     pub fn new(stepper: Stepper, store: Box<dyn Store>, next_line: u64, durability: Durability) -> Self {
         let narrator = Narrator::new(stepper.env().shape.clone());
-        let on_line: OnLine = Box::new(|_| ());
         Self {
             stepper,
             store,
             narrator,
-            on_line,
+            on_line: OnLine::nobody(),
             durability,
             keep: None,
             next_line,
             staged: Vec::new(),
             blobs: Blobs::new(),
-            told: Vec::new(),
             spans: Spans::default(),
             metrics: None,
         }
     }
 
-    /// Tells every line from now on to `on_line`, after it is durable.
+    /// Tells `on_line` from now on what happens, after it is durable.
     pub fn on_line(mut self, on_line: OnLine) -> Self {
         self.on_line = on_line;
         self
@@ -130,11 +127,9 @@ impl Journal {
         self.spans.event(&event, &self.stepper);
         self.stepper.apply(&event)?;
         let time_ms = now_ms();
-        let lines = self.narrator.tell(&event, self.next_line, time_ms);
-        let count = lines.len() as u32;
-        self.staged.push(Record { line: self.next_line, lines: count, time_ms, event });
-        self.next_line += u64::from(count);
-        self.told.extend(lines);
+        let lines = count(&event);
+        self.staged.push(Record { line: self.next_line, lines, time_ms, event });
+        self.next_line += u64::from(lines);
         Ok(())
     }
 
@@ -164,14 +159,14 @@ impl Journal {
             metrics.committed(&self.staged, &self.stepper, (timed.elapsed(), durability));
         }
         let committed = |record: &Record| matches!(record.event, Event::StepCommitted { .. } | Event::RunEnded { .. });
-        let committed = self.staged.drain(..).any(|record| committed(&record));
-        if let (Some(keep), true) = (self.keep, committed) {
+        if let (Some(keep), true) = (self.keep, self.staged.iter().any(committed)) {
             self.store.keep_checkpoints(keep)?;
         }
         if self.store.snapshot_due() {
             self.store.save_snapshot(self.stepper.env())?;
         }
-        self.told.drain(..).for_each(|line| (self.on_line)(&line));
+        self.on_line.tell(&self.staged, &mut self.narrator);
+        self.staged.clear();
         Ok(())
     }
 }

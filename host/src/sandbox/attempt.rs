@@ -1,6 +1,7 @@
 //! One attempt, from a fresh store to its end. What a component is lies in `component`, what it may use up in
 //! `limits`, how failures are told in `fault`.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use strata_core::fault::{Fault, FaultKind};
@@ -32,18 +33,21 @@ pub(super) async fn run(ready: &Ready, call: Call, gateway: Gateway) -> Ended {
         let dirs = ctx.capabilities.files.dirs();
         ctx.add_wasi(&Grants { dirs, ..call.plugin.grants.clone() }, &call.seed);
     }
-    let overflow = ctx.capabilities.files.overflow();
+    // Pinned where they are: what is handed on by value lies in the future of each function that it goes through.
+    let overflow = pin!(ctx.capabilities.files.overflow());
     let mut store = store(ready, ctx);
     let meter = Arc::clone(&store.data().meter);
-    let attempt = tokio::time::timeout_at(meter.deadline(), execute(&mut store, ready, &call));
-    let attempt = async {
-        tokio::select! {
-            biased;
-            ended = attempt => Ok(ended),
-            why = overflow => Err(why),
-        }
+    let result = {
+        let attempt = pin!(tokio::time::timeout_at(meter.deadline(), execute(&mut store, ready, &call)));
+        let attempt = async move {
+            tokio::select! {
+                biased;
+                ended = attempt => Ok(ended),
+                why = overflow => Err(why),
+            }
+        };
+        meter.measure(attempt).await
     };
-    let result = meter.measure(attempt).await;
     let ctx = store.data_mut();
     ctx.capabilities.flush();
     let result = match result {

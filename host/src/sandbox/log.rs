@@ -2,6 +2,7 @@
 //! lines are kept for a fault's report.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::limits::bytes;
 use crate::plugin::{Limit, Plugin};
@@ -25,22 +26,22 @@ pub(super) enum Level {
 pub(super) struct Log {
     role: String,
     limit: u64,
-    /// What to do about the limit; none where it is the host's.
-    advice: Option<String>,
+    /// Whose limit it is; none where it is the host's.
+    plugin: Option<Arc<Plugin>>,
     left: u64,
     cut: bool,
     tail: VecDeque<String>,
 }
 
 impl Log {
-    pub(super) fn new(role: &str, plugin: &Plugin) -> Self {
-        let advice = Some(plugin.advice.on(Limit::Log));
-        Self { role: role.to_owned(), advice, ..Self::describing(plugin.limits.log_bytes) }
+    pub(super) fn new(role: &str, plugin: &Arc<Plugin>) -> Self {
+        let limit = plugin.limits.log_bytes;
+        Self { role: role.to_owned(), plugin: Some(Arc::clone(plugin)), ..Self::describing(limit) }
     }
 
     /// For a component that describes itself.
     pub(super) fn describing(limit: u64) -> Self {
-        Self { role: "describe".into(), limit, advice: None, left: limit, cut: false, tail: VecDeque::new() }
+        Self { role: "describe".into(), limit, plugin: None, left: limit, cut: false, tail: VecDeque::new() }
     }
 
     /// Takes a text of one or more lines.
@@ -77,7 +78,8 @@ impl Log {
 
     fn note(&self) -> String {
         let limit = bytes(self.limit);
-        let advice = self.advice.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
+        let advice = self.plugin.as_ref().map(|plugin| format!("; {}", plugin.advice.on(Limit::Log)));
+        let advice = advice.unwrap_or_default();
         format!("log limit of {limit} reached, the rest is cut{advice}")
     }
 

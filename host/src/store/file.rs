@@ -1,7 +1,7 @@
 //! Files that are replaced as a whole: a reader sees the old one or the new one, after a loss of power too.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, ErrorKind, IntoInnerError, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -33,9 +33,9 @@ pub(super) fn prepare(directory: &Path, name: &str, fill: &Fill<'_>) -> Result<P
     let write = || {
         remove(&new)?;
         let file = OpenOptions::new().write(true).create_new(true).open(&new)?;
-        let mut out = BufWriter::with_capacity(PIECE_BYTES, Hashing { file, hasher: Sha256::new() });
+        let mut out = Hashing { file, hasher: Sha256::new() };
         fill(&mut out)?;
-        let Hashing { file, hasher } = out.into_inner().map_err(IntoInnerError::into_error)?;
+        let Hashing { file, hasher } = out;
         file.sync_all()?;
         Ok(hex(&hasher.finalize()))
     };

@@ -1,7 +1,7 @@
 //! From a state to the file. The same state gives the same bytes; names and order of fields are in `layout`.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use strata_core::activation::{Activation, Addressed, Current, Done, Phase};
 use strata_core::budget::Spending;
@@ -19,6 +19,9 @@ use super::layout::{self, Document, More, Ordered, Text};
 use super::place::child;
 use super::{ANSWER, SCHEMA, SavedDefinition, THINK, VERSION, files, joins, requests};
 
+/// What is written at a time.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// The text of the file.
 pub fn export(team: &Team, env: &Environment, definition: &SavedDefinition) -> String {
     let mut text = Vec::new();
@@ -27,10 +30,12 @@ pub fn export(team: &Team, env: &Environment, definition: &SavedDefinition) -> S
 }
 
 /// Writes the file piece by piece: a long run's is several times as large as its state.
-pub fn write(team: &Team, env: &Environment, definition: &SavedDefinition, mut out: &mut dyn Write) -> io::Result<()> {
+pub fn write(team: &Team, env: &Environment, definition: &SavedDefinition, out: &mut dyn Write) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(PIECE_BYTES, out);
     let exporter = Exporter { team, env, foreign: group(env) };
     serde_json::to_writer_pretty(&mut out, &exporter.file(definition))?;
-    out.write_all(b"\n")
+    out.write_all(b"\n")?;
+    out.flush()
 }
 
 struct Exporter<'a> {
