@@ -66,6 +66,13 @@ pub struct Instruct {
     pub value: Json,
 }
 
+impl Instruct {
+    /// A document whose type nobody named.
+    pub fn untyped(value: Json) -> Box<Self> {
+        Box::new(Self { class: String::new(), value })
+    }
+}
+
 /// One leg of an itinerary: the output of `from` goes to `to`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {

@@ -108,7 +108,7 @@ fn message(data: &str) -> Message {
     Message {
         id: "m".into(),
         content: "text".into(),
-        instruct: Some(Box::new(Instruct { class: String::new(), value: Json::parse(data).unwrap() })),
+        instruct: Some(Instruct::untyped(Json::parse(data).unwrap())),
         role: String::new(),
         cause_by: "p".into(),
         sent_from: "A".into(),

@@ -90,7 +90,7 @@ fn tools() -> Vec<u8> {
 /// A message as it arrives.
 fn message(content: &str, data: Option<Value>) -> Arc<Message> {
     let mut message = Message::of_user(MessageId("m".into()), content.into(), "L".into());
-    message.instruct = data.map(|data| Box::new(Instruct { class: String::new(), value: Json::from(data) }));
+    message.instruct = data.map(|data| Instruct::untyped(Json::from(data)));
     Arc::new(message)
 }
 

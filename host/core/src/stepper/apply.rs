@@ -2,7 +2,6 @@
 //!
 //! Every event is checked before anything changes: an illegal one leaves the state untouched.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -275,7 +274,7 @@ impl Stepper {
         let message = Message {
             id: name.as_str().into(),
             content: draft.content.clone(),
-            instruct: draft.data.clone().map(|value| Box::new(Instruct { class: String::new(), value })),
+            instruct: draft.data.clone().map(Instruct::untyped),
             role: role.speaker(),
             cause_by: draft.cause_by.clone().unwrap_or_else(|| action.clone()),
             sent_from: role.name.clone(),

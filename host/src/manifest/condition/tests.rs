@@ -7,8 +7,7 @@ use strata_core::message::Instruct;
 use super::*;
 
 fn message(data: &str) -> Message {
-    let instruct =
-        (data != "absent").then(|| Box::new(Instruct { class: String::new(), value: Json::parse(data).unwrap() }));
+    let instruct = (data != "absent").then(|| Instruct::untyped(Json::parse(data).unwrap()));
     Message {
         id: MessageId::from("m1"),
         content: "Yes, sir".into(),
