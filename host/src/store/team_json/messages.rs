@@ -134,7 +134,7 @@ pub(super) fn parse(place: &Place<'_>, labels: &Labels) -> Result<Message, Impor
     Ok(Message {
         id: id(place)?.as_str().into(),
         content: text(CONTENT)?.unwrap_or_default(),
-        instruct: first(place, INSTRUCT).map(|p| instruct(&p, &mut meta).map(Box::new)).transpose()?,
+        instruct: first(place, INSTRUCT).map(|p| instruct(&p, &mut meta)).transpose()?,
         role: text(ROLE)?.unwrap_or_default(),
         cause_by: labels.translate(&text(CAUSE_BY)?.unwrap_or_default()),
         sent_from: text(SENT_FROM)?.unwrap_or_default(),
@@ -164,9 +164,9 @@ fn id(place: &Place<'_>) -> Result<String, ImportError> {
 }
 
 /// Structured content: a class with its value; else the value alone. What else it says is kept beside.
-fn instruct(place: &Place<'_>, meta: &mut BTreeMap<String, Json>) -> Result<Instruct, ImportError> {
+fn instruct(place: &Place<'_>, meta: &mut BTreeMap<String, Json>) -> Result<Box<Instruct>, ImportError> {
     let Some(value) = place.value().get("value") else {
-        return Ok(Instruct { class: String::new(), value: place.json()? });
+        return Ok(Instruct::untyped(place.json()?));
     };
     let value = Place::root(value).json().map_err(|_| place.invalid("is nested too deep"))?;
     for (name, more) in place.fields()? {
@@ -174,7 +174,7 @@ fn instruct(place: &Place<'_>, meta: &mut BTreeMap<String, Json>) -> Result<Inst
             meta.insert(format!("instruct_content.{name}"), more.json()?);
         }
     }
-    Ok(Instruct { class: place.get_text("class")?, value })
+    Ok(Box::new(Instruct { class: place.get_text("class")?, value }))
 }
 
 fn hop(place: Place<'_>) -> Result<Hop, ImportError> {
