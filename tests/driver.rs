@@ -31,6 +31,8 @@ struct Ledger {
     appends: usize,
     /// The number of the append that fails, and of all after it.
     fails_at: Option<usize>,
+    /// Whether the state is to be saved all the time, and cannot be.
+    no_snapshots: bool,
 }
 
 /// A store in memory that can be looked into while it is used, and breaks when told to.
@@ -51,10 +53,13 @@ impl Store for WatchedStore {
     }
 
     fn snapshot_due(&self) -> bool {
-        self.store.snapshot_due()
+        self.ledger.lock().unwrap().no_snapshots || self.store.snapshot_due()
     }
 
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
+        if self.ledger.lock().unwrap().no_snapshots {
+            return Err(StoreError::Full { path: "team.db".into(), action: "write" });
+        }
         self.store.save_snapshot(env)
     }
 
@@ -175,15 +180,19 @@ struct Ran {
     ledger: Arc<Mutex<Ledger>>,
 }
 
+/// A store for a run that begins with this state.
+fn watched(stepper: &Stepper, ledger: &Arc<Mutex<Ledger>>) -> WatchedStore {
+    let definition =
+        SavedDefinition { name: String::new(), base: "/".into(), text: String::new(), components: Default::default() };
+    WatchedStore { store: MemoryStore::new(stepper.env().clone(), definition), ledger: ledger.clone() }
+}
+
 /// Runs a team from the records of an earlier run, or afresh where there are none.
 fn run(team: &Arc<Team>, sandbox: &ScriptedSandbox, before: &[Record], fails_at: Option<usize>) -> Ran {
     let mut stepper = Stepper::new(team.clone(), Environment::new(team));
     before.iter().for_each(|record| stepper.apply(&record.event).unwrap());
-    let definition =
-        SavedDefinition { name: String::new(), base: "/".into(), text: String::new(), components: Default::default() };
-    let ledger = Arc::new(Mutex::new(Ledger { records: before.to_vec(), appends: 0, fails_at }));
-    let store = MemoryStore::new(stepper.env().clone(), definition);
-    let store = WatchedStore { store, ledger: ledger.clone() };
+    let ledger = Arc::new(Mutex::new(Ledger { records: before.to_vec(), fails_at, ..Ledger::default() }));
+    let store = watched(&stepper, &ledger);
     let next_line = before.last().map_or(FIRST_LINE, |last| last.line + u64::from(last.lines));
     let told = Arc::new(Mutex::new(Vec::new()));
     let (durable, heard) = (ledger.clone(), told.clone());
@@ -289,4 +298,18 @@ fn a_run_goes_on_from_whatever_could_be_saved() {
         let finished = ledger.records.iter().filter(|record| matches!(record.event, Event::CallFinished { .. }));
         assert_eq!(finished.count(), 4, "an action that was finished ran again: append {fails_at}");
     }
+}
+
+#[test]
+fn what_is_recorded_is_not_recorded_again_because_the_state_could_not_be_saved() {
+    let (team, _) = busy();
+    let ledger = Arc::new(Mutex::new(Ledger { no_snapshots: true, ..Ledger::default() }));
+    let stepper = Stepper::new(team.clone(), Environment::new(&team));
+    let store = watched(&stepper, &ledger);
+    let mut journal = Journal::new(stepper, Box::new(store), FIRST_LINE, Durability::Full);
+    journal.stage(journal.stepper().started(RunId("run".into()), "go".into(), BTreeMap::new())).unwrap();
+    assert!(matches!(journal.flush(), Err(DriverError::Store(StoreError::Full { .. }))));
+    journal.flush().unwrap();
+    let ledger = ledger.lock().unwrap();
+    assert_eq!((ledger.appends, ledger.records.len()), (1, 1));
 }

@@ -158,15 +158,19 @@ impl Journal {
         if let (Some(metrics), Some(timed)) = (&self.metrics, timed) {
             metrics.committed(&self.staged, &self.stepper, (timed.elapsed(), durability));
         }
+        // Whatever fails from here on: it is recorded, and is not staged any more.
+        let mut recorded = std::mem::take(&mut self.staged);
         let committed = |record: &Record| matches!(record.event, Event::StepCommitted { .. } | Event::RunEnded { .. });
-        if let (Some(keep), true) = (self.keep, self.staged.iter().any(committed)) {
+        if let (Some(keep), true) = (self.keep, recorded.iter().any(committed)) {
             self.store.keep_checkpoints(keep)?;
         }
         if self.store.snapshot_due() {
             self.store.save_snapshot(self.stepper.env())?;
         }
-        self.on_line.tell(&self.staged, &mut self.narrator);
-        self.staged.clear();
+        self.on_line.tell(&recorded, &mut self.narrator);
+        recorded.clear();
+        // Its room is used again.
+        self.staged = recorded;
         Ok(())
     }
 }

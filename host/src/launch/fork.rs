@@ -17,7 +17,7 @@ use super::saved::{reader, saved};
 use super::{LaunchError, edit, files, saved_definition};
 use crate::driver::{DriverError, clock};
 use crate::manifest::Overrides;
-use crate::narrator::Narrator;
+use crate::narrator;
 use crate::store::{At, Content, Directory, Durability, Record, Store, StoreError, team_json};
 
 /// What a fork is made of.
@@ -116,7 +116,7 @@ fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
     let event = begin(&stepper, fork, (name, edits), account(store.spent()?, &current))?;
     stepper.apply(&event).map_err(DriverError::from)?;
     let (line, time_ms) = (store.load(&At::Head)?.next_line, clock::now_ms());
-    let lines = Narrator::new(current.shape).tell(&event, line, time_ms).len() as u32;
+    let lines = narrator::count(&event);
     store.append(&[Record { line, lines, time_ms, event: event.clone() }], Durability::Full)?;
     forked(event, fork.path)
 }
