@@ -41,11 +41,7 @@ impl Place {
 
     /// A role that hears itself: each step one action and one message.
     pub(crate) fn chain(&self, steps: usize) -> String {
-        format!(
-            "{}[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\", \"a\"]\n{}",
-            self.head(steps, 8),
-            self.action("a")
-        )
+        self.ring(1, steps)
     }
 
     /// Roles that hand on to each other in turn: each step one action and one message.
