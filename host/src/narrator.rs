@@ -7,7 +7,7 @@ mod files;
 mod kinds;
 
 use serde_json::{Map, Value, json};
-use strata_core::event::{Event, Finished, HostCallKind, Released, Routed, Source, Work, Writer};
+use strata_core::event::{Event, Finished, Released, Routed, Source, Work, Writer};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::host_call::Verdict;
 use strata_core::id::{JoinId, Part, RoleId, Slot};
@@ -16,10 +16,10 @@ use strata_core::request::Request;
 use strata_core::shape::Shape;
 use strata_core::team::Role;
 
+use count::{is_choice, is_sent, is_start};
+
 pub use count::count;
 pub use kinds::{Field, KINDS, Kind, Presence};
-
-use crate::gateway::START;
 
 /// One public event.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,7 +110,7 @@ impl Narrator {
                 self.step = *step;
                 let checkpoint = checkpoint.as_ref().map(|id| id.0.clone());
                 let mut told = vec![("run-resumed", json!({ "checkpoint": checkpoint, "step": step }))];
-                let actions = kept.iter().filter(|(_, work)| !matches!(work, Work::Think { .. }));
+                let actions = kept.iter().filter(|(_, work)| !is_choice(*work));
                 told.extend(actions.map(|(role, work)| ("action-replayed", self.call(*role, *work))));
                 told
             }
@@ -174,7 +174,7 @@ impl Narrator {
 
     fn host_call(&self, event: &Event) -> Vec<Told> {
         match event {
-            Event::HostCalled { call, .. } if call.kind == HostCallKind::Clock && call.request == START => Vec::new(),
+            Event::HostCalled { call, .. } if is_start(call) => Vec::new(),
             Event::HostCalled { role, work, call, source, what } => {
                 let mut fields = self.call(*role, *work);
                 fields["call"] = call.kind.name().into();
@@ -229,7 +229,7 @@ impl Narrator {
                     fields.as_object_mut().map(|object| object.remove("step"));
                     told.push(("plugin-instantiated", fields));
                 }
-                if !matches!(work, Work::Think { .. }) {
+                if !is_choice(*work) {
                     call["attempt"] = (*attempt).into();
                     told.push(("action-started", call));
                 }
@@ -275,7 +275,7 @@ impl Narrator {
         let mut told = Vec::new();
         let from = routed.from.map(|role| self.role(role)).unwrap_or_default();
         let to = self.receivers(&routed.to, &routed.joins);
-        if !to.is_empty() || !routed.outside.is_empty() || routed.dead.is_empty() {
+        if is_sent(routed) {
             let mut fields = json!({ "id": id, "from": from, "to": to, "cause_by": routed.cause_by });
             if !routed.outside.is_empty() {
                 fields["outside"] = json!(routed.outside);

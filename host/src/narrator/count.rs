@@ -1,7 +1,8 @@
 //! How many lines an event is told in, without telling it: events are numbered as they happen, and told only where
-//! somebody listens.
+//! somebody listens. What is told at all is decided here, for the narrator too.
 
 use strata_core::event::{Event, HostCallKind, Released, Routed, Work};
+use strata_core::host_call::HostCall;
 
 use crate::gateway::START;
 
@@ -20,7 +21,7 @@ pub fn count(event: &Event) -> u32 {
             let told = [!forgotten.is_empty(), digest.is_some(), !is_choice(*work)];
             told.into_iter().filter(|told| *told).count()
         }
-        Event::HostCalled { call, .. } if call.kind == HostCallKind::Clock && call.request == START => 0,
+        Event::HostCalled { call, .. } if is_start(call) => 0,
         Event::FilesPlaced { aside, .. } => aside.len(),
         Event::RetryDue { .. } | Event::MoneyReserved { .. } => 0,
         Event::ComponentChanged { .. }
@@ -43,16 +44,26 @@ pub fn count(event: &Event) -> u32 {
     lines as u32
 }
 
-fn is_choice(work: Work) -> bool {
+/// Whether some work chooses what to do, which is not told as an action.
+pub(super) fn is_choice(work: Work) -> bool {
     matches!(work, Work::Think { .. })
 }
 
-fn of_routed(Routed { to, joins, outside, dead, dropped, .. }: &Routed) -> usize {
-    if dropped.is_some() {
-        return 1;
+/// Whether a call only holds when an attempt began.
+pub(super) fn is_start(call: &HostCall) -> bool {
+    call.kind == HostCallKind::Clock && call.request == START
+}
+
+/// Whether a message that was not dropped is told as sent: nobody may hear it, but not if it went to the dead alone.
+pub(super) fn is_sent(Routed { to, joins, outside, dead, .. }: &Routed) -> bool {
+    !to.is_empty() || !joins.is_empty() || !outside.is_empty() || dead.is_empty()
+}
+
+fn of_routed(routed: &Routed) -> usize {
+    match routed.dropped {
+        Some(_) => 1,
+        None => usize::from(is_sent(routed)) + routed.joins.len() + routed.dead.len(),
     }
-    let anywhere = !to.is_empty() || !joins.is_empty() || !outside.is_empty() || dead.is_empty();
-    usize::from(anywhere) + joins.len() + dead.len()
 }
 
 fn of_released(released: &[Released]) -> usize {
