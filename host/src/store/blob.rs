@@ -1,7 +1,6 @@
 //! The bytes of files, by what they are: each once, however many files and checkpoints have them. A blob's name is its
 //! SHA-256, so it needs no other checksum.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -28,16 +27,6 @@ impl Reader {
 pub(super) fn put(conn: &Connection, blobs: &Blobs) -> rusqlite::Result<()> {
     let mut statement = conn.prepare_cached("INSERT OR IGNORE INTO blob VALUES (?1, ?2)")?;
     blobs.iter().try_for_each(|(digest, body)| statement.execute(params![digest.0, &body[..]]).map(drop))
-}
-
-/// Drops what is not needed.
-pub(super) fn retain(conn: &Connection, needed: &BTreeSet<Digest>) -> rusqlite::Result<()> {
-    let mut statement = conn.prepare("SELECT digest FROM blob")?;
-    let all: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    for name in all.into_iter().map(Digest).filter(|digest| !needed.contains(digest)) {
-        conn.execute("DELETE FROM blob WHERE digest = ?1", [&name.0])?;
-    }
-    Ok(())
 }
 
 /// Whether there are any.

@@ -14,7 +14,7 @@ use super::error::StoreError;
 use super::lock::LOCK_FILE;
 
 /// How much of a file is in memory at a time, where it need not be there as a whole.
-const PIECE_BYTES: usize = 64 << 10;
+pub(super) const PIECE_BYTES: usize = 64 << 10;
 
 /// A file that is complete and durable, under another name than it will have.
 #[derive(Debug)]

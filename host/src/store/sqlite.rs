@@ -251,6 +251,7 @@ impl Store for SqliteStore {
                 line.update(conn)?;
                 new.put(conn, at, bundles)
             })?;
+            self.snapshot.n = at;
         }
         (self.line.since, self.snapshot.weight) = (0, new.weight() as u64);
         Ok(())

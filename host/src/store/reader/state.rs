@@ -37,13 +37,7 @@ impl Reader {
         let mut messages = Vec::new();
         newest.bundles.iter().try_for_each(|bundle| self.unbundle(*bundle, &mut messages))?;
         let settled = messages.len();
-        let mut statement = self.prepare("SELECT sum, body FROM snapshot WHERE n = ?1")?;
-        let decode = |row: &SqlRow<'_>| {
-            let (sum, body): (u32, &[u8]) = (row.get(0)?, row.get_ref(1)?.as_blob()?);
-            Ok(codec::verify(sum, &[newest.n], body).and_then(|()| codec::decode_snapshot(body)))
-        };
-        let state = statement.query_row([newest.n], decode).map_err(|e| self.error("read", e))?;
-        let (rest, env) = state.map_err(|e| self.damaged(&what, e))?;
+        let (rest, env) = self.body(("snapshot", &what), &[newest.n], codec::decode_snapshot)?;
         messages.extend(rest);
         let env = Environment { messages, ..env };
         if settled > env.settled() {
@@ -54,17 +48,25 @@ impl Reader {
 
     /// Adds the messages of a bundle to others.
     fn unbundle(&self, bundle: Bundle, into: &mut Vec<Arc<Message>>) -> Result<(), StoreError> {
-        let mut statement = self.prepare("SELECT sum, body FROM bundle WHERE n = ?1")?;
-        let decode = |row: &SqlRow<'_>| {
+        let (what, numbers) = (format!("bundle {} of messages", bundle.n), [bundle.n, i64::from(bundle.messages)]);
+        self.body(("bundle", &what), &numbers, |body| codec::decode_messages(body, bundle.messages, into))
+    }
+
+    /// What a row of a table holds. Its checksum covers these numbers, of which the first is its key.
+    fn body<T>(
+        &self,
+        (table, what): (&str, &str),
+        numbers: &[i64],
+        decode: impl FnOnce(&[u8]) -> Result<T, Damage>,
+    ) -> Result<T, StoreError> {
+        let mut statement = self.prepare(&format!("SELECT sum, body FROM {table} WHERE n = ?1"))?;
+        let read = |row: &SqlRow<'_>| {
             let (sum, body): (u32, &[u8]) = (row.get(0)?, row.get_ref(1)?.as_blob()?);
-            let whole = codec::verify(sum, &[bundle.n, i64::from(bundle.messages)], body);
-            Ok(whole.and_then(|()| codec::decode_messages(body, bundle.messages, into)))
+            Ok(codec::verify(sum, numbers, body).and_then(|()| decode(body)))
         };
-        let found = statement.query_row([bundle.n], decode).optional().map_err(|e| self.error("read", e))?;
-        match found {
-            None => Err(self.corrupt(format!("bundle {} of messages is missing", bundle.n))),
-            Some(result) => result.map_err(|e| self.damaged(&format!("bundle {} of messages", bundle.n), e)),
-        }
+        let found = statement.query_row([numbers[0]], read).optional().map_err(|e| self.error("read", e))?;
+        let found = found.ok_or_else(|| self.corrupt(format!("{what} is missing")))?;
+        found.map_err(|e| self.damaged(what, e))
     }
 
     /// The newest snapshot on a path.

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use rusqlite::Connection;
+use serde::Serialize;
 use strata_core::id::Digest;
 
 use super::{MAX_SNAPSHOT_BYTES, SqliteStore};
@@ -49,8 +50,8 @@ impl SqliteStore {
             for drop in &drops {
                 events += carry_out(conn, drop)?;
             }
-            retain_bundles(conn, &bundles)?;
-            blob::retain(conn, &needed)
+            retain(conn, ("bundle", "n"), &bundles)?;
+            retain(conn, ("blob", "digest"), &needed)
         })?;
         if let Some(current) = rows.into_iter().find(|row| row.id == self.line.id) {
             self.go_on_with(current)?;
@@ -166,14 +167,11 @@ impl SqliteStore {
     }
 }
 
-/// Drops the bundles that are not among these.
-fn retain_bundles(conn: &Connection, needed: &BTreeSet<i64>) -> rusqlite::Result<()> {
-    let mut statement = conn.prepare("SELECT n FROM bundle")?;
-    let all: Vec<i64> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    for n in all.into_iter().filter(|n| !needed.contains(n)) {
-        conn.execute("DELETE FROM bundle WHERE n = ?1", [n])?;
-    }
-    Ok(())
+/// Drops the rows of a table whose keys are not among these.
+fn retain<K: Serialize>(conn: &Connection, (table, key): (&str, &str), needed: &BTreeSet<K>) -> rusqlite::Result<()> {
+    let needed = serde_json::json!(needed).to_string();
+    let sql = format!("DELETE FROM {table} WHERE {key} NOT IN (SELECT value FROM json_each(?1))");
+    conn.execute(&sql, [needed]).map(drop)
 }
 
 /// Drops events, and the snapshots among them. Gives how many events there were.

@@ -30,46 +30,34 @@ impl<'a> Snapshot<'a> {
 
     /// How much the bundles weigh that it needs beside those of an earlier state.
     pub(super) fn weight_after(&self, earlier: &[Bundle]) -> usize {
-        let mut sum = 0;
-        for_each_bundle(self.env, count(earlier), |_, body| {
-            sum += body.len();
-            Ok(())
-        })
-        .map_or(0, |()| sum)
+        self.bundled(count(earlier)).map(|(_, body)| body.len()).sum()
     }
 
     /// Puts it in its place. It has the bundles of an earlier state and adds its own; gives all.
     pub(super) fn put(&self, conn: &Connection, n: i64, mut bundles: Vec<Bundle>) -> rusqlite::Result<Vec<Bundle>> {
-        let mut next: i64 = conn.query_row("SELECT coalesce(max(n), 0) + 1 FROM bundle", [], |row| row.get(0))?;
+        let first: i64 = conn.query_row("SELECT coalesce(max(n), 0) + 1 FROM bundle", [], |row| row.get(0))?;
         let mut insert = conn.prepare_cached("INSERT INTO bundle VALUES (?1, ?2, ?3)")?;
-        for_each_bundle(self.env, count(&bundles), |messages, body| {
-            let sum = codec::checksum(&[next, i64::from(messages)], body);
-            insert.execute(params![next, sum, body])?;
-            bundles.push(Bundle { n: next, messages });
-            next += 1;
-            Ok(())
-        })?;
+        for (n, (messages, body)) in (first..).zip(self.bundled(count(&bundles))) {
+            let sum = codec::checksum(&[n, i64::from(messages)], &body);
+            insert.execute(params![n, sum, body])?;
+            bundles.push(Bundle { n, messages });
+        }
         let list = codec::encode_bundles(&bundles);
         let (list_sum, sum) = (codec::checksum(&[n], &list), codec::checksum(&[n], &self.body));
         let sql = "INSERT OR REPLACE INTO snapshot VALUES (?1, ?2, ?3, ?4, ?5)";
         conn.execute(sql, params![n, list_sum, list, sum, self.body])?;
         Ok(bundles)
     }
-}
 
-/// Encodes what is settled of a state's messages, without the first.
-fn for_each_bundle(
-    env: &Environment,
-    first: usize,
-    mut take: impl FnMut(u32, &[u8]) -> rusqlite::Result<()>,
-) -> rusqlite::Result<()> {
-    let mut left = &env.messages[first..env.settled()];
-    while !left.is_empty() {
-        let (messages, body) = codec::encode_messages(left);
-        take(messages, &body)?;
-        left = &left[messages as usize..];
+    /// What is settled of its messages, without the first, as bundles: how many are in each, and its bytes.
+    fn bundled(&self, first: usize) -> impl Iterator<Item = (u32, Vec<u8>)> {
+        let mut left = &self.env.messages[first..self.env.settled()];
+        std::iter::from_fn(move || {
+            let (messages, body) = codec::encode_messages(left);
+            left = &left[messages as usize..];
+            (messages > 0).then_some((messages, body))
+        })
     }
-    Ok(())
 }
 
 /// How many messages there are in bundles.

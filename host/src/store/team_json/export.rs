@@ -18,9 +18,7 @@ use strata_core::team::{Deliver, React, Role, Team};
 use super::layout::{self, Document, More, Ordered, Text};
 use super::place::child;
 use super::{ANSWER, SCHEMA, SavedDefinition, THINK, VERSION, files, joins, requests};
-
-/// What is written at a time.
-const PIECE_BYTES: usize = 64 << 10;
+use crate::store::file::PIECE_BYTES;
 
 /// The text of the file.
 pub fn export(team: &Team, env: &Environment, definition: &SavedDefinition) -> String {
