@@ -93,16 +93,16 @@ pub(super) fn encode_messages(messages: &[Arc<Message>]) -> (u32, Vec<u8>) {
     (count, packed(buffer))
 }
 
-/// Adds the messages of a bundle to others.
-pub(super) fn decode_messages(bytes: &[u8], count: u32, into: &mut Vec<Arc<Message>>) -> Result<(), Damage> {
+/// The messages of a bundle.
+pub(super) fn decode_messages(bytes: &[u8], count: u32) -> Result<Vec<Arc<Message>>, Damage> {
     let plain = unpacked(bytes)?;
     let mut left = body(&plain)?;
-    for _ in 0..count {
+    let next = |_| {
         let (message, rest) = postcard::take_from_bytes::<Message>(left).map_err(Damage::Content)?;
-        into.push(Arc::new(message));
         left = rest;
-    }
-    Ok(())
+        Ok(Arc::new(message))
+    };
+    (0..count).map(next).collect()
 }
 
 fn encode<T: Serialize>(value: &T, mut buffer: Vec<u8>) -> Vec<u8> {
@@ -218,8 +218,7 @@ mod tests {
         let many = vec![message(1000); 1000];
         let (count, body) = encode_messages(&many);
         assert!((BUNDLE_BYTES / 1100..BUNDLE_BYTES / 1000 + 1).contains(&(count as usize)), "{count}");
-        let mut read = Vec::new();
-        decode_messages(&body, count, &mut read).unwrap();
+        let read = decode_messages(&body, count).unwrap();
         assert_eq!(read, many[..count as usize]);
         assert_eq!(encode_messages(&[message(1), message(3 * BUNDLE_BYTES), message(1)]).0, 2);
         assert_eq!(encode_messages(&[]).0, 0);

@@ -24,6 +24,18 @@ pub(in crate::store) struct Outline {
     pub bundles: Vec<Bundle>,
 }
 
+/// How many bundles are in memory at once as they were read.
+const AT_ONCE: usize = 64;
+
+/// What a row holds, as it was read.
+struct Body {
+    sum: u32,
+    bytes: Vec<u8>,
+}
+
+/// The messages of a bundle.
+type Decoded = Result<Vec<Arc<Message>>, Damage>;
+
 impl Reader {
     /// The state the run started from.
     pub(in crate::store) fn base(&self) -> Result<Environment, StoreError> {
@@ -35,9 +47,11 @@ impl Reader {
         let newest = self.newest_snapshot(path)?;
         let what = what(newest.n);
         let mut messages = Vec::new();
-        newest.bundles.iter().try_for_each(|bundle| self.unbundle(*bundle, &mut messages))?;
+        newest.bundles.chunks(AT_ONCE).try_for_each(|bundles| self.unbundle(bundles, &mut messages))?;
         let settled = messages.len();
-        let (rest, env) = self.body(("snapshot", &what), &[newest.n], codec::decode_snapshot)?;
+        let body = self.body(("snapshot", &what), newest.n)?;
+        let decoded = body.verified(&[newest.n]).and_then(codec::decode_snapshot);
+        let (rest, env) = decoded.map_err(|e| self.damaged(&what, e))?;
         messages.extend(rest);
         let env = Environment { messages, ..env };
         if settled > env.settled() {
@@ -46,27 +60,32 @@ impl Reader {
         Ok((place(newest.n), env))
     }
 
-    /// Adds the messages of a bundle to others.
-    fn unbundle(&self, bundle: Bundle, into: &mut Vec<Arc<Message>>) -> Result<(), StoreError> {
-        let (what, numbers) = (format!("bundle {} of messages", bundle.n), [bundle.n, i64::from(bundle.messages)]);
-        self.body(("bundle", &what), &numbers, |body| codec::decode_messages(body, bundle.messages, into))
+    /// Adds the messages of bundles to others. Unpacking and decoding is most of what a load takes: all processors do it,
+    /// while this thread reads.
+    fn unbundle(&self, bundles: &[Bundle], into: &mut Vec<Arc<Message>>) -> Result<(), StoreError> {
+        let what = |bundle: &Bundle| format!("bundle {} of messages", bundle.n);
+        let mut decoded: Vec<Decoded> = bundles.iter().map(|_| Ok(Vec::new())).collect();
+        rayon::in_place_scope(|scope| {
+            bundles.iter().zip(&mut decoded).try_for_each(|(bundle, decoded)| {
+                let body = self.body(("bundle", &what(bundle)), bundle.n)?;
+                let (count, numbers) = (bundle.messages, [bundle.n, i64::from(bundle.messages)]);
+                let decode = move || codec::decode_messages(body.verified(&numbers)?, count);
+                scope.spawn(move |_| *decoded = decode());
+                Ok(())
+            })
+        })?;
+        for (bundle, decoded) in bundles.iter().zip(decoded) {
+            into.extend(decoded.map_err(|e| self.damaged(&what(bundle), e))?);
+        }
+        Ok(())
     }
 
-    /// What a row of a table holds. Its checksum covers these numbers, of which the first is its key.
-    fn body<T>(
-        &self,
-        (table, what): (&str, &str),
-        numbers: &[i64],
-        decode: impl FnOnce(&[u8]) -> Result<T, Damage>,
-    ) -> Result<T, StoreError> {
+    /// What a row of a table holds.
+    fn body(&self, (table, what): (&str, &str), n: i64) -> Result<Body, StoreError> {
         let mut statement = self.prepare(&format!("SELECT sum, body FROM {table} WHERE n = ?1"))?;
-        let read = |row: &SqlRow<'_>| {
-            let (sum, body): (u32, &[u8]) = (row.get(0)?, row.get_ref(1)?.as_blob()?);
-            Ok(codec::verify(sum, numbers, body).and_then(|()| decode(body)))
-        };
-        let found = statement.query_row([numbers[0]], read).optional().map_err(|e| self.error("read", e))?;
-        let found = found.ok_or_else(|| self.corrupt(format!("{what} is missing")))?;
-        found.map_err(|e| self.damaged(what, e))
+        let read = |row: &SqlRow<'_>| Ok(Body { sum: row.get(0)?, bytes: row.get(1)? });
+        let found = statement.query_row([n], read).optional().map_err(|e| self.error("read", e))?;
+        found.ok_or_else(|| self.corrupt(format!("{what} is missing")))
     }
 
     /// The newest snapshot on a path.
@@ -119,6 +138,13 @@ impl Reader {
             weight += sum;
         }
         Ok(weight)
+    }
+}
+
+impl Body {
+    /// Its bytes, if they are what was written under these numbers.
+    fn verified(&self, numbers: &[i64]) -> Result<&[u8], Damage> {
+        codec::verify(self.sum, numbers, &self.bytes).map(|()| self.bytes.as_slice())
     }
 }
 

@@ -95,6 +95,8 @@ pub(super) fn thin(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use strata_core::message::Message;
+
     use super::*;
     use crate::store::conformance::{replay, state, turns};
     use crate::store::lineage::{FIRST, key};
@@ -174,5 +176,22 @@ mod tests {
         let (there, named) = bundles(&store);
         assert_eq!(there, named);
         assert_eq!(state(&store.load(&At::Head).unwrap()), end);
+    }
+
+    #[test]
+    fn messages_come_back_in_order_from_more_bundles_than_are_read_at_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = Directory::new(temp.path().join("store"));
+        let mut env = replay(&[]);
+        // Each fills a bundle of its own.
+        for n in 0..200 {
+            let text = format!("{n} {}", "x".repeat(140_000));
+            env.add(Message::of_user(format!("m{n}").as_str().into(), text, "label".into()));
+        }
+        let mut store = directory.create(Replace::Never, &replay(&[]), &definition()).unwrap().store;
+        store.append(&run(&turns(1, 8), 1).0, Durability::Process).unwrap();
+        store.save_snapshot(&env).unwrap();
+        assert!(store.snapshot.bundles.len() > 2 * 64, "{}", store.snapshot.bundles.len());
+        assert_eq!(store.load(&At::Head).unwrap().base, env);
     }
 }
