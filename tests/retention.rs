@@ -72,6 +72,25 @@ fn a_pruned_storage_is_small_and_can_be_resumed_forked_listed_and_told() {
 }
 
 #[test]
+fn a_pruned_storage_can_be_replayed_and_reported_and_what_is_kept_outlives_a_long_run() {
+    let place = Place::with(&team(""));
+    place.run().expect(7);
+    place.host(&["prune", "store", "--keep", "2"]).expect(0);
+    place.host(&["report", "store", "-o", "report.html"]).expect(0);
+    place.host(&["fork", "store", "--at", "main-39"]).expect(0);
+    place.host(&["run", "--recover_path", "store", "--max-steps", "42"]).expect(7);
+    let ended = place.host(&["replay", "store", "--verify"]).expect(0);
+    assert!(ended.stderr.contains("were pruned; what they tell of is not made again"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("equal: 2, different: 0"), "{}", ended.stdout);
+    // Long enough for saved states to be thinned out.
+    place.host(&["run", "--recover_path", "store", "--max-steps", "600"]).expect(7);
+    for id in ["main-0", "main-39", "main-40"] {
+        place.host(&["inspect", "store", "--checkpoint", id]).expect(0);
+    }
+    place.host(&["report", "store", "-o", "report.html"]).expect(0);
+}
+
+#[test]
 fn what_the_team_file_keeps_leaves_out_neither_forks_nor_where_they_left() {
     let place = Place::with(&team("checkpoints = 3"));
     place.run().expect(7);

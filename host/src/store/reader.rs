@@ -193,12 +193,12 @@ impl Reader {
             let Some(last) = gaps.last().map(|gap| gap.last) else {
                 return Ok(Beginning { env: reader.base()?, from: 0, dropped: 0 });
             };
-            path.retain(|piece| piece.after < last);
-            path.iter_mut().for_each(|piece| piece.until = piece.until.min(last));
+            let at = reader.snapshot_after(&path, last)?;
+            path.retain(|piece| piece.after < at);
+            path.iter_mut().for_each(|piece| piece.until = piece.until.min(at));
             let dropped: i64 = gaps.iter().map(|gap| gap.last - gap.first + 1).sum();
-            // Where events were dropped, the state after them was saved.
-            let env = reader.state_at(&path, last)?.base;
-            Ok(Beginning { env, from: (last - dropped) as u64, dropped: dropped as u64 })
+            let (_, env) = reader.snapshot(&path)?;
+            Ok(Beginning { env, from: (at - dropped) as u64, dropped: dropped as u64 })
         })
     }
 

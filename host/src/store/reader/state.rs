@@ -101,6 +101,17 @@ impl Reader {
         Err(self.corrupt("the state it starts from is missing".into()))
     }
 
+    /// The place of the first snapshot on a path after an event: where events were dropped, it stands for them.
+    pub(super) fn snapshot_after(&self, path: &Path, at: i64) -> Result<i64, StoreError> {
+        for piece in path.iter().filter(|piece| piece.until > at) {
+            let keys = (key(piece.lineage, piece.after.max(at) + 1), key(piece.lineage, piece.until));
+            if let Some(found) = self.outlines(keys, "ASC LIMIT 1")?.pop() {
+                return Ok(place(found.n));
+            }
+        }
+        Err(self.corrupt(format!("the state that stands for event {at} is missing")))
+    }
+
     /// All snapshots.
     pub(in crate::store) fn snapshots(&self) -> Result<Vec<Outline>, StoreError> {
         self.outlines((0, i64::MAX), "ASC")

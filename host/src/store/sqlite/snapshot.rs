@@ -66,13 +66,19 @@ fn count(bundles: &[Bundle]) -> usize {
 }
 
 /// Drops snapshots of a lineage that are not worth their room once there is a newer one: what is left lies the closer
-/// together the newer it is. Called before that is put, so that it takes the room that they leave.
+/// together the newer it is. Those that stand for events which were dropped stay: nothing else leads to what comes after.
+/// Called before the newer one is put, so that it takes the room that they leave.
 pub(super) fn thin(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
     let first = newest - place(newest);
     let mut statement =
         conn.prepare_cached("SELECT n, length(body) FROM snapshot WHERE n > ?1 AND n < ?2 ORDER BY n")?;
     let rows = statement.query_map([first, newest], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?;
-    let old: Vec<(i64, u64)> = rows.collect::<rusqlite::Result<_>>()?;
+    let mut old: Vec<(i64, u64)> = rows.collect::<rusqlite::Result<_>>()?;
+    let mut gaps = conn.prepare_cached("SELECT last FROM gap WHERE n > ?1 AND n < ?2")?;
+    let gaps = gaps.query_map([first, newest], |row| row.get::<_, i64>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let stands_for = |last: &i64| Some(old.iter().find(|(n, _)| place(*n) > *last)?.0);
+    let needed: Vec<i64> = gaps.iter().filter_map(stands_for).collect();
+    old.retain(|(n, _)| !needed.contains(n));
     let pages: i64 = conn.pragma_query_value(None, "page_count", |row| row.get(0))?;
     let page: i64 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
     let mut room = (pages * page) as u64 / OLD_SNAPSHOTS_SHARE;
@@ -138,6 +144,24 @@ mod tests {
                 assert!(at - before <= (100_000 - before) / 2 + 200, "{left:?}");
             }
         });
+    }
+
+    #[test]
+    fn what_stands_for_dropped_events_stays() {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::create(&conn).unwrap();
+        let lineage = 3;
+        for (first, last) in [(1, 150), (152, 199), (501, 598)] {
+            conn.execute("INSERT INTO gap VALUES (?1, ?2, 0, 0)", [key(lineage, first), last]).unwrap();
+        }
+        for i in 2..=1000 {
+            let n = key(lineage, i * 100);
+            thin(&conn, n).unwrap();
+            put(&conn, n, b"a state");
+        }
+        let mut is_left = conn.prepare("SELECT 1 FROM snapshot WHERE n = ?1").unwrap();
+        let left = [200, 500, 600, 700].map(|n| is_left.exists([key(lineage, n)]).unwrap());
+        assert_eq!(left, [true, false, true, false]);
     }
 
     #[test]
