@@ -83,6 +83,18 @@ fn a_resume_obeys_the_policy_of_now() {
 }
 
 #[test]
+fn a_replay_obeys_the_policy_of_now() {
+    let place = Place::with(&TEAM.replace(r#"{ fail = "spin", attempts = [1] }"#, r#"{ read = "/etc/hostname" }"#));
+    place.host(&["run", "team.toml", "--storage", "store"]);
+    place.host(&["replay", "store", "--verify"]).expect(0);
+    place.write("none.toml", "schema = \"strata.policy/1\"\n[allow]\n");
+    let ended = place.host(&["replay", "store", "--verify", "--policy", "none.toml"]).expect(3);
+    assert!(ended.stdout.contains("lies in no granted directory"), "{}", ended.stdout);
+    place.write("config/strata-host/policy.toml", "schema = \"strata.policy/1\"\n[allow]\n");
+    place.host(&["replay", "store", "--verify"]).expect(3);
+}
+
+#[test]
 fn a_policy_that_cannot_be_read_stops_everything() {
     let place = Place::with(TEAM);
     let check = |args: &[&str], text: &str| {

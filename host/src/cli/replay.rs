@@ -2,18 +2,21 @@
 
 use strata_core::id::Digest;
 
-use super::{Failure, ReplayArgs, note, print};
+use super::{Failure, ReplayArgs, note, policy, print};
 use crate::launch::{self, Replay};
+use crate::manifest::Overrides;
 use crate::replay::{Difference, OnDifference, Report, Selection, Skipped};
 
 pub(super) fn replay(args: ReplayArgs) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(1).build();
     let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start the runtime: {error}")))?;
     let on_difference = if args.verify { OnDifference::Stop } else { OnDifference::GoOn };
+    let operators = policy::find(args.policy.as_deref())?;
+    let overrides = Overrides { operators, components: args.component, ..Overrides::default() };
     let replay = Replay {
         path: &args.path,
         team: args.team.as_deref(),
-        components: &args.component,
+        overrides: &overrides,
         lineage: args.lineage.as_deref(),
         selection: Selection { step: args.step, action: args.action },
         on_difference,

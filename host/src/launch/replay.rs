@@ -26,8 +26,8 @@ pub struct Replay<'a> {
     pub path: &'a Path,
     /// The team file, where it is not the saved one.
     pub team: Option<&'a Path>,
-    /// Components in place of those: `ROLE.ACTION=FILE`.
-    pub components: &'a [String],
+    /// What holds in place of what it says: components, and the policies that bind what is run here.
+    pub overrides: &'a Overrides,
     /// The lineage, where it is not the current one.
     pub lineage: Option<&'a str>,
     /// Which attempts.
@@ -51,7 +51,8 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(&str)) -> Result<
             definition
         }
     };
-    definition.apply(&Overrides { components: replay.components.to_vec(), ..Overrides::default() })?;
+    definition.apply(replay.overrides)?;
+    definition.cut().iter().for_each(|line| report(line));
     let beginning = reader.beginning()?;
     fits(&beginning.env, &definition.team)?;
     if beginning.dropped > 0 {
