@@ -82,6 +82,29 @@ fn a_message_for_somebody_outside_is_handed_over_once_and_the_answer_is_routed()
 }
 
 #[test]
+fn a_conversation_goes_on_however_long_the_outside_thinks() {
+    let team =
+        TEAM.replace("EXTERNAL", STDIO).replace("HOW", "now = true").replace("watch = [\"Answer\"]", "watch = []");
+    let place = Place::with(&team.replace("[\"UserRequirement\"]", "[\"UserRequirement\", \"Answer\"]"));
+    for thinks in ["0", "1"] {
+        place.write("bridge.sh", BRIDGE.replace("do\n", &format!("do\n    sleep {thinks}\n")));
+        let storage = format!("store{thinks}");
+        let ended = place.host(&["run", "team.toml", "--storage", &storage, "--max-steps", "6"]).expect(7);
+        assert!(!ended.stderr.contains("warning"), "{}", ended.stderr);
+        place.host(&["run", "--recover_path", &storage, "--max-steps", "10"]).expect(7);
+    }
+    assert!(got(&place).len() >= 2 * 5, "{}", got(&place).len());
+}
+
+#[test]
+fn an_outside_that_fails_is_told() {
+    let place = place("kind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"read line; exit 5\"]", "now = true");
+    let ended = place.run().expect(0);
+    let told = "the external program ended with exit status: 5; what it was told last it may not have read";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+}
+
+#[test]
 fn what_could_not_be_handed_over_waits_for_a_resume_and_keeps_its_id() {
     let place = place("kind = \"stdio\"\ncommand = [\"./missing\"]", "now = true");
     let failed = place.run().expect(3);

@@ -267,11 +267,12 @@ impl Driver {
         self.when_idle == WhenIdle::Stay && order::can_be_woken(status)
     }
 
-    /// Whether the outside may still say something that keeps the run from ending. It is told that it hears no more.
+    /// Whether the outside may still say something that keeps the run from ending. It is told that it hears no more for
+    /// now.
     fn outlasts(&mut self, status: Status) -> bool {
         let outlasts = self.outside.is_listening() && order::can_be_woken(status);
         if outlasts {
-            self.outside.close();
+            self.outside.rest();
         }
         outlasts
     }

@@ -33,9 +33,14 @@ impl Outside {
         self.bridge.as_ref().is_some_and(Bridge::is_listening)
     }
 
-    /// Says that nothing more will be handed over.
-    pub(super) fn close(&mut self) {
-        self.bridge.iter_mut().for_each(Bridge::close);
+    /// Says that there is nothing more to hand over.
+    pub(super) fn rest(&mut self) {
+        self.bridge.iter_mut().for_each(Bridge::rest);
+    }
+
+    /// Whether a message can be handed over now.
+    fn is_free(&self) -> bool {
+        !self.is_handing && self.bridge.as_ref().is_none_or(Bridge::is_open)
     }
 
     /// What comes next by itself.
@@ -48,10 +53,10 @@ impl Outside {
 }
 
 impl Driver {
-    /// Begins to hand over the next message on its way out, if there is one and no other is being handed over.
+    /// Begins to hand over the next message on its way out, if there is one and nothing else has to happen before.
     pub(super) fn hand_over(&mut self) {
         let env = self.journal.env();
-        let next = env.outbox.first().filter(|next| next.failed.is_none() && !self.outside.is_handing);
+        let next = env.outbox.first().filter(|next| next.failed.is_none() && self.outside.is_free());
         let Some(next) = next else { return };
         let message = env.message(next.message);
         let id = message.id.clone();
@@ -82,8 +87,12 @@ impl Driver {
     pub(super) fn heard(&mut self, incoming: &Incoming) -> Result<(), DriverError> {
         match incoming {
             Incoming::Message(text) => self.came_in(text),
-            Incoming::Closed(how) => {
+            Incoming::Closed { how, well: true } => {
                 tracing::info!("the external program {how}");
+                Ok(())
+            }
+            Incoming::Closed { how, well: false } => {
+                tracing::warn!("the external program {how}; what it was told last it may not have read");
                 Ok(())
             }
         }

@@ -42,8 +42,13 @@ pub struct Letter {
 pub enum Incoming {
     /// A message, as text.
     Message(String),
-    /// Nothing more comes; says how the other side ended.
-    Closed(String),
+    /// Nothing more comes.
+    Closed {
+        /// How the other side ended.
+        how: String,
+        /// Whether it ended as it should.
+        well: bool,
+    },
 }
 
 /// The way to the outside. It is opened with the first message.
@@ -62,7 +67,7 @@ impl Bridge {
     /// Hands a message over. Gives what came back for it at once, or why it could not be handed over.
     pub fn hand_over(&mut self, letter: Letter) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let made = match &self.external {
-            External::Stdio { command, dir } => match &self.program {
+            External::Stdio { command, dir } => match &mut self.program {
                 Some(program) => Ok(program.write(letter.text)),
                 None => {
                     stdio::Program::start(command, dir).map(|program| self.program.insert(program).write(letter.text))
@@ -81,11 +86,17 @@ impl Bridge {
         self.program.is_some()
     }
 
-    /// Says that nothing more will be handed over: a program sees the end of its input. It may still say something,
-    /// and has a while to end.
-    pub fn close(&mut self) {
+    /// Whether a message can be handed over now. A program whose input has ended has to end first; then it is started
+    /// again.
+    pub fn is_open(&self) -> bool {
+        self.program.as_ref().is_none_or(stdio::Program::is_open)
+    }
+
+    /// Says that there is nothing more to hand over: a program that says nothing for a moment sees the end of its input.
+    /// It may still say something then, and has a while to end.
+    pub fn rest(&mut self) {
         if let Some(program) = &mut self.program {
-            program.close();
+            program.rest();
         }
     }
 
@@ -93,7 +104,7 @@ impl Bridge {
     pub async fn incoming(&mut self) -> Incoming {
         let Some(program) = &mut self.program else { return std::future::pending().await };
         let incoming = program.incoming().await;
-        if matches!(incoming, Incoming::Closed(_)) {
+        if matches!(incoming, Incoming::Closed { .. }) {
             self.program = None;
         }
         incoming

@@ -2,6 +2,7 @@
 //!
 //! Two threads read and write, so that a program which does not listen holds nobody up.
 
+use std::future::pending;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc as sync};
 use std::thread;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Either};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
@@ -20,6 +21,9 @@ use super::Incoming;
 const MAX_LINE: u64 = 16 << 20;
 /// How many lines wait to be routed; a program that writes more is held up.
 const QUEUE: usize = 64;
+/// How long the input of a program stays open while there is nothing more to say to it: it may be about to answer, and
+/// is not done with before it has had its say.
+const GRACE: Duration = Duration::from_millis(500);
 /// How long a program may go on once its input has ended.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is looked whether it has ended.
@@ -33,8 +37,8 @@ pub(super) struct Program {
     /// None once its input has ended.
     lines: Option<sync::SyncSender<(String, Written)>>,
     incoming: mpsc::Receiver<Incoming>,
-    /// Over when it has to have ended.
-    patience: Option<Pin<Box<Sleep>>>,
+    /// Over when its input is to end; once that has ended, when it has to have ended itself.
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl Program {
@@ -60,14 +64,15 @@ impl Program {
             thread::Builder::new().name("external in".into()).spawn(move || read(stdout, &watched, &found))
         };
         threads().map_err(|e| format!("cannot start a thread: {e}"))?;
-        Ok(Self { child, lines: Some(lines), incoming, patience: None })
+        Ok(Self { child, lines: Some(lines), incoming, deadline: None })
     }
 
     /// Writes a line. Nothing comes back for it at once.
-    pub(super) fn write(&self, line: String) -> BoxFuture<'static, Result<Vec<String>, String>> {
+    pub(super) fn write(&mut self, line: String) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let gone = "the program has ended";
         let (done, written) = oneshot::channel();
         // There is room: lines are written one after another.
+        self.stay_open();
         let sent = self.lines.as_ref().is_some_and(|lines| lines.try_send((line, done)).is_ok());
         Box::pin(async move {
             if !sent {
@@ -81,27 +86,44 @@ impl Program {
         })
     }
 
-    /// Ends its input.
-    pub(super) fn close(&mut self) {
-        if self.lines.take().is_some() {
-            self.patience = Some(Box::pin(tokio::time::sleep(PATIENCE)));
+    /// Whether its input is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.lines.is_some()
+    }
+
+    /// Ends its input soon, unless it has something to say or is written to before.
+    pub(super) fn rest(&mut self) {
+        if self.deadline.is_none() {
+            self.deadline = Some(Box::pin(tokio::time::sleep(GRACE)));
+        }
+    }
+
+    /// Lets its input stay open.
+    fn stay_open(&mut self) {
+        if self.is_open() {
+            self.deadline = None;
         }
     }
 
     /// What it says next.
     pub(super) async fn incoming(&mut self) -> Incoming {
-        let next = self.incoming.recv();
-        let next = match &mut self.patience {
-            None => next.await,
-            Some(patience) => tokio::select! {
-                next = next => next,
-                () = patience => {
-                    let seconds = PATIENCE.as_secs();
-                    return Incoming::Closed(format!("did not end within {seconds} s of its input and is killed"));
+        loop {
+            let deadline = self.deadline.as_mut();
+            let over = async { deadline.map_or_else(|| Either::Left(pending()), Either::Right).await };
+            tokio::select! {
+                biased;
+                next = self.incoming.recv() => {
+                    self.stay_open();
+                    return next.unwrap_or_else(|| Incoming::Closed { how: "ended".into(), well: true });
                 }
-            },
-        };
-        next.unwrap_or_else(|| Incoming::Closed("ended".into()))
+                () = over => {}
+            }
+            if self.lines.take().is_none() {
+                let how = format!("did not end within {} s of its input and is killed", PATIENCE.as_secs());
+                return Incoming::Closed { how, well: false };
+            }
+            self.deadline = Some(Box::pin(tokio::time::sleep(PATIENCE)));
+        }
     }
 }
 
@@ -144,10 +166,12 @@ fn read(stdout: Option<ChildStdout>, child: &Mutex<Child>, found: &mpsc::Sender<
     let glances = PATIENCE.as_millis() / GLANCE.as_millis();
     let ended = (0..glances).find_map(|_| {
         let status = child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
-        status.ok()?.map(|status| status.to_string()).or_else(|| {
+        status.ok()?.or_else(|| {
             thread::sleep(GLANCE);
             None
         })
     });
-    let _ = found.blocking_send(Incoming::Closed(why.or(ended).unwrap_or_else(|| "does not end".into())));
+    let well = why.is_none() && ended.is_some_and(|status| status.success());
+    let ended = ended.map_or_else(|| "does not end".into(), |status| format!("ended with {status}"));
+    let _ = found.blocking_send(Incoming::Closed { how: why.unwrap_or(ended), well });
 }
