@@ -83,6 +83,17 @@ fn a_resume_obeys_the_policy_of_now() {
 }
 
 #[test]
+fn a_denial_that_a_policy_caused_names_the_policy() {
+    let place = Place::with(&TEAM.replace(r#"{ fail = "spin", attempts = [1] }"#, r#"{ read = "/etc/hostname" }"#));
+    place.write("policy.toml", "schema = \"strata.policy/1\"\n[allow]\nenv = [\"LANG\"]\n");
+    let ended = place.host(&["run", "team.toml", "--storage", "store", "--policy", "policy.toml"]).expect(3);
+    let told = "its operator does not allow it: `allow.dirs` is not all allowed (policy.toml)";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    let again = "strata-host run --recover_path store --policy policy.toml";
+    assert!(ended.stderr.contains(again), "{}", ended.stderr);
+}
+
+#[test]
 fn a_replay_obeys_the_policy_of_now() {
     let place = Place::with(&TEAM.replace(r#"{ fail = "spin", attempts = [1] }"#, r#"{ read = "/etc/hostname" }"#));
     place.host(&["run", "team.toml", "--storage", "store"]);

@@ -221,7 +221,8 @@ fn a_broken_connection_leaves_a_write_in_doubt_and_a_read_to_be_made_again() {
     place.run().expect(10);
     place.resume().expect(10);
     assert_eq!(web.lines().len(), 1);
-    resume(&place, &["--in-doubt", "\"it was made\""]).expect(0);
+    let settled = resume(&place, &["--in-doubt", "\"it was made\""]).expect(0);
+    assert_eq!(kinds(&settled.events(), "writes-unclaimed").count(), 0);
     assert_eq!(said(&place), ["got it was made"]);
     let place = alone(&web, r#"{ http = "URL/slam" }"#);
     let ended = place.run().expect(3);

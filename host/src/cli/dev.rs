@@ -110,13 +110,13 @@ async fn round(
     let (ended, change) = ended?;
     match (ended, change) {
         _ if *signal.borrow() => {
-            Ending::of(&run).tell(Status::Interrupted, Loudness::Normal);
+            Ending::of(&run, args.policy.as_deref()).tell(Status::Interrupted, Loudness::Normal);
             Ok(Round::Stopped)
         }
         (_, Some(change)) => Ok(Round::Changed(change)),
         (status, None) => {
             let status = status.unwrap_or(Status::Waiting);
-            Ending::of(&run).tell(status, Loudness::Normal);
+            Ending::of(&run, args.policy.as_deref()).tell(status, Loudness::Normal);
             Ok(Round::Ended(status))
         }
     }

@@ -19,11 +19,13 @@ pub(super) struct Ending<'a> {
     stepper: &'a Stepper,
     makings: &'a Makings,
     storage: &'a Path,
+    /// The policy that was named for it.
+    policy: Option<&'a Path>,
 }
 
 impl<'a> Ending<'a> {
-    pub(super) fn of(run: &'a Run) -> Self {
-        Self { stepper: run.stepper(), makings: run.makings(), storage: run.path() }
+    pub(super) fn of(run: &'a Run, policy: Option<&'a Path>) -> Self {
+        Self { stepper: run.stepper(), makings: run.makings(), storage: run.path(), policy }
     }
 
     /// Tells it.
@@ -95,16 +97,23 @@ impl<'a> Ending<'a> {
     }
 
     fn resume(&self) -> String {
-        format!("strata-host run --recover_path {}", shell_word(&self.storage.to_string_lossy()))
+        format!("strata-host run {}", self.what())
+    }
+
+    /// What a run is to go on with, and under which policy: one that was named does not hold by itself.
+    fn what(&self) -> String {
+        let word = |path: &Path| shell_word(&path.to_string_lossy()).to_string();
+        let policy = self.policy.map(|policy| format!(" --policy {}", word(policy))).unwrap_or_default();
+        format!("--recover_path {}{policy}", word(self.storage))
     }
 
     /// The ways to go on after faults.
     fn ways(&self, cures: &[Cure]) -> Vec<String> {
-        let (resume, storage) = (self.resume(), shell_word(&self.storage.to_string_lossy()));
+        let (resume, what) = (self.resume(), self.what());
         let when = |command: String, when: &str| format!("{command}   {}", painted(FAINT, &format!("# {when}")));
         let file = cures.iter().any(|cure| cure.file).then(|| {
             let file = shell_word(&shown(&self.makings.file));
-            when(format!("strata-host run {file} --recover_path {storage}"), "after a change of the file")
+            when(format!("strata-host run {file} {what}"), "after a change of the file")
         });
         // One stands for all.
         let component = cures.iter().find_map(|cure| cure.component.as_ref()).map(|name| {

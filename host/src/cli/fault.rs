@@ -57,7 +57,10 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings) -> Option<C
         on_stderr,
     );
     let made = work.and_then(|work| slot(role, id, work)).and_then(|slot| makings.made(slot));
-    let cure = cure(fault.kind, &format!("{}.{action}", role.name), made);
+    let mut cure = cure(fault.kind, &format!("{}.{action}", role.name), made);
+    if let (FaultKind::Denied, Some(withheld)) = (fault.kind, withheld(&fault.message, made)) {
+        cure.words = Some(format!("its operator does not allow it: {withheld}"));
+    }
     section("to mend it", cure.words.iter().cloned(), on_stderr);
     Some(cure)
 }
@@ -90,6 +93,13 @@ fn cure(kind: FaultKind, name: &str, made: Option<&Made>) -> Cure {
             Cure { component: component(name, made), file: false, words }
         }
     }
+}
+
+/// What the operator took away of the grant that a fault names.
+fn withheld<'a>(message: &str, made: Option<&'a Made>) -> Option<&'a String> {
+    let is_named =
+        |line: &&String| line.split(' ').next().is_some_and(|grant| message.contains(grant.trim_matches('`')));
+    made?.withheld.iter().find(is_named)
 }
 
 /// The action, as `--component` names it, where it is no source that is built by itself.

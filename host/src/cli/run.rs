@@ -77,7 +77,7 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     let played = play(&mut run, prompt, &mut stop).await;
     live.end();
     let Some(status) = played? else { return Ok(signals.code()) };
-    Ending::of(&run).tell(status, loudness);
+    Ending::of(&run, args.policy.as_deref()).tell(status, loudness);
     summarise(&args, status, run.stepper(), run.path());
     Ok(if status == Status::Interrupted { signals.code() } else { exit_code(status) })
 }

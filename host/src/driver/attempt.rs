@@ -104,8 +104,7 @@ impl Attempt {
 
     /// The first recorded call that matches, once.
     pub(super) fn recall(&mut self, kind: HostCallKind, request: &str) -> Option<HostCall> {
-        let answered = |call: &HostCall| call.outcome == Outcome::Answered;
-        let fits = |call: &HostCall| call.kind == kind && call.request == request && answered(call);
+        let fits = |call: &HostCall| call.kind == kind && call.request == request && is_answered(call);
         let at = self.recorded.iter().position(fits)?;
         Some(self.recorded.remove(at))
     }
@@ -126,7 +125,8 @@ impl Attempt {
 
     /// Writes of earlier attempts that this one, which succeeds, did not make: their places among those begun.
     pub(super) fn unclaimed(&self, begun: &[Begun]) -> Vec<(u32, String)> {
-        let mut left: Vec<&str> = self.recorded.iter().map(|call| call.request.as_str()).collect();
+        let mut left: Vec<&str> =
+            self.recorded.iter().filter(|call| is_answered(call)).map(|call| call.request.as_str()).collect();
         let mut orphans: Vec<&str> = self.orphans.iter().map(String::as_str).collect();
         let mut unclaimed = Vec::new();
         for (place, begun) in (0..).zip(begun) {
@@ -138,6 +138,11 @@ impl Attempt {
         }
         unclaimed
     }
+}
+
+/// Whether a recorded call can be served again. One whose answer was lost has another record once that is settled.
+fn is_answered(call: &HostCall) -> bool {
+    call.outcome == Outcome::Answered
 }
 
 impl Driver {

@@ -22,14 +22,19 @@ pub struct Made {
     pub from: PathBuf,
     /// Where the team file speaks of it: `team.toml:17`.
     pub place: String,
+    /// Which of its grants the operator's policies took away.
+    pub withheld: Vec<String>,
 }
 
 impl Makings {
     /// Of a team as it is written.
     pub(super) fn of(definition: &Definition) -> Self {
         let source = &definition.source;
-        let made =
-            |slot: &Slot| Made { from: definition.plugins[slot].component.clone(), place: definition.place(*slot) };
+        let made = |slot: &Slot| Made {
+            from: definition.plugins[slot].component.clone(),
+            place: definition.place(*slot),
+            withheld: definition.withheld(*slot),
+        };
         let parts = definition.plugins.keys().map(|slot| (*slot, made(slot))).collect();
         let name = Path::new(&source.name).file_name().unwrap_or_default();
         Self { file: source.base.join(name), parts }

@@ -58,6 +58,12 @@ impl Definition {
         self.cuts.iter().filter(|cut| cut.asked == Asked::Written).map(line).collect()
     }
 
+    /// The grants of an action that the policies took away in part or whole, a line each.
+    pub fn withheld(&self, slot: Slot) -> Vec<String> {
+        let grants = |cut: &&Cut| cut.slot == Some(slot) && cut.text.starts_with("`allow.");
+        self.cuts.iter().filter(grants).map(|cut| cut.text.clone()).collect()
+    }
+
     /// What may be spent where this much was to be.
     pub fn within_budget(&self, budget: Option<Usd>) -> Option<Usd> {
         budget.into_iter().chain(self.most).min()
