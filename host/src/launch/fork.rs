@@ -75,8 +75,8 @@ fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
     stepper.apply(&event).map_err(DriverError::from)?;
     let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
     match files::blobs(fork.path, &stepper)? {
-        blobs if blobs.is_empty() => directory.give(&text)?,
-        // What `team.json` cannot hold goes along in a database.
+        blobs if blobs.is_empty() && text.len() as u64 <= team_json::MAX_BYTES => directory.give(&text)?,
+        // What `team.json` cannot hold goes along in a database, and so does what is too much to be read from it.
         blobs => directory.give_with(&text, stepper.env(), &origin.definition, &blobs)?,
     }
     forked(event, to)

@@ -121,7 +121,7 @@ pub(super) fn limits(subject: Subject) -> Value {
 
 /// What a component may touch.
 pub(super) fn allow() -> Value {
-    let models = "Names of models; `*` stands for any run of characters.";
+    let models = "Models that may be named; `*` stands for any run of characters. Who names none gets the team's.";
     let calls = "How many calls one attempt may make.";
     let llm = table(vec![needed("models", models, some_texts()), key("calls", calls, whole(1..=u32::MAX.into()))]);
     let http = json!({ "type": "array", "items": http() });
