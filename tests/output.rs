@@ -157,6 +157,44 @@ fn a_reader_that_goes_away_does_not_stop_the_run() {
 }
 
 #[test]
+fn data_that_cannot_be_written_is_an_error_unless_nobody_reads_it() {
+    let place = Place::with(TEAM);
+    place.host(&["run", "team.toml", "--storage", "store", "--quiet"]).expect(3);
+    let into = |to: &str, args: &[&str], code: &str| {
+        let host = place.command(args);
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("{{ \"$0\" \"$@\"; echo $? >code; }} {to}")]);
+        shell.arg(host.get_program()).args(host.get_args()).current_dir(place.path(""));
+        shell.envs(host.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let stderr = Process::spawn(shell).end().stderr;
+        assert_eq!(String::from_utf8(place.read("code")).unwrap().trim(), code, "{args:?} {to}: {stderr}");
+        stderr
+    };
+    let commands = [
+        &["events", "store"] as &[&str],
+        &["inspect", "store"],
+        &["inspect", "store", "--json"],
+        &["checkpoints", "store"],
+        &["report", "store"],
+        &["schema"],
+        &["graph", "team.toml"],
+        &["check", "team.toml"],
+        &["run", "--recover_path", "store", "--json", "--quiet"],
+        &["completions", "bash"],
+        &["--help"],
+        &["--version"],
+    ];
+    for args in commands {
+        let stderr = into(">/dev/full", args, "1");
+        let told: Vec<&str> = stderr.lines().filter(|line| !line.starts_with("warning:")).collect();
+        let [error] = told.as_slice() else { panic!("{args:?}: {stderr}") };
+        assert!(error.starts_with("error: cannot write to stdout: No space left"), "{args:?}: {stderr}");
+        let stderr = into("| true", args, "0");
+        assert!(!stderr.contains("error"), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
 fn inspect_shows_what_is_saved_and_as_json_what_team_json_holds() {
     let place = Place::with(TEAM);
     place.run().expect(3);

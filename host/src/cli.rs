@@ -82,6 +82,11 @@ impl Failure {
         Self { code: 8, message: message.into() }
     }
 
+    /// Stdout does not take what is printed.
+    fn unprinted(error: std::io::Error) -> Self {
+        Self::internal(format!("cannot write to stdout: {error}"))
+    }
+
     fn tell(&self) {
         // What is rendered with its place in a file says so itself, perhaps in colour.
         let first = self.message.lines().next().unwrap_or_default();
@@ -137,8 +142,8 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to stdout and are no error; clap knows.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+            let printed = error.print().or_else(terminal::unless_gone);
+            return ending(if error.use_stderr() { Ok(2) } else { printed.map(|()| 0).map_err(Failure::unprinted) });
         }
     };
     let exporting = init_log(cli.verbose);
@@ -170,6 +175,11 @@ pub fn main() -> ExitCode {
         Command::Sdk { name } => new::sdk(&name),
     };
     exporting.finish();
+    ending(done.and_then(|code| terminal::all_printed().map(|()| code).map_err(Failure::unprinted)))
+}
+
+/// Tells why a command failed, if it did.
+fn ending(done: Result<u8, Failure>) -> ExitCode {
     match done {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

@@ -1,9 +1,8 @@
 //! `report`: a saved run as one page.
 
 use std::fs;
-use std::io::Write;
 
-use super::{Failure, ReportArgs, note};
+use super::{Failure, ReportArgs, note, print};
 use crate::launch::report as gather;
 use crate::report::html;
 
@@ -15,8 +14,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
             fs::write(file, &page).map_err(failed)?;
             note(format_args!("the report is in `{}`", file.display()));
         }
-        // A reader that has gone away is no error.
-        None => drop(std::io::stdout().lock().write_all(page.as_bytes())),
+        None => print(page.trim_end()),
     }
     Ok(0)
 }

@@ -2,7 +2,7 @@
 //! bottom of a terminal is never in its way. What the live part shows is `live`'s.
 
 use std::fmt::Display;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anstyle::{AnsiColor, Style};
@@ -34,10 +34,12 @@ struct Screen {
     drawn: bool,
     /// Whether they are kept away.
     bare: bool,
+    /// Why no more is written to stdout.
+    deaf: Option<std::io::Error>,
 }
 
 /// There is one standard error, so there is one of it.
-static SCREEN: Mutex<Screen> = Mutex::new(Screen { rows: Vec::new(), drawn: false, bare: false });
+static SCREEN: Mutex<Screen> = Mutex::new(Screen { rows: Vec::new(), drawn: false, bare: false, deaf: None });
 
 fn screen() -> MutexGuard<'static, Screen> {
     SCREEN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -130,12 +132,28 @@ fn cut(row: &str, width: usize) -> String {
     row.chars().take_while(fits).collect()
 }
 
-/// Writes a line of data to stdout. A reader that has gone away is no error.
+/// Writes a line of data to stdout. Where that fails, the command goes on, and its end says so: `all_printed`.
 pub(super) fn print(line: &str) {
-    let _ = screen().above(|| {
+    let mut screen = screen();
+    // Data with a hole in it would be worse than data that is cut.
+    if screen.deaf.is_some() {
+        return;
+    }
+    let written = screen.above(|| {
         let mut out = std::io::stdout().lock();
         writeln!(out, "{line}").and_then(|()| out.flush())
     });
+    screen.deaf = written.err();
+}
+
+/// Whether all that was printed got to where it goes. A reader that has gone away wants no more, and is no error.
+pub(super) fn all_printed() -> std::io::Result<()> {
+    screen().deaf.take().map_or(Ok(()), unless_gone)
+}
+
+/// An error of writing to stdout, unless it is that the reader has gone away.
+pub(super) fn unless_gone(error: std::io::Error) -> std::io::Result<()> {
+    if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
 }
 
 /// Tells the operator something, on stderr. That nobody listens any more stops no run.
