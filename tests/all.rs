@@ -75,6 +75,7 @@ mod describing;
 mod dev;
 mod documents;
 mod driver;
+mod escapes;
 mod external;
 mod faults;
 mod files;

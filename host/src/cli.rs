@@ -25,6 +25,7 @@ mod lock;
 mod manual;
 mod metrics;
 mod new;
+mod plain;
 mod policy;
 mod prompt;
 mod prune;
@@ -48,7 +49,7 @@ use args::{
     PruneArgs, ReplayArgs, ReportArgs, RunArgs, SavedArgs, SendArgs,
 };
 use strata_core::event::Status;
-use terminal::{BAD, Stream, note, painted, print, warn};
+use terminal::{BAD, Stream, note, painted, print, show_line, show_text, warn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -220,5 +221,5 @@ fn shown(path: &Path) -> String {
 
 /// The beginning of a text, on one line, at most so many characters, and nothing in it that moves the cursor.
 fn preview(text: &str, most: usize) -> String {
-    requests::plain(&excerpt(text, most))
+    plain::plain(&excerpt(text, most))
 }

@@ -1,6 +1,6 @@
 //! `check`: validates a team, links its components, prints what each may do. Nothing of the team is run.
 
-use super::{CheckArgs, Failure, note, print, warn};
+use super::{CheckArgs, Failure, note, print, show_text, warn};
 use crate::launch::Components;
 use crate::manifest::{Definition, policy};
 use crate::sandbox::WasmSandbox;
@@ -17,7 +17,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     if args.json {
         print(&serde_json::to_string_pretty(&rows).map_err(|error| Failure::internal(error.to_string()))?);
     } else {
-        print(policy::render(&rows).trim_end());
+        show_text(policy::render(&rows).trim_end());
     }
     Ok(0)
 }

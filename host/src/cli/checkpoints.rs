@@ -1,6 +1,6 @@
 //! `checkpoints`: the states that can be gone back to, oldest first, of all lineages.
 
-use super::{Failure, SavedArgs, print};
+use super::{Failure, SavedArgs, print, show_line};
 use crate::launch::checkpoints as list;
 use crate::narrator::rfc3339;
 use crate::store::CheckpointRow;
@@ -14,7 +14,10 @@ pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, Failure> {
     }
     let newest = rows.iter().rev().find(|row| row.lineage == current).map(|row| &row.id);
     let width = rows.iter().map(|row| row.id.0.len()).max().unwrap_or_default().max(12);
-    print(&format!("  {:<width$} {:>6}  {:<width$} {:<10} {:<14} time", "id", "step", "parent", "source", "status"));
+    show_line(&format!(
+        "  {:<width$} {:>6}  {:<width$} {:<10} {:<14} time",
+        "id", "step", "parent", "source", "status"
+    ));
     for row in &rows {
         // What a run goes on with by itself.
         let mark = if newest == Some(&row.id) { '*' } else { ' ' };
@@ -23,7 +26,7 @@ pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, Failure> {
         let (source, status) = (row.source.name(), row.status.name());
         let line =
             format!("{mark} {:<width$} {:>6}  {parent:<width$} {source:<10} {status:<14} {time}", row.id.0, row.step);
-        print(line.trim_end());
+        show_line(line.trim_end());
     }
     Ok(0)
 }

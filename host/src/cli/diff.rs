@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{DiffArgs, Failure, preview, print};
+use super::{DiffArgs, Failure, preview, print, show_line};
 use crate::difference::{Brief, Change, Difference, Messages};
 use crate::launch::{Comparison, Side, compare};
 
@@ -23,8 +23,8 @@ pub(super) fn diff(args: &DiffArgs) -> Result<u8, Failure> {
     parting(&compared);
     let difference = &compared.difference;
     if difference.is_empty() {
-        print("");
-        print("the states are the same");
+        show_line("");
+        show_line("the states are the same");
     }
     show(difference);
     Ok(0)
@@ -41,13 +41,13 @@ fn side_json(side: &Side) -> Value {
 fn parting(compared: &Comparison) {
     for (mark, side) in [('-', &compared.one), ('+', &compared.other)] {
         let checkpoint = side.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
-        print(&format!("{mark} {} at {checkpoint}, lineage {}", side.path.display(), side.lineage));
+        show_line(&format!("{mark} {} at {checkpoint}, lineage {}", side.path.display(), side.lineage));
     }
-    print("");
-    print(&format!("last in common  {}", compared.common.as_ref().map_or("none", |id| id.0.as_str())));
+    show_line("");
+    show_line(&format!("last in common  {}", compared.common.as_ref().map_or("none", |id| id.0.as_str())));
     let first = |side: &Side| side.first.as_ref().map_or("none".to_owned(), |id| id.0.clone());
-    print(&format!("first apart     - {}", first(&compared.one)));
-    print(&format!("                + {}", first(&compared.other)));
+    show_line(&format!("first apart     - {}", first(&compared.one)));
+    show_line(&format!("                + {}", first(&compared.other)));
 }
 
 fn show(difference: &Difference) {
@@ -75,23 +75,23 @@ fn changes(title: &str, changes: &[Change], text: fn(&Value) -> String) {
     if changes.is_empty() {
         return;
     }
-    print("");
-    print(title);
+    show_line("");
+    show_line(title);
     for change in changes {
-        print(&format!("  {}", change.name));
+        show_line(&format!("  {}", change.name));
         for (mark, value) in [('-', &change.one), ('+', &change.other)] {
             if let Some(value) = value {
-                print(&format!("    {mark} {}", preview(&text(value), PREVIEW)));
+                show_line(&format!("    {mark} {}", preview(&text(value), PREVIEW)));
             }
         }
     }
 }
 
 fn messages(title: &str, messages: &Messages) {
-    print("");
-    print(title);
+    show_line("");
+    show_line(title);
     for (mark, side) in [('-', &messages.one), ('+', &messages.other)] {
-        side.iter().for_each(|message| print(&format!("  {mark} {}", told(message))));
+        side.iter().for_each(|message| show_line(&format!("  {mark} {}", told(message))));
     }
 }
 

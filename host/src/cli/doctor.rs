@@ -1,7 +1,7 @@
 //! `doctor`: what this machine has of what teams need. Exit code 0 when all is there that every team needs.
 
 use super::args::DoctorArgs;
-use super::{Failure, print};
+use super::{Failure, print, show_line};
 use crate::doctor::{Finding, State, examine};
 
 pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
@@ -20,8 +20,8 @@ fn show(finding: &Finding) {
         State::Doubtful => "--",
         State::Bad => "BAD",
     };
-    print(&format!("{mark:<4} {:<11} {}", finding.about, finding.found));
+    show_line(&format!("{mark:<4} {:<11} {}", finding.about, finding.found));
     if let Some(advice) = &finding.advice {
-        print(&format!("{:<16} {advice}", ""));
+        show_line(&format!("{:<16} {advice}", ""));
     }
 }

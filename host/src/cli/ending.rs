@@ -8,6 +8,7 @@ use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 
 use super::fault::{Cure, tell, tell_kept};
+use super::plain::one_line;
 use super::reporter::Loudness;
 use super::requests::{command, listing};
 use super::terminal::{BAD, FAINT, GOOD, ODD, note, painted};
@@ -88,10 +89,12 @@ impl<'a> Ending<'a> {
         for outbound in env.outbox.iter().filter(|outbound| outbound.failed.is_some()) {
             let (id, to) = (&env.message(outbound.message).id, outbound.to.join(", "));
             let (head, why) = (painted(BAD, "fault:"), outbound.failed.as_deref().unwrap_or_default());
-            note(format_args!("{head} message {id} for {to} could not be handed over to `[env.external]`: {why}"));
+            let what = format!("message {id} for {to} could not be handed over to `[env.external]`: {why}");
+            note(format_args!("{head} {}", one_line(&what)));
         }
         for Doubt { id, what, .. } in doubts(self.stepper) {
             let head = painted(ODD, "in doubt:");
+            let what = one_line(&what);
             note(format_args!("{head} {id}: `{what}` was begun, and whether it took effect is not known"));
         }
     }

@@ -6,8 +6,8 @@ use strata_core::fault::FaultKind;
 use strata_core::id::RoleId;
 use strata_core::stepper::{Stepper, slot};
 
+use super::plain::plain;
 use super::reporter::place;
-use super::requests::plain;
 use super::terminal::{BAD, note, painted};
 use super::{preview, shown};
 use crate::launch::{Made, Makings};
@@ -159,7 +159,7 @@ pub(super) fn section(title: &str, lines: impl Iterator<Item = String>, tell: im
     let mut lines = lines.peekable();
     if lines.peek().is_some() {
         tell(&format!("  {title}:"));
-        lines.for_each(|line| tell(&format!("    {}", plain(&line))));
+        lines.for_each(|line| plain(&line).split('\n').for_each(|line| tell(&format!("    {line}"))));
     }
 }
 

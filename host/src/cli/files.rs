@@ -5,7 +5,8 @@ use strata_core::file::Content;
 use strata_core::id::RoleId;
 use strata_core::stepper::Stepper;
 
-use super::{Failure, FilesArgs, print, warn};
+use super::plain::one_line;
+use super::{Failure, FilesArgs, print, show_line, warn};
 use crate::launch::files as saved_files;
 
 pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
@@ -13,9 +14,10 @@ pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
     if args.json {
         print(&json(&saved.stepper).to_string());
     } else {
-        listing(&saved.stepper).for_each(|line| print(line.trim_start()));
+        listing(&saved.stepper).for_each(|line| show_line(line.trim_start()));
     }
     for path in &saved.missing {
+        let path = one_line(path);
         warn(format_args!("the bytes of `{path}` are not kept here; they may still lie in their place"));
     }
     Ok(0)

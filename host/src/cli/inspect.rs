@@ -19,8 +19,8 @@ use action::Action;
 use table::Table;
 
 use super::files;
-use super::requests::{command, listing, plain};
-use super::{Failure, InspectArgs, joins, preview, print};
+use super::requests::{command, listing};
+use super::{Failure, InspectArgs, joins, preview, print, show_line};
 use crate::launch::{Doubt, doubts, saved};
 use crate::narrator;
 use crate::store::{At, team_json};
@@ -57,15 +57,15 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
 fn show(stepper: &Stepper, path: &Path) {
     let (team, env) = (stepper.team(), stepper.env());
     let checkpoint = env.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
-    print(&format!("run         {} ({})", env.run, team.name));
-    print(&format!("idea        {}", preview(&env.idea, PREVIEW)));
-    print(&format!("status      {}", env.status.name()));
+    show_line(&format!("run         {} ({})", env.run, team.name));
+    show_line(&format!("idea        {}", preview(&env.idea, PREVIEW)));
+    show_line(&format!("status      {}", env.status.name()));
     let open = if env.open { "open" } else { "next" };
-    print(&format!("step        {} ({open}), checkpoint {checkpoint} of lineage {}", env.step, env.lineage.name));
+    show_line(&format!("step        {} ({open}), checkpoint {checkpoint} of lineage {}", env.step, env.lineage.name));
     let budget = env.budget.map_or_else(|| "no limit".into(), |budget| budget.to_string());
-    print(&format!("spent       {} of {budget}", env.spent));
-    print(&format!("messages    {} published, {} dead letters", env.history.len(), env.dead_letters.len()));
-    print("");
+    show_line(&format!("spent       {} of {budget}", env.spent));
+    show_line(&format!("messages    {} published, {} dead letters", env.history.len(), env.dead_letters.len()));
+    show_line("");
     let mut table = Table::new(&["role", "mail", "memory", "spent", "at", "last output"]);
     for id in team.role_ids() {
         let (mail, memory) = (env.buffer(id).count(), env.memory(id).count());
@@ -130,11 +130,13 @@ fn show_faults(stepper: &Stepper) {
         Phase::Failed(fault) => {
             let role = stepper.team().role(id);
             let kind = narrator::fault_kind(activation.work(role), fault);
-            Some(format!("  {} {}: {kind}: {}", role.name, standing(stepper, id), plain(&fault.message)))
+            Some(format!("  {} {}: {kind}: {}", role.name, standing(stepper, id), fault.message))
         }
         _ => None,
     };
-    section("faults", stepper.env().failed().filter_map(fault));
+    let faults: Vec<String> = stepper.env().failed().filter_map(fault).collect();
+    // Messages of faults may have lines: how tools that were compiled for guests tell.
+    section("faults", faults.iter().flat_map(|text| text.split('\n')).map(str::to_owned));
 }
 
 fn in_doubt(stepper: &Stepper) -> impl Iterator<Item = String> {
@@ -191,8 +193,8 @@ fn show_mail(stepper: &Stepper, env: &Environment) {
 fn section(title: &str, lines: impl Iterator<Item = String>) {
     let mut lines = lines.peekable();
     if lines.peek().is_some() {
-        print("");
-        print(title);
-        lines.for_each(|line| print(&line));
+        show_line("");
+        show_line(title);
+        lines.for_each(|line| show_line(&line));
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 
-use super::requests::plain;
+use super::plain::one_line;
 use super::terminal;
 use crate::driver::clock::now_ms;
 use crate::narrator::Line;
@@ -98,7 +98,7 @@ impl Shown {
             "step-started" => self.step = number(line, "step").unwrap_or(self.step),
             "plugin-instantiated" | "action-started" => {
                 // The line about its component comes before the one about itself.
-                let name = plain(&format!("{}.{}", line.text("role"), line.text("action")));
+                let name = one_line(&format!("{}.{}", line.text("role"), line.text("action")));
                 let attempt = number(line, "attempt").unwrap_or(1);
                 let flight = Flight { name, began_ms: now_ms(), attempt, call: None };
                 self.flights.insert(line.text("role").to_owned(), flight);

@@ -7,7 +7,8 @@ use strata_core::id::RoleId;
 use strata_core::request::Request;
 use tokio::task::JoinHandle;
 
-use super::requests::{asker, plain, terms};
+use super::plain::{one_line, plain};
+use super::requests::{asker, terms};
 use super::{Failure, note, terminal};
 use crate::driver::clock::now_ms;
 use crate::driver::{Given, ReplyError, Stop};
@@ -105,7 +106,7 @@ fn show(asker: &str, request: &Request) {
     note(format_args!("\n{asker} asks ({}):", request.id));
     plain(&request.question).lines().for_each(|line| note(format_args!("  {line}")));
     for (number, choice) in request.choices.iter().enumerate() {
-        note(format_args!("  {}) {}", number + 1, plain(choice)));
+        note(format_args!("  {}) {}", number + 1, one_line(choice)));
     }
     terms(request).iter().for_each(|line| note(format_args!("  ({line})")));
 }

@@ -2,7 +2,7 @@
 
 use strata_core::id::Digest;
 
-use super::{Failure, ReplayArgs, note, policy, print};
+use super::{Failure, ReplayArgs, note, policy, show_line, show_text};
 use crate::launch::{self, Replay};
 use crate::manifest::Overrides;
 use crate::replay::{Difference, OnDifference, Report, Selection, Skipped};
@@ -37,10 +37,12 @@ fn tell(report: &Report) {
         note(format_args!("`{action}` may look at {what}, which is not recorded"));
     }
     for Difference { place, what, recorded, found } in &report.differences {
-        print(&format!("{place}: {what} differs\n  recorded: {recorded}\n  found:    {found}"));
+        show_line(&format!("{place}: {what} differs"));
+        show_text(&format!("  recorded: {recorded}"));
+        show_text(&format!("  found:    {found}"));
     }
     let (equal, different, skipped) = (report.equal, report.differences.len(), report.skipped.len());
-    print(&format!("equal: {equal}, different: {different}, not made again: {skipped}"));
+    show_line(&format!("equal: {equal}, different: {different}, not made again: {skipped}"));
 }
 
 fn reason(why: &Skipped) -> String {

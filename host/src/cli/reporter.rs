@@ -1,13 +1,16 @@
 //! What a person sees of a run on stderr while it goes: a line per finished action. What moves below these is in `live`,
 //! how it ends in `ending`.
 
+use std::fmt::Display;
+
 use strata_core::event::Work;
 use strata_core::message::IDEA_LABEL;
 use strata_core::team::Role;
 
 use super::live::Live;
-use super::terminal::{BAD, GOOD, ODD, note, painted, warn};
-use super::{preview, requests::plain};
+use super::plain::one_line;
+use super::preview;
+use super::terminal::{self, BAD, GOOD, ODD, note, painted};
 use crate::narrator::Line;
 
 /// How much is told.
@@ -97,6 +100,11 @@ impl Reporter {
     }
 }
 
+/// Warns of something, on one line.
+fn warn(text: impl Display) {
+    terminal::warn(one_line(&text.to_string()));
+}
+
 /// Whether this is the idea, and nobody took it up.
 fn is_idle_idea(line: &Line) -> bool {
     let reached = line.fields.get("to").and_then(serde_json::Value::as_array);
@@ -109,7 +117,7 @@ fn say(line: &Line, began_ms: i64, what: &str) {
     let step = line.fields.get("step").and_then(serde_json::Value::as_u64).unwrap_or_default();
     let seconds = (line.time_ms - began_ms) as f64 / 1000.0;
     let name = name(line);
-    note(format_args!("{seconds:7.1}s  step {step:<3} {:<28} {what}", plain(&name)));
+    note(format_args!("{seconds:7.1}s  step {step:<3} {:<28} {what}", one_line(&name)));
 }
 
 /// `ROLE.ACTION`, or the role where no action is named.

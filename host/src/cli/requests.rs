@@ -6,6 +6,7 @@ use strata_core::id::RoleId;
 use strata_core::request::Request;
 use strata_core::stepper::Stepper;
 
+use super::plain::{one_line, plain};
 use super::reporter::place;
 use super::{Failure, preview, shell_word};
 use crate::driver::Given;
@@ -36,7 +37,7 @@ pub(super) fn asker(stepper: &Stepper, id: RoleId) -> String {
 pub(super) fn terms(request: &Request) -> Vec<String> {
     let mut lines = Vec::new();
     if !request.choices.is_empty() {
-        let choices: Vec<String> = request.choices.iter().map(|choice| format!("`{}`", plain(choice))).collect();
+        let choices: Vec<String> = request.choices.iter().map(|choice| format!("`{}`", one_line(choice))).collect();
         lines.push(format!("one of {}", choices.join(", ")));
     }
     if let Some(schema) = &request.schema {
@@ -68,10 +69,4 @@ pub(super) fn command(stepper: &Stepper, path: &Path) -> String {
     let answers: Vec<String> =
         stepper.env().requests().map(|(_, request)| format!("'{}=ANSWER'", request.id)).collect();
     format!("strata-host answer {} {}", shell_word(&path.to_string_lossy()), answers.join(" "))
-}
-
-/// A text of a guest's without what would move the cursor or change the terminal.
-pub(super) fn plain(text: &str) -> String {
-    let shown = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
-    text.chars().map(shown).collect()
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::note;
-use super::requests::plain;
+use super::plain::plain;
 use crate::services::llm::{Audience, Heard};
 
 /// How long a line gets before it is broken, in characters: what a terminal of usual width shows beside a name.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::args::{ShelfArgs, SkillCommand};
 use super::describe::load;
-use super::{Failure, note, preview, print, warn};
+use super::{Failure, note, preview, print, show_line, show_text, warn};
 use crate::interface::manifest::document;
 use crate::manifest::units::show_size;
 use crate::sandbox::WasmSandbox;
@@ -59,7 +59,7 @@ fn list(listing: Listing, json: bool) -> Result<u8, Failure> {
     }
     let width = listing.skills.iter().map(|skill| skill.name().len()).max().unwrap_or_default();
     for skill in &listing.skills {
-        print(&format!("{:<width$}  {}", skill.name(), preview(&skill.manifest.description, PREVIEW)));
+        show_line(&format!("{:<width$}  {}", skill.name(), preview(&skill.manifest.description, PREVIEW)));
     }
     Ok(0)
 }
@@ -71,22 +71,22 @@ fn show(name: &str, json: bool, shelf: &Shelf) -> Result<u8, Failure> {
     if json {
         print_json(&json_of(&skill))?;
     } else {
-        show_text(&skill, &shelf.file(&skill));
+        describe(&skill, &shelf.file(&skill));
     }
     Ok(0)
 }
 
-fn show_text(skill: &Skill, file: &Path) {
+fn describe(skill: &Skill, file: &Path) {
     let manifest = &skill.manifest;
-    print(&format!("name         {}", skill.name()));
-    print(&format!("description  {}", manifest.description));
+    show_line(&format!("name         {}", skill.name()));
+    show_text(&format!("description  {}", manifest.description));
     let needs = if manifest.needs.is_empty() { "nothing".into() } else { manifest.needs.join(", ") };
-    print(&format!("needs        {needs}"));
-    print(&format!("component    {} ({})", file.display(), show_size(skill.size)));
-    print(&format!("sha256       {}", skill.digest));
+    show_line(&format!("needs        {needs}"));
+    show_line(&format!("component    {} ({})", file.display(), show_size(skill.size)));
+    show_line(&format!("sha256       {}", skill.digest));
     for (what, schema) in [("config", &manifest.config_schema), ("output", &manifest.output_schema)] {
         if let Some(schema) = schema {
-            print(&format!("{what:<12} {schema}"));
+            show_line(&format!("{what:<12} {schema}"));
         }
     }
 }

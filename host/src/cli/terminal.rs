@@ -9,6 +9,7 @@ use anstyle::{AnsiColor, Style};
 use rustix::termios::tcgetwinsize;
 use unicode_width::UnicodeWidthChar;
 
+use super::plain::{coloured, one_line, plain};
 use crate::manifest::Paint;
 
 /// The size of a terminal that does not tell its own, in rows and columns.
@@ -132,7 +133,7 @@ fn cut(row: &str, width: usize) -> String {
     row.chars().take_while(fits).collect()
 }
 
-/// Writes a line of data to stdout. Where that fails, the command goes on, and its end says so: `all_printed`.
+/// Writes a line of data for programs to stdout, as it is. Where that fails, the command goes on, and its end says so: `all_printed`.
 pub(super) fn print(line: &str) {
     let mut screen = screen();
     // Data with a hole in it would be worse than data that is cut.
@@ -144,6 +145,16 @@ pub(super) fn print(line: &str) {
         writeln!(out, "{line}").and_then(|()| out.flush())
     });
     screen.deaf = written.err();
+}
+
+/// Writes a line for people to stdout. It stays one line, whatever guests put into it.
+pub(super) fn show_line(line: &str) {
+    print(&one_line(line));
+}
+
+/// Writes a text of any number of lines for people to stdout.
+pub(super) fn show_text(text: &str) {
+    text.split('\n').for_each(show_line);
 }
 
 /// Whether all that was printed got to where it goes. A reader that has gone away wants no more, and is no error.
@@ -158,6 +169,10 @@ pub(super) fn unless_gone(error: std::io::Error) -> std::io::Result<()> {
 
 /// Tells the operator something, on stderr. That nobody listens any more stops no run.
 pub(super) fn note(text: impl Display) {
+    let text = match Paint::for_stderr() {
+        Paint::Plain => plain(&text.to_string()),
+        Paint::Colour => coloured(&text.to_string()),
+    };
     let _ = screen().above(|| writeln!(std::io::stderr().lock(), "{text}"));
 }
 

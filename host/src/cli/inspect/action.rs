@@ -9,8 +9,7 @@ use strata_core::stepper::{Stepper, slot};
 
 use super::standing;
 use crate::cli::fault::{called, section};
-use crate::cli::requests::plain;
-use crate::cli::{Failure, print};
+use crate::cli::{Failure, print, show_line, show_text};
 use crate::manifest::diagnostic::suggest;
 use crate::store::team_json;
 
@@ -52,24 +51,26 @@ impl<'a> Action<'a> {
         let (team, env) = (self.stepper.team(), self.stepper.env());
         let role = team.role(self.slot.role);
         let used = env.spending(|slot| slot == self.slot);
-        print(&format!("action      {}.{}", role.name, self.name));
-        print(&format!(
+        show_line(&format!("action      {}.{}", role.name, self.name));
+        show_line(&format!(
             "component   {}",
             env.components.get(&self.slot).map_or("none yet", |digest| digest.0.as_str())
         ));
-        print(&format!("role is at  {}", standing(self.stepper, self.slot.role)));
-        print(&format!("spent       {} for {} tokens in {} calls", used.usd, used.tokens, used.calls));
+        show_line(&format!("role is at  {}", standing(self.stepper, self.slot.role)));
+        show_line(&format!("spent       {} for {} tokens in {} calls", used.usd, used.tokens, used.calls));
         if let Some(fault) = self.fault() {
-            print(&format!("fault       {}", plain(&fault.message)));
-            section("stack of the guest, innermost first", fault.backtrace.iter().cloned(), print);
-            section("what it logged last", fault.log.iter().cloned(), print);
+            show_text(&format!("fault       {}", fault.message));
+            section("stack of the guest, innermost first", fault.backtrace.iter().cloned(), show_line);
+            section("what it logged last", fault.log.iter().cloned(), show_line);
         }
         if let Some(activation) = self.open() {
             let calls = activation.current.journal.iter().map(called);
-            section("calls of the host in this activation, and what came back", calls, print);
+            section("calls of the host in this activation, and what came back", calls, show_line);
         }
         if let Some(message) = self.last() {
-            print(&format!("\nlast output ({})\n{}", message.id, plain(&message.content)));
+            show_line("");
+            show_line(&format!("last output ({})", message.id));
+            show_text(&message.content);
         }
     }
 

@@ -4,35 +4,36 @@ use strata_core::environment::MessageRef;
 use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 
-use crate::cli::requests::plain;
-use crate::cli::{Failure, print};
+use crate::cli::{Failure, print, show_line, show_text};
 use crate::store::team_json;
 
 /// Shows the message with this id.
 pub(super) fn show(stepper: &Stepper, id: &str) -> Result<(), Failure> {
     let (place, message) = find(stepper, id)?;
     let sender = if message.sent_from.is_empty() { "outside" } else { &message.sent_from };
-    print(&format!("message     {}", message.id));
-    print(&format!("label       {}", message.cause_by));
-    print(&format!("from        {sender} ({})", plain(&message.role)));
-    print(&format!("to          {}", message.send_to.join(", ")));
+    show_line(&format!("message     {}", message.id));
+    show_line(&format!("label       {}", message.cause_by));
+    show_line(&format!("from        {sender} ({})", message.role));
+    show_line(&format!("to          {}", message.send_to.join(", ")));
     for hop in &message.route {
-        print(&format!("then        {} to {}", hop.from, hop.to.join(", ")));
+        show_line(&format!("then        {} to {}", hop.from, hop.to.join(", ")));
     }
     let team = stepper.team();
     let waits = team.role_ids().filter(|role| stepper.env().buffer(*role).any(|mail| mail == place));
     let waits: Vec<&str> = waits.map(|role| team.role(role).name.as_str()).collect();
     if !waits.is_empty() {
-        print(&format!("waits for   {}", waits.join(", ")));
+        show_line(&format!("waits for   {}", waits.join(", ")));
     }
     for (name, value) in &message.meta {
-        print(&format!("{name:<11} {}", plain(value.as_str())));
+        show_text(&format!("{name:<11} {}", value.as_str()));
     }
     if let Some(instruct) = &message.instruct {
         let pretty = serde_json::to_string_pretty(&instruct.value.value());
-        print(&format!("\ndata\n{}", plain(&pretty.unwrap_or_default())));
+        ["", "data"].into_iter().for_each(show_line);
+        show_text(&pretty.unwrap_or_default());
     }
-    print(&format!("\n{}", plain(&message.content)));
+    show_line("");
+    show_text(&message.content);
     Ok(())
 }
 

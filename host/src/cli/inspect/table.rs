@@ -4,7 +4,8 @@ use std::io::IsTerminal;
 
 use comfy_table::{ContentArrangement, presets};
 
-use crate::cli::{print, terminal};
+use crate::cli::plain::one_line;
+use crate::cli::{show_line, terminal};
 
 /// A table without lines.
 pub(super) struct Table(comfy_table::Table);
@@ -23,11 +24,11 @@ impl Table {
     }
 
     pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.0.add_row(cells);
+        self.0.add_row(cells.map(|cell| one_line(&cell)));
     }
 
     /// Prints it.
     pub(super) fn print(&self) {
-        self.0.lines().for_each(|line| print(line.trim_end()));
+        self.0.lines().for_each(|line| show_line(line.trim_end()));
     }
 }

@@ -1,0 +1,56 @@
+//! Texts that guests or saved runs chose, fit to be shown: nothing in them moves the cursor or changes the terminal.
+
+/// What stands where something cannot be shown.
+const UNSHOWN: char = '\u{fffd}';
+
+/// A text in which only the ends of lines and tabs do anything.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { UNSHOWN } else { c }).collect()
+}
+
+/// The same as one line: where each has its own, none can make itself look like more.
+pub(super) fn one_line(text: &str) -> String {
+    plain(text).replace('\n', "\u{fffd}")
+}
+
+/// A plain text in which colours are left: those of ours are in what is told already.
+pub(super) fn coloured(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("\u{1b}[") {
+        let parameters = rest[at + 2..].find(|c: char| !c.is_ascii_digit() && c != ';');
+        let end = parameters.map(|length| at + 2 + length).filter(|end| rest[*end..].starts_with('m'));
+        shown += &plain(&rest[..at]);
+        let after = end.map_or(at + 1, |end| end + 1);
+        shown.push_str(end.map_or("\u{fffd}", |_| &rest[at..after]));
+        rest = &rest[after..];
+    }
+    shown + &plain(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{coloured, one_line, plain};
+
+    #[test]
+    fn what_would_do_something_to_the_terminal_is_taken_out_of_a_text() {
+        assert_eq!(
+            plain("a\tb\nc\r\u{1b}[2J\u{7}\u{9b}d\u{7f}"),
+            "a\tb\nc\u{fffd}\u{fffd}[2J\u{fffd}\u{fffd}d\u{fffd}"
+        );
+        assert_eq!(one_line("a\nb\u{1b}c"), "a\u{fffd}b\u{fffd}c");
+    }
+
+    #[test]
+    fn colours_are_left_in_what_is_told_and_nothing_else_is() {
+        let check = |text: &str, expected: &str| assert_eq!(coloured(text), expected, "{text:?}");
+        check("", "");
+        check("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m ü\n", "\u{1b}[1m\u{1b}[31merror:\u{1b}[0m ü\n");
+        check("\u{1b}[38;5;9mred\u{1b}[m", "\u{1b}[38;5;9mred\u{1b}[m");
+        check("\u{1b}[2J\u{1b}[31m", "\u{fffd}[2J\u{1b}[31m");
+        check("\u{1b}[?25l\u{1b}]0;title\u{7}", "\u{fffd}[?25l\u{fffd}]0;title\u{fffd}");
+        check("\u{1b}[\u{1b}[1m", "\u{fffd}[\u{1b}[1m");
+        check("\u{1b}[31", "\u{fffd}[31");
+        check("\u{1b}", "\u{fffd}");
+    }
+}
