@@ -143,6 +143,13 @@ watch = ["UserRequirement"]
 name = "A"
 component = "probe.wasm"
 config = { steps = [{ fail = "flood-calls" }] }
+[[role]]
+name = "Talks"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "A"
+component = "probe.wasm"
+config = { steps = [{ fail = "big-output" }] }
 "#,
     );
     let ended = place.run().expect(3);
@@ -152,6 +159,9 @@ config = { steps = [{ fail = "flood-calls" }] }
         "limit of 600 bytes to and from the host reached in `random.bytes` (came to 908 bytes); raise `limits.host_bytes` (team.toml:22)",
     );
     told("(came to 1025); raise `limits.host_calls` (add `limits = { host_calls = 2048 }`, team.toml:26)");
+    told("raise `limits.output` (add `limits = { output = ");
+    assert!(!ended.stderr.contains("to mend it"), "other advice than the limit's: {}", ended.stderr);
+    told("# after a change of the file");
 
     let small = String::from_utf8(place.read("team.toml")).unwrap().replace("host_bytes = 600", "component = \"1KiB\"");
     place.write("team.toml", small);

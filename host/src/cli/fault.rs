@@ -2,7 +2,7 @@
 
 use strata_core::activation::{Activation, Phase};
 use strata_core::event::{HostCall, Outcome, Work};
-use strata_core::fault::FaultKind;
+use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::RoleId;
 use strata_core::stepper::{Stepper, slot};
 
@@ -13,6 +13,8 @@ use super::{preview, shown};
 use crate::launch::{Made, Makings};
 use crate::narrator;
 
+/// What a fault says of a limit that was reached: where it is raised.
+const LIMIT: &str = "; raise `limits.";
 /// How many frames of a guest's stack are shown.
 const FRAMES: usize = 8;
 /// Where Rust goes to panic: of no use to who looks for the place it came from.
@@ -57,23 +59,23 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings) -> Option<C
         on_stderr,
     );
     let made = work.and_then(|work| slot(role, id, work)).and_then(|slot| makings.made(slot));
-    let mut cure = cure(fault.kind, &format!("{}.{action}", role.name), made);
-    if let (FaultKind::Denied, Some(withheld)) = (fault.kind, withheld(&fault.message, made)) {
-        cure.words = Some(format!("its operator does not allow it: {withheld}"));
-    }
+    let cure = cure(fault, &format!("{}.{action}", role.name), made);
     section("to mend it", cure.words.iter().cloned(), on_stderr);
     Some(cure)
 }
 
-/// What helps against a fault of this kind. A limit that was reached is named by the fault itself.
-fn cure(kind: FaultKind, name: &str, made: Option<&Made>) -> Cure {
+/// What helps against a fault. A limit that was reached is named by the fault itself, whatever its kind.
+fn cure(fault: &Fault, name: &str, made: Option<&Made>) -> Cure {
     let place = made.map(|made| format!(" ({})", made.place)).unwrap_or_default();
     let in_file = |words: Option<String>| Cure { component: None, file: true, words };
-    match kind {
-        FaultKind::Fuel | FaultKind::Cpu | FaultKind::Timeout | FaultKind::Memory => {
-            Cure { component: component(name, made), ..in_file(None) }
-        }
-        FaultKind::Denied => in_file(Some(format!("grant it in `[role.action.allow]` of {name}{place}"))),
+    let of_limit = || Cure { component: component(name, made), ..in_file(None) };
+    match fault.kind {
+        _ if fault.message.contains(LIMIT) => of_limit(),
+        FaultKind::Fuel | FaultKind::Cpu | FaultKind::Timeout | FaultKind::Memory => of_limit(),
+        FaultKind::Denied => in_file(Some(match withheld(&fault.message, made) {
+            Some(withheld) => format!("its operator does not allow it: {withheld}"),
+            None => format!("grant it in `[role.action.allow]` of {name}{place}"),
+        })),
         FaultKind::StateConflict => in_file(Some(
             "give the scope a `reducer` (`[env.scope.NAME]`), or let one role of a step write the key".to_owned(),
         )),
