@@ -323,6 +323,9 @@ fn a_person_at_the_terminal_is_asked_until_an_answer_fits_and_the_run_goes_on() 
     terminal.press("many\n");
     terminal.until("stays open: it does not follow the schema");
     terminal.until("> ");
+    terminal.press(b"vi\xe9l\n");
+    terminal.until("this is no text in UTF-8");
+    terminal.until("> ");
     terminal.press("42\n");
     let shown = terminal.until("> ");
     assert!(shown.contains("1) red") && shown.contains("2) green"), "{shown}");
@@ -344,7 +347,10 @@ fn a_person_at_the_terminal_is_asked_until_an_answer_fits_and_the_run_goes_on() 
     let mut terminal = Terminal::open(&place, &["run", "--recover_path", "store"]);
     terminal.until("> ");
     terminal.press("\u{3}");
-    assert_eq!(terminal.end().0, Some(130));
+    let (code, shown) = terminal.end();
+    assert_eq!(code, Some(130), "{shown}");
+    assert!(shown.contains("interrupted at step 3; saved in `store`; go on with:"), "{shown}");
+    assert!(shown.contains("\n  strata-host run --recover_path store\r\n"), "{shown}");
     assert_eq!(place.team_json()["strata"]["status"], "waiting");
     finish(&place);
 }

@@ -87,8 +87,8 @@ impl Terminal {
     }
 
     /// Presses keys.
-    pub fn press(&mut self, keys: &str) {
-        self.keyboard.write_all(keys.as_bytes()).and_then(|()| self.keyboard.flush()).expect("somebody reads");
+    pub fn press(&mut self, keys: impl AsRef<[u8]>) {
+        self.keyboard.write_all(keys.as_ref()).and_then(|()| self.keyboard.flush()).expect("somebody reads");
     }
 
     /// Waits for the end: the exit code, and all that was shown.

@@ -115,7 +115,6 @@ async fn round(
         }
         (_, Some(change)) => Ok(Round::Changed(change)),
         (status, None) => {
-            let status = status.unwrap_or(Status::Waiting);
             Ending::of(&run, args.policy.as_deref()).tell(status, Loudness::Normal);
             Ok(Round::Ended(status))
         }
@@ -127,7 +126,7 @@ async fn until_changed(
     run: &mut Run,
     (halt, halted): (watch::Sender<bool>, &mut watch::Receiver<bool>),
     (watch, signal): (&mut Watch, &mut watch::Receiver<bool>),
-) -> Result<(Option<Status>, Option<Change>), Failure> {
+) -> Result<(Status, Option<Change>), Failure> {
     let mut playing = Box::pin(play(run, Prompt::at_terminal(), halted));
     let change = tokio::select! {
         biased;

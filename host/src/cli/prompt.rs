@@ -1,6 +1,6 @@
 //! The prompt: asks the person at the terminal what a waiting team wants to know.
 
-use std::io::{IsTerminal, Write};
+use std::io::{BufRead, IsTerminal, Write};
 use std::time::Duration;
 
 use strata_core::id::RoleId;
@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::plain::{one_line, plain};
 use super::requests::{asker, terms};
-use super::{Failure, note, terminal};
+use super::{Failure, note, terminal, warn};
 use crate::driver::clock::now_ms;
 use crate::driver::{Given, ReplyError, Stop};
 use crate::launch::Run;
@@ -17,7 +17,7 @@ use crate::launch::Run;
 /// Asks at the terminal. It outlives a question, because reading a line cannot be taken back.
 pub(super) struct Prompt {
     /// The line that is being typed.
-    typing: Option<JoinHandle<std::io::Result<String>>>,
+    typing: Option<JoinHandle<std::io::Result<Vec<u8>>>>,
 }
 
 /// What came of asking.
@@ -84,11 +84,21 @@ impl Prompt {
                 line = typing => line,
             };
             self.typing = None;
-            let line = line.ok().and_then(Result::ok).unwrap_or_default();
-            if line.is_empty() {
-                note("");
-                return Ok(One::End);
-            }
+            let line = match line.map_err(std::io::Error::other).flatten() {
+                Ok(line) if line.is_empty() => {
+                    note("");
+                    return Ok(One::End);
+                }
+                Ok(line) => line,
+                Err(error) => {
+                    warn(format_args!("nothing more is asked: the terminal cannot be read: {error}"));
+                    return Ok(One::End);
+                }
+            };
+            let Ok(line) = String::from_utf8(line) else {
+                note("this is no text in UTF-8");
+                continue;
+            };
             if line.trim().is_empty() {
                 return Ok(One::Left);
             }
@@ -112,9 +122,9 @@ fn show(asker: &str, request: &Request) {
 }
 
 /// A line, or nothing at the end of the input.
-fn read_line() -> std::io::Result<String> {
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).map(|_| line)
+fn read_line() -> std::io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    std::io::stdin().lock().read_until(b'\n', &mut line).map(|_| line)
 }
 
 /// Waits until it is too late to answer.

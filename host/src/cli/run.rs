@@ -76,28 +76,25 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     let prompt = Prompt::at_terminal().filter(|_| loudness == Loudness::Normal);
     let played = play(&mut run, prompt, &mut stop).await;
     live.end();
-    let Some(status) = played? else { return Ok(signals.code()) };
+    let status = played?;
     Ending::of(&run, args.policy.as_deref()).tell(status, loudness);
     summarise(&args, status, run.stepper(), run.path());
     Ok(if status == Status::Interrupted { signals.code() } else { exit_code(status) })
 }
 
-/// Runs a team until nothing is left to do that needs no person. None where it was stopped while one was asked.
-pub(super) async fn play(
-    run: &mut Run,
-    mut prompt: Option<Prompt>,
-    stop: &mut Stop,
-) -> Result<Option<Status>, Failure> {
+/// Runs a team until nothing is left to do that needs no person. One that is stopped while a person is asked stays as
+/// it waits in what is saved, and was interrupted all the same.
+pub(super) async fn play(run: &mut Run, mut prompt: Option<Prompt>, stop: &mut Stop) -> Result<Status, Failure> {
     let mut status = run.run(stop).await?;
     while let (Status::Waiting, Some(prompt)) = (status, &mut prompt) {
         match prompt.ask(run, stop).await? {
             Asked::Settled => run.go_on()?,
             Asked::Nothing => break,
-            Asked::Stopped => return Ok(None),
+            Asked::Stopped => return Ok(Status::Interrupted),
         }
         status = run.run(stop).await?;
     }
-    Ok(Some(status))
+    Ok(status)
 }
 
 /// Says each time that nothing is left to do, and how to change that.
