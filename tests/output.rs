@@ -97,9 +97,34 @@ fn events_are_the_same_on_stdout_in_a_file_and_from_the_records() {
     }
     place.host(&["run", "--recover_path", "store", "--events", "lines"]).expect(0);
     let rest = String::from_utf8(place.read("lines")).unwrap();
+    assert!(rest.contains("run-resumed"), "{rest}");
     let recorded = place.host(&["events", "store/team.json"]).expect(0).stdout;
     assert_eq!(printed + &rest, recorded);
     stream::assert_numbered(&stream::parse(&recorded));
+}
+
+#[test]
+fn a_resume_writes_its_events_after_those_of_the_file_and_a_fresh_run_begins_it_anew() {
+    let place = Place::with(TEAM);
+    let lines = || String::from_utf8(place.read("lines")).unwrap();
+    let recorded = |storage: &str| place.host(&["events", storage]).expect(0).stdout;
+    place.write("lines", "of another run\n");
+    place.host(&["run", "team.toml", "--storage", "store", "--events", "lines"]).expect(3);
+    assert_eq!(lines(), recorded("store"));
+    place.host(&["run", "--recover_path", "store", "--events", "lines"]).expect(0);
+    assert_eq!(lines(), recorded("store"));
+    // One that is done tells nothing.
+    place.host(&["run", "--recover_path", "store", "--events", "lines"]).expect(0);
+    assert_eq!(lines(), recorded("store"));
+
+    place.host(&["run", "team.toml", "--storage", "other", "--events", "lines"]).expect(3);
+    let before = lines();
+    assert_eq!(before, recorded("other"));
+    // What a full disk left of a line is no part of the next.
+    place.write("lines", format!("{before}{{\"n\":"));
+    place.host(&["run", "--recover_path", "other", "--events", "lines"]).expect(0);
+    let rest = recorded("other").split_off(before.len());
+    assert_eq!(lines(), format!("{before}{{\"n\":\n{rest}"));
 }
 
 #[test]

@@ -149,7 +149,8 @@ pub(super) struct RunArgs {
     /// How many actions may run at once. Holds for this call.
     #[arg(long, value_name = "N")]
     pub(super) max_parallel: Option<usize>,
-    /// Write events there as they happen, one JSON object a line; `-` is stdout.
+    /// Write events there as they happen, one JSON object a line; `-` is stdout. A resume writes after what the file
+    /// holds, a fresh run begins it anew.
     #[arg(long, value_name = "FILE|-")]
     pub(super) events: Option<PathBuf>,
     /// Record exchanges with language models, to be served again by `[llm] provider = "recorded"`.

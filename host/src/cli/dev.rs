@@ -11,7 +11,7 @@ use super::ending::Ending;
 use super::live::Live;
 use super::prompt::Prompt;
 use super::reporter::{Loudness, Reporter};
-use super::run::{Listener, listener, play, tell_notes, to_its_end};
+use super::run::{Held, Listener, listener, play, tell_notes, to_its_end};
 use super::signals::Signals;
 use super::watch::{Change, Watch};
 use super::{Failure, exit_code, note, policy, shown};
@@ -51,7 +51,8 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     let mut stop = signals.stop.clone();
     let live = Live::at_terminal();
     let reporter = Reporter::new(Loudness::Normal, live.clone());
-    let told = Told { lines: Arc::new(Mutex::new(listener(args.events.as_deref(), reporter)?)), live };
+    let events = args.events.as_deref().map(|path| (path, Held::Dropped));
+    let told = Told { lines: Arc::new(Mutex::new(listener(events, reporter)?)), live };
     let mut watch = Watch::of(&args.team);
     let mut change = None;
     loop {

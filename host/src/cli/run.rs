@@ -1,7 +1,7 @@
 //! `run`: a fresh run, or a resume.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use strata_core::activation::Phase;
@@ -51,7 +51,8 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     let signals = Signals::heard()?;
     let loudness = if args.quiet { Loudness::Quiet } else { Loudness::Normal };
     let live = if args.quiet { Live::default() } else { Live::at_terminal() };
-    let on_line = OnLine::Each(listener(args.events.as_deref(), Reporter::new(loudness, live.clone()))?);
+    let events = args.events.as_deref().map(|path| (path, args.held()));
+    let on_line = OnLine::Each(listener(events, Reporter::new(loudness, live.clone()))?);
     // Before anything is begun: an address that is taken leaves nothing behind.
     let metrics = match args.metrics {
         Some(address) => Some(metrics::serve(address, args.quiet).await?),
@@ -196,11 +197,11 @@ fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure>
 pub(super) type Listener = Box<dyn FnMut(&Line) + Send>;
 
 /// What is done with each public line: written where events go, told to the operator.
-pub(super) fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<Listener, Failure> {
+pub(super) fn listener(events: Option<(&Path, Held)>, mut reporter: Reporter) -> Result<Listener, Failure> {
     let mut sink: Option<Box<dyn Write + Send>> = match events {
         None => None,
-        Some(path) if path == Path::new("-") => Some(Box::new(Stream::Output)),
-        Some(path) => Some(Box::new(EventsFile::open(path)?)),
+        Some((path, _)) if path == Path::new("-") => Some(Box::new(Stream::Output)),
+        Some((path, held)) => Some(Box::new(EventsFile::open(path, held)?)),
     };
     Ok(Box::new(move |line: &Line| {
         // In one piece, so that who follows the file never sees half a line.
@@ -218,25 +219,63 @@ pub(super) fn listener(events: Option<&Path>, mut reporter: Reporter) -> Result<
     }))
 }
 
-/// The file of `--events`. What it held before is gone with the first line and not earlier: a run that is refused,
+/// What becomes of what the file of `--events` held before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// It stays, and more comes after it: the events of a run that goes on go on.
+    Kept,
+    /// It goes.
+    Dropped,
+}
+
+impl RunArgs {
+    fn held(&self) -> Held {
+        if self.recover_path.is_some() { Held::Kept } else { Held::Dropped }
+    }
+}
+
+/// The file of `--events`. What it held before is dropped with the first line and not earlier: a run that is refused,
 /// since another one holds the storage, must not empty the file that the other one writes.
 struct EventsFile {
     file: File,
-    untouched: bool,
+    /// What is done with the first line; none after it.
+    held: Option<Held>,
+    path: PathBuf,
 }
 
 impl EventsFile {
-    fn open(path: &Path) -> Result<Self, Failure> {
-        let file = File::options().write(true).create(true).truncate(false).open(path);
+    fn open(path: &Path, held: Held) -> Result<Self, Failure> {
+        let mut how = File::options();
+        match held {
+            Held::Kept => how.append(true),
+            Held::Dropped => how.write(true).truncate(false),
+        };
+        let file = how.create(true).open(path);
         let file = file.map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", path.display())))?;
-        Ok(Self { file, untouched: true })
+        Ok(Self { file, held: Some(held), path: path.to_owned() })
+    }
+
+    /// Whether it ends within a line: a full disk took no more, say.
+    fn is_torn(&self) -> bool {
+        let last = || {
+            // It is opened once more, since a file that can be read, too, would be another thing where it is a pipe.
+            let mut file = File::open(&self.path)?;
+            file.seek(SeekFrom::End(-1))?;
+            let mut last = [0];
+            file.read_exact(&mut last).map(|()| last[0])
+        };
+        last().is_ok_and(|byte: u8| byte != b'\n')
     }
 }
 
 impl Write for EventsFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if std::mem::take(&mut self.untouched) && self.file.metadata()?.is_file() {
-            self.file.set_len(0)?;
+        match self.held.take() {
+            None => {}
+            Some(_) if !self.file.metadata()?.is_file() => {}
+            Some(Held::Dropped) => self.file.set_len(0)?,
+            Some(Held::Kept) if self.is_torn() => self.file.write_all(b"\n")?,
+            Some(Held::Kept) => {}
         }
         self.file.write(bytes)
     }
