@@ -119,6 +119,8 @@ fn attempts_that_write_files_see_and_write_what_they_did_then() {
         let ended = place.host(&["replay", "store", "other.toml", "--verify"]).expect(3);
         let missing = expected.iter().find(|part| !ended.stdout.contains(**part));
         assert_eq!(missing, None, "{to}: {}", ended.stdout);
+        // What runs beside it was not cut off: it was not come to.
+        assert!(ended.stdout.ends_with("different: 1, not made again: 0\n"), "{}", ended.stdout);
     };
     check("text = \"one\"", "text = \"eins\"", &["step 0, `A.One`", "file change 3 (`out/found`) differs"]);
     check("/out/deep/new", "/out/deep/old", &["file change 2 (`out/deep/new`) differs", "out/deep/old"]);

@@ -152,7 +152,12 @@ impl Replay {
         }
         self.rerun.apply(event)?;
         let stop = self.on_difference == OnDifference::Stop && !self.report.differences.is_empty();
-        Ok(if stop { Next::Stop } else { Next::Go })
+        if stop {
+            // Their ends were recorded, and are not come to any more.
+            self.open.clear();
+            return Ok(Next::Stop);
+        }
+        Ok(Next::Go)
     }
 
     /// What came of it, once there are no more events.
