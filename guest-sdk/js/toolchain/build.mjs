@@ -16,7 +16,9 @@ const TOOLS = path.join(path.dirname(fileURLToPath(import.meta.url)), "node_modu
 const BUNDLE = "bundle.js";
 const WORLDS = { "": "action", planner: "planning-action", thinker: "thinking-action", "planner,thinker": "versatile-action" };
 
-const { dir, entry, out, about, sdk, wit } = JSON.parse(process.argv[2]);
+const { dir: given, entry, out, about, sdk: kit, wit } = JSON.parse(process.argv[2]);
+// The bundler names files by where they really are.
+const [dir, sdk] = [given, kit].map((directory) => fs.realpathSync(directory));
 
 try {
   if (/\.[mc]?ts$/.test(entry)) check();
