@@ -133,7 +133,8 @@ fn cut(row: &str, width: usize) -> String {
     row.chars().take_while(fits).collect()
 }
 
-/// Writes a line of data for programs to stdout, as it is. Where that fails, the command goes on, and its end says so: `all_printed`.
+/// Writes a line of data for programs to stdout, as it is. Where that fails, the command goes on, and its end says so:
+/// `all_printed`.
 pub(super) fn print(line: &str) {
     let mut screen = screen();
     // Data with a hole in it would be worse than data that is cut.

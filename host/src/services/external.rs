@@ -92,8 +92,8 @@ impl Bridge {
         self.program.as_ref().is_none_or(stdio::Program::is_open)
     }
 
-    /// Says that there is nothing more to hand over: a program that says nothing for a moment sees the end of its input.
-    /// It may still say something then, and has a while to end.
+    /// Says that there is nothing more to hand over: a program that says nothing for a moment sees the end of its
+    /// input. It may still say something then, and has a while to end.
     pub fn rest(&mut self) {
         if let Some(program) = &mut self.program {
             program.rest();

@@ -60,8 +60,8 @@ impl Reader {
         Ok((place(newest.n), env))
     }
 
-    /// Adds the messages of bundles to others. Unpacking and decoding is most of what a load takes: all processors do it,
-    /// while this thread reads.
+    /// Adds the messages of bundles to others. Unpacking and decoding is most of what a load takes: all processors do
+    /// it, while this thread reads.
     fn unbundle(&self, bundles: &[Bundle], into: &mut Vec<Arc<Message>>) -> Result<(), StoreError> {
         let what = |bundle: &Bundle| format!("bundle {} of messages", bundle.n);
         let mut decoded: Vec<Decoded> = bundles.iter().map(|_| Ok(Vec::new())).collect();

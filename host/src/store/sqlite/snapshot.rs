@@ -66,8 +66,8 @@ fn count(bundles: &[Bundle]) -> usize {
 }
 
 /// Drops snapshots of a lineage that are not worth their room once there is a newer one: what is left lies the closer
-/// together the newer it is. Those that stand for events which were dropped stay: nothing else leads to what comes after.
-/// Called before the newer one is put, so that it takes the room that they leave.
+/// together the newer it is. Those that stand for events which were dropped stay: nothing else leads to what comes
+/// after. Called before the newer one is put, so that it takes the room that they leave.
 pub(super) fn thin(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
     let first = newest - place(newest);
     let mut statement =
