@@ -212,3 +212,36 @@ fn pruning_keeps_the_bytes_of_the_states_that_are_left_and_no_others() {
     let replayed = place.host(&["replay", "store"]);
     assert!(!replayed.stdout.contains("differs"), "{replayed:?}");
 }
+
+#[test]
+fn a_file_written_with_the_bytes_it_has_is_one_that_was_written() {
+    let place = two_steps();
+    fs::remove_dir_all(place.path("store")).unwrap();
+    fs::create_dir_all(place.path("out")).unwrap();
+    fs::write(place.path("out/c"), "4").unwrap();
+    place.run().expect(0);
+    let told = place.host(&["files", "store", "--to", "now"]).expect(0).stdout;
+    assert!(told.contains("out/c"), "{told}");
+    assert_eq!(laid_out(&place, "now/out"), files(&AFTER_TWO));
+    // Several roles may do so in one step, beside nobody who writes something else.
+    let write = r#"{ write = "/out/same", text = "s" }"#;
+    let place = Place::with(&team(&[("A", &[write]), ("B", &[write])]));
+    place.run().expect(3);
+    fs::remove_dir_all(place.path("store")).unwrap();
+    fs::write(place.path("out/same"), "s").unwrap();
+    place.run().expect(0);
+    assert_eq!(out(&place, "same").as_deref(), Some("s"));
+}
+
+#[test]
+fn a_file_that_somebody_removed_is_there_again_once_an_action_writes_it_again() {
+    let write = r#"{ write = "/out/f", text = "1" }"#;
+    let place = Place::with(&team(&[(
+        "A",
+        &[write, r#"{ fail = "trap", attempts = [1] }, { write = "/out/f", text = "1" }"#],
+    )]));
+    place.run().expect(3);
+    fs::remove_file(place.path("out/f")).unwrap();
+    place.resume().expect(0);
+    assert_eq!(out(&place, "f").as_deref(), Some("1"));
+}

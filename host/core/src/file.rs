@@ -48,6 +48,14 @@ pub struct FileChange {
     pub after: Content,
 }
 
+impl FileChange {
+    /// Whether it is one: what is there as it was, was made and removed again. A file that was written is another
+    /// thing, with whatever bytes: who asks what a run wrote wants to hear of it.
+    pub fn is_one(&self) -> bool {
+        self.before != self.after || matches!(self.after, Content::File { .. })
+    }
+}
+
 /// What the steps that were committed left at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
@@ -84,13 +92,25 @@ pub struct Files {
 }
 
 impl Files {
+    /// An action did this. It is put in its place even where the run decided the same before: somebody may have removed
+    /// it since, and an action sees what it wrote itself.
+    pub fn record(&mut self, change: &FileChange) {
+        let expected = self.decided.get(&change.path).unwrap_or(&change.before).clone();
+        self.settle(&change.path, expected, &change.after);
+    }
+
     /// From now on this is to lie there. What lay there is told where the run decided nothing for that path before.
     pub fn decide(&mut self, path: &str, before: &Content, content: &Content) {
         let expected = self.decided.get(path).unwrap_or(before).clone();
         if expected != *content {
-            let placement = Placement { path: path.into(), expected, content: content.clone() };
-            self.pending.push(placement);
+            self.settle(path, expected, content);
+        } else {
+            self.decided.insert(path.into(), content.clone());
         }
+    }
+
+    fn settle(&mut self, path: &str, expected: Content, content: &Content) {
+        self.pending.push(Placement { path: path.into(), expected, content: content.clone() });
         self.decided.insert(path.into(), content.clone());
     }
 

@@ -16,13 +16,10 @@ pub const FILES_SCOPE: &str = "<files>";
 
 impl Stepper {
     pub(super) fn files_written(&mut self, id: RoleId, work: Work, files: &[FileChange]) -> Applied {
-        let once =
-            files.is_sorted_by(|a, b| a.path < b.path) && files.iter().all(|change| change.before != change.after);
+        let once = files.is_sorted_by(|a, b| a.path < b.path) && files.iter().all(FileChange::is_one);
         ensure(once && !files.is_empty(), "changes of files that are not in order")?;
         self.running(id, work)?.current.files = files.to_vec();
-        for FileChange { path, before, after } in files {
-            self.env.files.decide(path, before, after);
-        }
+        files.iter().for_each(|change| self.env.files.record(change));
         Ok(())
     }
 
@@ -34,13 +31,13 @@ impl Stepper {
     }
 
     /// The roles whose open activations changed a file that another one changed as well, by path. Several may make
-    /// the same directory.
+    /// the same directory, or write a file again with the bytes it has.
     pub(super) fn file_writers(&self) -> BTreeMap<&str, Vec<RoleId>> {
         let mut writers: BTreeMap<&str, (Vec<RoleId>, bool)> = BTreeMap::new();
         for (id, _) in self.complete() {
             for (_, change) in self.env.open_changes(id) {
                 let (roles, harmless) = writers.entry(&change.path).or_insert((Vec::new(), true));
-                *harmless &= change.after == Content::Directory;
+                *harmless &= change.after == Content::Directory || change.before == change.after;
                 if !roles.contains(&id) {
                     roles.push(id);
                 }

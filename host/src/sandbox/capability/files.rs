@@ -174,9 +174,8 @@ impl Files {
     /// What the attempt did, by path, and the bytes that belong to it.
     fn take(&mut self) -> (Vec<FileChange>, Blobs) {
         let changes = std::mem::take(&mut self.changes).into_iter();
-        let changes = changes.filter(|(_, change)| change.before != change.after);
-        let changes: Vec<FileChange> =
-            changes.map(|(path, Change { before, after })| FileChange { path, before, after }).collect();
+        let changes = changes.map(|(path, Change { before, after })| FileChange { path, before, after });
+        let changes: Vec<FileChange> = changes.filter(FileChange::is_one).collect();
         let needed: BTreeSet<_> =
             changes.iter().flat_map(|change| [&change.before, &change.after]).filter_map(Content::digest).collect();
         let mut blobs = std::mem::take(&mut self.blobs);

@@ -187,16 +187,17 @@ impl Staged {
         (before, after): (Content, Content),
         (changes, kept): (&mut Vec<FileChange>, &mut Keep),
     ) -> io::Result<()> {
-        if before == after {
+        let change = FileChange { path: joined(&self.name, inside), before, after };
+        if !change.is_one() {
             return Ok(());
         }
         // Where it is not the same any more, somebody else has changed it: that is kept when the file is placed.
-        if before.digest().is_some_and(|digest| !kept.blobs.contains_key(digest))
+        if change.before.digest().is_some_and(|digest| !kept.blobs.contains_key(digest))
             && matches!(self.original.look(inside), Ok(Found::File { .. }))
         {
             kept.keep(&self.original, inside)?;
         }
-        changes.push(FileChange { path: joined(&self.name, inside), before, after });
+        changes.push(change);
         Ok(())
     }
 }
