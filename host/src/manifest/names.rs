@@ -86,12 +86,15 @@ impl Names {
 
     /// What a name stands for, if it is known. One that is not is reported.
     pub(super) fn find(&self, name: &At<String>, problems: &Problems) -> Option<Named> {
-        if let Some((named, _)) = self.known.get(&name.value) {
-            return Some(*named);
-        }
+        self.get(&name.value).or_else(|| self.missing(name, |_| true, problems))
+    }
+
+    /// Reports a name that stands for nothing, with those that would do.
+    fn missing(&self, name: &At<String>, would_do: fn(Named) -> bool, problems: &Problems) -> Option<Named> {
         if !self.incomplete {
             let problem = problems.at(&name.span, format!("there is no `{}`", name.value));
-            let candidates: Vec<&str> = self.known.keys().map(String::as_str).collect();
+            let candidates = self.known.iter().filter(|(_, (named, _))| would_do(*named));
+            let candidates: Vec<&str> = candidates.map(|(name, _)| name.as_str()).collect();
             problems.add(match suggest(&name.value, &candidates) {
                 Some(hint) => problem.hint(hint),
                 None => problem,
@@ -102,7 +105,8 @@ impl Names {
 
     /// The role behind a name or an alias. Anything else is reported, with what was expected.
     pub(super) fn role(&self, name: &At<String>, problems: &Problems) -> Option<RoleId> {
-        let what = match self.find(name, problems)? {
+        let is_role = |named| matches!(named, Named::Role(_) | Named::Alias(_));
+        let what = match self.get(&name.value).or_else(|| self.missing(name, is_role, problems))? {
             Named::Role(id) | Named::Alias(id) => return Some(id),
             Named::Group => "a group",
             Named::Join => "a join",

@@ -26,6 +26,8 @@ const QUEUE: usize = 64;
 const GRACE: Duration = Duration::from_millis(500);
 /// How long a program may go on once its input has ended.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long it may do so before the operator is told what the run waits for.
+const UNTOLD: Duration = Duration::from_secs(5);
 /// How often it is looked whether it has ended.
 const GLANCE: Duration = Duration::from_millis(5);
 
@@ -37,8 +39,10 @@ pub(super) struct Program {
     /// None once its input has ended.
     lines: Option<sync::SyncSender<(String, Written)>>,
     incoming: mpsc::Receiver<Incoming>,
-    /// Over when its input is to end; once that has ended, when it has to have ended itself.
+    /// Over when its input is to end; once that has ended, when this is told, then when it has to have ended itself.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// Whether it was told that the run waits for it to end.
+    told: bool,
 }
 
 impl Program {
@@ -64,7 +68,7 @@ impl Program {
             thread::Builder::new().name("external in".into()).spawn(move || read(stdout, &watched, &found))
         };
         threads().map_err(|e| format!("cannot start a thread: {e}"))?;
-        Ok(Self { child, lines: Some(lines), incoming, deadline: None })
+        Ok(Self { child, lines: Some(lines), incoming, deadline: None, told: false })
     }
 
     /// Writes a line. Nothing comes back for it at once.
@@ -118,11 +122,23 @@ impl Program {
                 }
                 () = over => {}
             }
-            if self.lines.take().is_none() {
-                let how = format!("did not end within {} s of its input and is killed", PATIENCE.as_secs());
-                return Incoming::Closed { how, well: false };
-            }
-            self.deadline = Some(Box::pin(tokio::time::sleep(PATIENCE)));
+            let left = PATIENCE.saturating_sub(UNTOLD);
+            let next = match (self.lines.take(), self.told) {
+                (Some(_), _) => UNTOLD,
+                (None, false) => {
+                    self.told = true;
+                    let seconds = left.as_secs();
+                    tracing::warn!(
+                        "the external program goes on after the end of its input; it is killed in {seconds} s"
+                    );
+                    left
+                }
+                (None, true) => {
+                    let how = format!("did not end within {} s of its input and is killed", PATIENCE.as_secs());
+                    return Incoming::Closed { how, well: false };
+                }
+            };
+            self.deadline = Some(Box::pin(tokio::time::sleep(next)));
         }
     }
 }
