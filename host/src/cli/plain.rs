@@ -5,7 +5,14 @@ const UNSHOWN: char = '\u{fffd}';
 
 /// A text in which only the ends of lines and tabs do anything.
 pub(super) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { UNSHOWN } else { c }).collect()
+    let unshown = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || is_reordering(c);
+    text.chars().map(|c| if unshown(c) { UNSHOWN } else { c }).collect()
+}
+
+/// Whether a character makes others appear in another order than they are in. Texts that run from right to left do
+/// without them.
+fn is_reordering(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The same as one line: where each has its own, none can make itself look like more.
@@ -39,6 +46,7 @@ mod tests {
             "a\tb\nc\u{fffd}\u{fffd}[2J\u{fffd}\u{fffd}d\u{fffd}"
         );
         assert_eq!(one_line("a\nb\u{1b}c"), "a\u{fffd}b\u{fffd}c");
+        assert_eq!(plain("exe.\u{202e}txt\u{2066} \u{5d0}"), "exe.\u{fffd}txt\u{fffd} \u{5d0}");
     }
 
     #[test]
