@@ -99,6 +99,15 @@ pub enum Added {
     Already,
 }
 
+/// What was taken from a shelf.
+#[derive(Debug)]
+pub struct Removed {
+    /// The name and version of the skill.
+    pub name: String,
+    /// Entries that cannot be read. While there are any, every component stays: it may be theirs.
+    pub damaged: Vec<SkillError>,
+}
+
 /// All that is on a shelf.
 #[derive(Debug, Default)]
 pub struct Listing {
@@ -236,8 +245,8 @@ impl Shelf {
         Ok(bytes)
     }
 
-    /// Takes a skill from the shelf. Teams that name it no longer run.
-    pub fn remove(&self, wanted: &Wanted) -> Result<String, SkillError> {
+    /// Takes a skill from the shelf, and the components that no skill names any more. Teams that name it no longer run.
+    pub fn remove(&self, wanted: &Wanted) -> Result<Removed, SkillError> {
         let Versions::Exactly(version) = &wanted.versions else {
             let why = "only one version is removed at a time: `name@1.2.3`".into();
             return Err(SkillError::Name { text: wanted.to_string(), why });
@@ -248,8 +257,11 @@ impl Shelf {
             // Says what else there is.
             self.find(wanted)?;
         }
-        let used = self.list()?.skills.into_iter().map(|skill| skill.digest);
-        change.remove_components_but(&used.collect())?;
-        Ok(name)
+        let Listing { skills, damaged } = self.list()?;
+        // Nobody knows which components the damaged ones name: what is mended later must find its own.
+        if damaged.is_empty() {
+            change.remove_components_but(&skills.into_iter().map(|skill| skill.digest).collect())?;
+        }
+        Ok(Removed { name, damaged })
     }
 }

@@ -10,7 +10,7 @@ use super::{Failure, note, preview, print, show_line, show_text, warn};
 use crate::interface::manifest::document;
 use crate::manifest::units::show_size;
 use crate::sandbox::WasmSandbox;
-use crate::skills::{Added, Listing, Shelf, Skill, SkillError};
+use crate::skills::{Added, Listing, Removed, Shelf, Skill, SkillError};
 
 /// How much of a description fits on a line of a list.
 const PREVIEW: usize = 70;
@@ -22,8 +22,8 @@ pub(super) fn skill(command: &SkillCommand) -> Result<u8, Failure> {
         SkillCommand::Search { words, json, shelf } => list(open(shelf)?.search(words)?, *json),
         SkillCommand::Show { name, json, shelf } => show(name, *json, &open(shelf)?),
         SkillCommand::Remove { name, shelf } => {
-            let name = open(shelf)?.remove(&name.parse()?)?;
-            note(format_args!("`{name}` is no longer on the shelf"));
+            let removed = open(shelf)?.remove(&name.parse()?)?;
+            tell(&removed);
             Ok(0)
         }
     }
@@ -32,6 +32,15 @@ pub(super) fn skill(command: &SkillCommand) -> Result<u8, Failure> {
 /// The shelf that is meant.
 pub(super) fn open(args: &ShelfArgs) -> Result<Shelf, SkillError> {
     args.shelf.as_ref().map_or_else(Shelf::of_user, |dir| Ok(Shelf::at(dir)))
+}
+
+fn tell(removed: &Removed) {
+    note(format_args!("`{}` is no longer on the shelf", removed.name));
+    removed.damaged.iter().for_each(|error| warn(format_args!("{error}")));
+    if !removed.damaged.is_empty() {
+        let meanwhile = "until then all components stay, since a damaged skill may need any of them";
+        note(format_args!("{meanwhile}; what cannot be added again can be removed: `strata-host skill remove NAME`"));
+    }
 }
 
 fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, Failure> {

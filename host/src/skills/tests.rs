@@ -126,13 +126,32 @@ fn what_is_removed_is_gone_and_nothing_else() {
     let (_dir, shelf) = shelf();
     let (one, _) = shelf.add(b"one", &manifest("write-code", "1.0.0")).unwrap();
     let (two, _) = shelf.add(b"two", &manifest("write-code", "2.0.0")).unwrap();
-    let remove = |wanted: &str| shelf.remove(&wanted.parse().unwrap()).map_err(|error| error.to_string());
+    let remove =
+        |wanted: &str| shelf.remove(&wanted.parse().unwrap()).map(|it| it.name).map_err(|error| error.to_string());
     assert!(remove("write-code@^1").unwrap_err().contains("only one version"));
     assert!(remove("write-code@3.0.0").unwrap_err().contains("there is `write-code@1.0.0`, `write-code@2.0.0`"));
     assert_eq!(remove("write-code@1.0.0").unwrap(), "write-code@1.0.0");
     assert!(shelf.component(&one).is_err());
     assert_eq!(shelf.component(&two).unwrap(), b"two");
     assert_eq!(shelf.list().unwrap().skills, [two]);
+}
+
+#[test]
+fn no_component_is_removed_while_a_damaged_skill_may_need_it() {
+    let (_dir, shelf) = shelf();
+    let [(one, _), (two, _)] =
+        ["1.0.0", "2.0.0"].map(|version| shelf.add(version.as_bytes(), &manifest("write-code", version)).unwrap());
+    let entry = shelf.dir().join("write-code@2.0.0.skill");
+    let whole = fs::read(&entry).unwrap();
+    fs::write(&entry, "damaged").unwrap();
+    let remove = |wanted: &str| shelf.remove(&wanted.parse().unwrap()).unwrap().damaged;
+    let damaged = remove("write-code@1.0.0");
+    assert!(damaged[0].to_string().contains("`write-code@2.0.0` is damaged"), "{damaged:?}");
+    fs::write(&entry, whole).unwrap();
+    assert_eq!(shelf.component(&two).unwrap(), b"2.0.0");
+    // What was left by then goes with the next one.
+    assert!(remove("write-code@2.0.0").is_empty());
+    assert!(!shelf.file(&one).exists() && !shelf.file(&two).exists());
 }
 
 #[test]
