@@ -2,9 +2,8 @@
 //!
 //! What is wrong with a component is told by `problem`, linking is `ready`'s, running `attempt`'s.
 
-use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -24,12 +23,14 @@ use crate::plugin::Limits;
 pub use problem::LoadError;
 pub(super) use ready::Ready;
 pub use script::ScriptFile;
+use shelf::{Held, Shared, Shelved};
 
 mod compile;
 mod describe;
 mod problem;
 mod ready;
 mod script;
+mod shelf;
 
 /// Which of the host's interfaces a component exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,9 +71,12 @@ pub struct Loaded {
     pub manifest: Arc<Manifest>,
 }
 
-/// Runs components.
+/// Runs the components of a team: those that were loaded by it or by a clone of it. It holds them while it is there.
 #[derive(Clone)]
-pub struct WasmSandbox(Arc<Inner>);
+pub struct WasmSandbox {
+    inner: Arc<Inner>,
+    held: Arc<Held>,
+}
 
 /// What the teams of this process share: a pool reserves terabytes of address space, and a few dozen do not fit.
 static SHARED: Mutex<Weak<Inner>> = Mutex::new(Weak::new());
@@ -81,7 +85,7 @@ struct Inner {
     engines: Engines,
     cache: Cache,
     /// Never more than the teams of this process have components.
-    shelf: RwLock<HashMap<(Digest, Metering), Arc<Shelved>>>,
+    shared: Shared,
     slots: Semaphore,
     /// Held while a component describes itself: one at a time, so that it never takes the room of an attempt.
     describing: Mutex<()>,
@@ -96,23 +100,16 @@ enum Use {
     Functions,
 }
 
-struct Shelved {
-    ready: Arc<Ready>,
-    loaded: Loaded,
-    /// What the component is to run, where it is an interpreter in a script's place.
-    script: Option<ScriptFile>,
-}
-
 impl WasmSandbox {
     /// Sets up the engine, with compiled code kept in the user's cache directory where there is one. All teams of a
-    /// process share it, as long as one of them is there.
+    /// process share it, as long as one of them is there, and what several of them load is compiled once.
     pub fn new() -> Result<Self, SandboxError> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(inner) = shared.upgrade() {
-            return Ok(Self(inner));
+            return Ok(Self::of(inner));
         }
         let made = Self::with_cache(Cache::of_user(), Work::Teams)?;
-        *shared = Arc::downgrade(&made.0);
+        *shared = Arc::downgrade(&made.inner);
         Ok(made)
     }
 
@@ -133,23 +130,28 @@ impl WasmSandbox {
     }
 
     fn with_cache(cache: Cache, work: Work) -> Result<Self, SandboxError> {
-        Ok(Self(Arc::new(Inner {
+        Ok(Self::of(Arc::new(Inner {
             engines: Engines::new(work)?,
             cache,
-            shelf: RwLock::default(),
+            shared: Shared::default(),
             slots: Semaphore::new(work.attempts() as usize),
             describing: Mutex::default(),
         })))
     }
 
+    /// With nothing loaded yet.
+    fn of(inner: Arc<Inner>) -> Self {
+        Self { inner, held: Arc::default() }
+    }
+
     /// Where attempts get their memory.
     pub fn allocation(&self) -> Allocation {
-        self.0.engines.allocation
+        self.inner.engines.allocation
     }
 
     /// How the cache of compiled code stands.
     pub fn cache_health(&self) -> CacheHealth {
-        self.0.cache.health()
+        self.inner.cache.health()
     }
 
     /// Makes a component ready to be called. Loading it again costs no more than its digest.
@@ -192,7 +194,7 @@ impl WasmSandbox {
         function: &str,
         config: &Json,
     ) -> Result<(), FunctionError> {
-        let component = self.shelved(digest, metering);
+        let component = self.held.get(digest, metering);
         let component =
             component.expect("a component is loaded, with its metering, before a function of it is checked");
         component.ready.functions().check(function, config)
@@ -219,15 +221,18 @@ impl WasmSandbox {
     }
 
     fn put(&self, metering: Metering, shelved: Shelved) -> Arc<Shelved> {
-        let (key, shelved) = ((shelved.loaded.digest.clone(), metering), Arc::new(shelved));
-        let mut shelf = self.0.shelf.write().unwrap_or_else(PoisonError::into_inner);
-        shelf.insert(key, Arc::clone(&shelved));
+        let shelved = self.inner.shared.put(metering, shelved);
+        self.held.put(metering, &shelved);
         shelved
     }
 
+    /// What this team has, or another one.
     fn shelved(&self, digest: &Digest, metering: Metering) -> Option<Arc<Shelved>> {
-        let shelf = self.0.shelf.read().unwrap_or_else(PoisonError::into_inner);
-        shelf.get(&(digest.clone(), metering)).cloned()
+        self.held.get(digest, metering).or_else(|| {
+            let shelved = self.inner.shared.get(digest, metering)?;
+            self.held.put(metering, &shelved);
+            Some(shelved)
+        })
     }
 
     fn make_ready(
@@ -236,8 +241,8 @@ impl WasmSandbox {
         digest: &Digest,
         (metering, limits): (Metering, &Limits),
     ) -> Result<Shelved, LoadError> {
-        let engine = self.0.engines.get(metering)?;
-        let key = self.0.cache.key(digest, engine);
+        let engine = self.inner.engines.get(metering)?;
+        let key = self.inner.cache.key(digest, engine);
         let kept = || {
             let (component, manifest) = self.cached(engine, &key)?;
             Some(Ready::new(&component, metering).map(|ready| shelve(ready, digest, manifest)))
@@ -246,7 +251,7 @@ impl WasmSandbox {
             return kept;
         }
         // Another process may be compiling it right now: then this one waits, and finds it kept.
-        let _turn = self.0.cache.turn(digest);
+        let _turn = self.inner.cache.turn(digest);
         if let Some(kept) = kept() {
             return kept;
         }
@@ -254,18 +259,18 @@ impl WasmSandbox {
         let component = compile::compile(engine, bytes, limits)?;
         let ready = Ready::new(&component, metering)?;
         let manifest = {
-            let _alone = self.0.describing.lock().unwrap_or_else(PoisonError::into_inner);
+            let _alone = self.inner.describing.lock().unwrap_or_else(PoisonError::into_inner);
             if ready.exports().handler { describe::ask(&ready)? } else { Manifest::default() }
         };
         if let (Ok(code), Ok(manifest)) = (component.serialize(), serde_json::to_vec(&manifest)) {
-            self.0.cache.put(&key, &manifest, &code);
+            self.inner.cache.put(&key, &manifest, &code);
         }
         Ok(shelve(ready, digest, manifest))
     }
 
     /// Any defect of what is cached is as good as its absence.
     fn cached(&self, engine: &Engine, key: &str) -> Option<(Component, Manifest)> {
-        let entry = self.0.cache.get(key)?;
+        let entry = self.inner.cache.get(key)?;
         let manifest = serde_json::from_slice(entry.manifest()).ok()?;
         Some((entry.component(engine)?, manifest))
     }
@@ -277,12 +282,12 @@ impl Sandbox for WasmSandbox {
             None => Metering::Plain,
             Some(_) => Metering::Fuel,
         };
-        let component = self.shelved(&call.digest, metering);
+        let component = self.held.get(&call.digest, metering);
         let component = component.expect("a component is loaded, with its metering, before it is called");
         if let Some(script) = &component.script {
             call.plugin = Arc::new(script.configure(&call.plugin));
         }
-        let inner = Arc::clone(&self.0);
+        let inner = Arc::clone(&self.inner);
         Box::pin(async move {
             // Waiting for a slot is not the guest's time.
             let _slot = inner.slots.acquire().await;

@@ -1,0 +1,99 @@
+//! The components that are ready to be called. Each team holds those it loaded; what another team of the process holds
+//! is found by way of `Shared`, which holds nothing: with the last team that has a component, its code is gone.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+
+use strata_core::id::Digest;
+
+use super::{Loaded, Metering, Ready, ScriptFile};
+
+/// A component that is ready.
+pub(super) struct Shelved {
+    pub(super) ready: Arc<Ready>,
+    pub(super) loaded: Loaded,
+    /// What the component is to run, where it is an interpreter in a script's place.
+    pub(super) script: Option<ScriptFile>,
+}
+
+type Key = (Digest, Metering);
+
+/// What one team holds.
+#[derive(Default)]
+pub(super) struct Held(RwLock<HashMap<Key, Arc<Shelved>>>);
+
+/// What the teams of a process hold.
+#[derive(Default)]
+pub(super) struct Shared(Mutex<HashMap<Key, Weak<Shelved>>>);
+
+impl Held {
+    pub(super) fn get(&self, digest: &Digest, metering: Metering) -> Option<Arc<Shelved>> {
+        let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        held.get(&(digest.clone(), metering)).cloned()
+    }
+
+    pub(super) fn put(&self, metering: Metering, shelved: &Arc<Shelved>) {
+        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        held.insert((shelved.loaded.digest.clone(), metering), Arc::clone(shelved));
+    }
+}
+
+impl Shared {
+    pub(super) fn get(&self, digest: &Digest, metering: Metering) -> Option<Arc<Shelved>> {
+        let shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.get(&(digest.clone(), metering)).and_then(Weak::upgrade)
+    }
+
+    /// Lets others find a component. Where two made it ready at once, both get the one that was first.
+    pub(super) fn put(&self, metering: Metering, shelved: Shelved) -> Arc<Shelved> {
+        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // What is gone leaves its name behind.
+        shared.retain(|_, shelved| shelved.strong_count() > 0);
+        let key = (shelved.loaded.digest.clone(), metering);
+        if let Some(there) = shared.get(&key).and_then(Weak::upgrade) {
+            return there;
+        }
+        let shelved = Arc::new(shelved);
+        shared.insert(key, Arc::downgrade(&shelved));
+        shelved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{WasmSandbox, digest_of};
+    use super::*;
+    use crate::plugin::Limits;
+
+    /// The magic number and version of a component, and nothing in it.
+    const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
+
+    /// The same with a custom section, which holds a name alone.
+    fn component(name: u8) -> Vec<u8> {
+        [EMPTY, &[0, 2, 1, name]].concat()
+    }
+
+    fn load(sandbox: &WasmSandbox, bytes: &[u8]) -> Arc<Shelved> {
+        let digest = digest_of(bytes);
+        sandbox.load_plain(digest.clone(), bytes, (Metering::Plain, &Limits::default())).expect("it is loaded");
+        sandbox.held.get(&digest, Metering::Plain).expect("it is held")
+    }
+
+    #[test]
+    fn a_component_is_shared_by_teams_and_gone_with_the_last_that_has_it() {
+        let one = WasmSandbox::uncached().expect("a sandbox");
+        let [first, second] = [(); 2].map(|()| WasmSandbox::of(Arc::clone(&one.inner)));
+        let shared = || one.inner.shared.0.lock().expect("no panic").values().filter(|w| w.strong_count() > 0).count();
+        let ready = Arc::downgrade(&load(&first, &component(b'a')));
+        assert!(ready.ptr_eq(&Arc::downgrade(&load(&second, &component(b'a')))), "it is made ready once");
+        load(&second, &component(b'b'));
+        assert_eq!(shared(), 2);
+        drop(second.clone());
+        drop(second);
+        assert_eq!(shared(), 1);
+        drop(first);
+        assert!(ready.upgrade().is_none());
+        load(&one, &component(b'c'));
+        assert_eq!(one.inner.shared.0.lock().expect("no panic").len(), 1, "their names are gone, too");
+    }
+}
