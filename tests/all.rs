@@ -25,7 +25,7 @@
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `javascript` | actions in JavaScript and TypeScript |
-//! | `compile_cache` | compiled components: made once, verified, private |
+//! | `compile_cache` | compiled components: made once, verified, private, as is what builds run |
 //! | `replay` | recorded attempts made again and compared |
 //! | `trust` | components that are locked, and signed |
 //! | `skills` | components on the shelf, and teams that name them |

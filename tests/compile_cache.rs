@@ -84,6 +84,29 @@ fn compiled_code_that_others_could_have_put_there_is_not_loaded() {
 }
 
 #[test]
+fn what_builds_run_is_not_put_where_others_could_change_it() {
+    let place = Place::empty();
+    let dir = place.path("cache/strata-host");
+    fs::create_dir_all(&dir).unwrap();
+    let unpack = || {
+        let mut command = place.command(&["sdk", "wit"]);
+        command.env("XDG_CACHE_HOME", place.path("cache"));
+        Process::spawn(command).end()
+    };
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
+    let refused = unpack().expect(2).stderr;
+    let parts = [dir.to_str().unwrap(), "others than you can enter it", "`chmod 700` it", "set XDG_CACHE_HOME"];
+    parts.iter().for_each(|part| assert!(refused.contains(part), "{refused}"));
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    // Elsewhere there may be more room.
+    fs::rename(&dir, place.path("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(place.path("elsewhere"), &dir).unwrap();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+    unpack().expect(0);
+    assert!(place.path("elsewhere/sdk").is_dir());
+}
+
+#[test]
 fn where_there_is_no_address_space_for_a_pool_a_team_runs_all_the_same() {
     let place = Place::with(TEAM);
     let host = place.command(&["run", "team.toml", "--storage", "store"]);

@@ -94,7 +94,6 @@ const RULES: &[Rule] = &[
         only: &[
             "host/src/cli",
             "host/src/sandbox/capability",
-            "host/src/sandbox/engine/cache",
             "host/src/services/llm/openai/key",
             "host/src/services/http/secret",
             "host/src/build",
@@ -103,6 +102,8 @@ const RULES: &[Rule] = &[
             // Whether colours are wanted.
             "host/src/manifest/diagnostic",
             "host/src/telemetry",
+            // Where the user's directories are.
+            "host/src/user",
         ],
     },
     Rule {

@@ -76,6 +76,14 @@ pub enum BuildError {
     /// The user has no place for what builds need.
     #[error("looking for the cache directory: neither `XDG_CACHE_HOME` nor `HOME` is set; set one of them")]
     NoCache,
+    /// The user's place for what builds need cannot be used, or not trusted.
+    #[error("using the cache directory `{}`: {why}", dir.display())]
+    Cache {
+        /// The directory.
+        dir: PathBuf,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
     /// What a language's actions are built with could not be had.
     #[error("setting up {what}: {hint}\n{details}")]
     Setup {

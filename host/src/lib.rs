@@ -25,6 +25,7 @@ pub mod skills;
 pub mod store;
 pub mod telemetry;
 pub mod trust;
+mod user;
 
 pub use driver::WhenIdle;
 pub use launch::{Resume, Start};

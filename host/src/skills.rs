@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 use strata_core::id::{Digest, hex};
 
 use crate::sandbox::Manifest;
+use crate::user;
 use files::Change;
 pub use wanted::{Versions, Wanted};
 
@@ -144,12 +145,10 @@ impl Shelf {
 
     /// The user's shelf, or the one that the environment names.
     pub fn of_user() -> Result<Self, SkillError> {
-        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         if let Some(chosen) = std::env::var_os(SHELF_VARIABLE).filter(|dir| !dir.is_empty()) {
             return Ok(Self::at(Path::new(&chosen)));
         }
-        let base = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
-        Ok(Self::at(&base.ok_or(SkillError::NoPlace)?.join("strata-host/skills")))
+        Ok(Self::at(&user::data().ok_or(SkillError::NoPlace)?.join("strata-host/skills")))
     }
 
     /// Where it is.

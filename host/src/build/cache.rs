@@ -3,8 +3,8 @@
 //! Compiled code lies in the same place; that is the sandbox's own business.
 
 use super::{BuildError, at};
-use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
+use crate::user;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// Marks a directory that was made to its end.
@@ -73,12 +73,11 @@ pub fn lock(path: &Path) -> Result<File, BuildError> {
 
 /// The directory. What is in it is run and loaded, so nobody else may write there.
 fn root() -> Result<PathBuf, BuildError> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    let root = base.ok_or(BuildError::NoCache)?.join("strata-host");
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&root);
-    at(&root, made)?;
-    Ok(root)
+    let root = user::cache().ok_or(BuildError::NoCache)?.join("strata-host");
+    match user::make_private(&root) {
+        Ok(()) => Ok(root),
+        Err(why) => Err(BuildError::Cache { dir: root, why: why.to_string() }),
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::manifest::Diagnostics;
 use crate::manifest::operator::Operator;
+use crate::user;
 
 /// The file that holds for everyone on this machine.
 const OF_MACHINE: &str = "/etc/strata-host/policy.toml";
@@ -15,9 +16,7 @@ const VARIABLE: &str = "STRATA_POLICY";
 
 /// Reads all policies that hold here.
 pub(super) fn find(named: Option<&Path>) -> Result<Vec<Operator>, Diagnostics> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
-    let usual = [Some(PathBuf::from(OF_MACHINE)), config.map(|config| config.join(OF_USER))];
+    let usual = [Some(PathBuf::from(OF_MACHINE)), user::config().map(|config| config.join(OF_USER))];
     // One that cannot be looked at may hold all the same: reading it says why.
     let there = |path: &PathBuf| path.try_exists().unwrap_or(true);
     let mut files: Vec<PathBuf> = usual.into_iter().flatten().filter(there).collect();

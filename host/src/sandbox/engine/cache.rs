@@ -4,16 +4,18 @@
 //! The checksum guards against damage, and against files that were given another's name. Against intent there are only
 //! the permissions: nobody else may write there.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use strata_core::id::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
+
+use crate::user::{self, Unusable, is_private};
 
 mod health;
 
@@ -66,9 +68,7 @@ pub(in crate::sandbox) struct Turn {
 impl Cache {
     /// In the user's cache directory.
     pub(in crate::sandbox) fn of_user() -> Self {
-        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-        base.map_or_else(Self::none, |base| Self::at(&base.join("strata-host/compiled")))
+        user::cache().map_or_else(Self::none, |base| Self::at(&base.join("strata-host/compiled")))
     }
 
     /// Nothing is kept.
@@ -78,13 +78,11 @@ impl Cache {
 
     /// In this directory, if it is ours alone.
     pub(in crate::sandbox) fn at(dir: &Path) -> Self {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-        let private = fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && is_private(&meta));
-        if made.is_ok() && !private {
-            let dir = dir.display();
-            tracing::warn!("compiled code is not kept: others than you can enter `{dir}`; `chmod 700` it");
+        let made = user::make_private(dir);
+        if let Err(why @ Unusable::Shared(_)) = &made {
+            tracing::warn!("compiled code is not kept in `{}`: {why}", dir.display());
         }
-        Self { dir: (made.is_ok() && private).then(|| dir.to_owned()) }
+        Self { dir: made.is_ok().then(|| dir.to_owned()) }
     }
 
     /// The name under which a component is kept for an engine. Another version, setting or layout gives another name, so
@@ -197,11 +195,6 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     }
     tracing::warn!("`{}` is not used: it is not a file of yours alone", path.display());
     Err(io::ErrorKind::PermissionDenied.into())
-}
-
-/// Whether something is ours and nobody else's.
-fn is_private(meta: &Metadata) -> bool {
-    meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o077 == 0
 }
 
 /// Writes beside and renames: a reader finds all of a file or none of it.
