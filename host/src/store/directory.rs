@@ -149,7 +149,7 @@ impl Directory {
 
     /// The bytes of its `team.json`.
     pub fn read_team_json(&self) -> Result<Vec<u8>, StoreError> {
-        file::refuse_links(&self.path)?;
+        file::require_files(&self.path)?;
         let path = self.team_json();
         let size = std::fs::metadata(&path).map(|meta| meta.len()).unwrap_or(0);
         if size > team_json::MAX_BYTES {

@@ -105,16 +105,21 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Refuses a directory in which one of our names is a symbolic link: what is written would go, and what is read would come
-/// from, wherever whoever made the directory likes.
-pub(super) fn refuse_links(directory: &Path) -> Result<(), StoreError> {
-    let names = [DATABASE, LOG, "team.db-shm", TEAM_JSON, LOCK_FILE];
-    let paths = names.map(|name| directory.join(name));
-    let is_link = |path: &&PathBuf| std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
-    match paths.iter().find(is_link) {
-        Some(path) => Err(StoreError::Foreign { path: path.clone(), what: "it is a symbolic link".into() }),
-        None => Ok(()),
+/// Refuses a directory in which something else than a file has one of our names. Through a symbolic link, what is written
+/// would go, and what is read would come from, wherever whoever made the directory likes; a pipe lets its reader wait
+/// for ever.
+pub(super) fn require_files(directory: &Path) -> Result<(), StoreError> {
+    let names = [DATABASE, LOG, "team.db-shm", "team.db-journal", TEAM_JSON, LOCK_FILE];
+    for path in names.map(|name| directory.join(name)) {
+        let what = match std::fs::symlink_metadata(&path) {
+            Ok(meta) if meta.is_symlink() => "it is a symbolic link",
+            Ok(meta) if !meta.is_file() => "it is no regular file",
+            // What cannot be looked at is told by whoever opens it.
+            _ => continue,
+        };
+        return Err(StoreError::Foreign { path, what: what.into() });
     }
+    Ok(())
 }
 
 /// The bytes of a file; none when it is not there.

@@ -31,7 +31,7 @@ pub struct Lock {
 impl Lock {
     /// Takes the lock of a directory.
     pub fn take(directory: &Path) -> Result<Self, StoreError> {
-        file::refuse_links(directory)?;
+        file::require_files(directory)?;
         let path = directory.join(LOCK_FILE);
         for _ in 0..ATTEMPTS {
             let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);

@@ -64,7 +64,7 @@ enum Sight {
 impl Reader {
     /// Opens the database of a directory, which another process may be writing. Nothing is created or changed.
     pub fn open(directory: &Directory) -> Result<Self, StoreError> {
-        file::refuse_links(directory.path())?;
+        file::require_files(directory.path())?;
         let path = directory.path().join(DATABASE);
         schema::recognise(&path)?;
         // Without a log beside it the file is complete, and reading it needs neither locks nor files beside it, which

@@ -1,12 +1,15 @@
 //! Beginning a run, with something in the way or not. What damage does is in `store::damage`.
 
 use std::path::Path;
+use std::time::Duration;
 
+use rustix::fs::{FileType, Mode};
 use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 
 use super::{Content, Directory, Replace};
 use crate::store::damage::{read_all, saved};
+use crate::store::reader::Reader;
 use crate::store::script::{Run, definition, record, run, team};
 use crate::store::team_json::export;
 use crate::store::{Durability, Store, StoreError};
@@ -125,6 +128,51 @@ fn a_damaged_team_is_moved_aside_and_a_foreign_file_is_not() {
     assert!(matches!(replace(&directory, Replace::Unfinished), Err(StoreError::Foreign { .. })));
     assert_eq!(std::fs::read(&path).unwrap(), b"mine");
     assert_eq!(names(directory.path()), ["old-1", "team.db"]);
+}
+
+/// What a command says of a directory, unless it waits.
+fn at_once<T: Send + 'static>(
+    directory: &Directory,
+    command: impl FnOnce(&Directory) -> Result<T, StoreError> + Send + 'static,
+) -> String {
+    let (told, heard) = std::sync::mpsc::channel();
+    let directory = directory.clone();
+    std::thread::spawn(move || told.send(command(&directory).err().map(|error| error.to_string())));
+    let said = heard.recv_timeout(Duration::from_secs(10)).expect("it says something");
+    said.expect("it is refused")
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_and_nobody_waits_for_it() {
+    for name in ["team.db", "team.json", "team.lock", "team.db-journal"] {
+        let (temp, directory) = if name == "team.json" {
+            let temp = tempfile::tempdir().unwrap();
+            let directory = Directory::new(temp.path());
+            (temp, directory)
+        } else {
+            let (temp, directory, ..) = saved(10);
+            (temp, directory)
+        };
+        let path = directory.path().join(name);
+        let check = |what: &str| {
+            let commands: [fn(&Directory) -> Result<(), StoreError>; 4] = [
+                |directory| directory.read_team_json().map(drop),
+                |directory| Reader::open(directory).map(drop),
+                |directory| directory.open().map(drop),
+                |directory| replace(directory, Replace::Unfinished).map(drop),
+            ];
+            for command in commands {
+                let said = at_once(&directory, command);
+                assert!(said.contains(name) && said.contains(what) && said.contains("move it away"), "{said}");
+            }
+        };
+        let _ = std::fs::remove_file(&path);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        check("no regular file");
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(temp.path().join("elsewhere"), &path).unwrap();
+        check("a symbolic link");
+    }
 }
 
 #[test]
