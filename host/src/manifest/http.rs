@@ -1,36 +1,20 @@
 //! What a team file says of the network: URLs, and `allow.http`. What a grant covers is in `plugin::http`.
 
-use reqwest::Url;
-
 use super::authored::slot::read_named;
 use super::table::{At, Item, Table};
 use crate::plugin::http::{ANY_PATH, HostPattern, HttpGrant, READS};
+use crate::services::endpoint::{self, Service, Unfit};
 
-/// An `http` or `https` URL of a service, without credentials, query or fragment.
-pub(super) fn read_url(item: &Item<'_>) -> Option<At<String>> {
+/// The address of a service.
+pub(super) fn read_url(item: &Item<'_>, service: Service) -> Option<At<String>> {
     let text = item.text()?;
-    match check_url(&text.value) {
-        Ok(()) => Some(text),
-        Err(reason) => {
-            let message = format!("`{}` is not a URL to call: {reason}", text.value);
-            item.refuse(message, "for example `http://127.0.0.1:8080/v1`");
+    match endpoint::read(&text.value, service) {
+        Ok(_) => Some(text),
+        Err(Unfit { shown, problem, hint }) => {
+            item.refuse(format!("`{shown}` is not a URL to call: {problem}"), hint);
             None
         }
     }
-}
-
-fn check_url(text: &str) -> Result<(), String> {
-    let url = Url::parse(text).map_err(|e| e.to_string())?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("its scheme is `{}`", url.scheme()));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("it holds credentials".into());
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err("it holds a query or a fragment".into());
-    }
-    Ok(())
 }
 
 /// Reads `allow.http`. The secrets that it names are added to `secrets`.

@@ -8,6 +8,7 @@ use strata_core::money::Usd;
 use super::authored::slot;
 use super::http;
 use super::table::{Item, Table};
+use crate::services::endpoint::Service;
 use crate::services::llm::config::{Config, Endpoint, Price, Provider};
 
 /// More tries than any upstream deserves.
@@ -86,7 +87,7 @@ fn read_replies(item: &Item<'_>) -> Option<PathBuf> {
 }
 
 fn read_openai(table: &Table<'_>) -> Option<Endpoint> {
-    let base_url = table.required("base_url").and_then(|i| http::read_url(&i));
+    let base_url = table.required("base_url").and_then(|i| http::read_url(&i, Service::Models));
     let api_key = table.item("api_key").and_then(|item| read_api_key(&item));
     let retries = table.item("retries").and_then(|i| i.whole(0..=MAX_RETRIES));
     let timeout = table.item("timeout").and_then(|item| item.duration());

@@ -7,6 +7,7 @@ use strata_core::team::{Deliver, Mode};
 use super::section;
 use crate::manifest::http;
 use crate::manifest::table::{At, Table};
+use crate::services::endpoint::Service;
 use crate::services::external::External;
 
 /// `[[route]]`.
@@ -142,7 +143,7 @@ pub(super) fn read_external(env: &Table<'_>) -> Option<External> {
             Some(External::Stdio { command, dir: item.base().to_owned() })
         }
         Some(Kind::Http) => {
-            let url = http::read_url(&table.required("url")?)?;
+            let url = http::read_url(&table.required("url")?, Service::Messages)?;
             // It was read as one.
             let url = url.value.parse().ok()?;
             Some(External::Http { url })

@@ -103,6 +103,8 @@ fn run() -> Value {
 pub(super) fn llm() -> Value {
     let provider = "Who answers. `openai`: any endpoint that speaks OpenAI's protocol. `scripted`: replies that are \
                     written in a file. `recorded`: what `run --record` wrote.";
+    let base_url = "The endpoint, for `openai`; `chat/completions` is appended to its path. In a query only \
+                    `api-version` may be there.";
     let usd = |what: &str| key(if what == "request" { "input" } else { "output" }, &of_million(what), amount());
     let retries = with_default(whole(0..=MAX_RETRIES), Some(Endpoint::RETRIES.into()));
     let api_key = table(vec![needed("env", "The environment variable that holds the key.", text())]);
@@ -112,7 +114,7 @@ pub(super) fn llm() -> Value {
         key("price", "What a million tokens cost, in USD.", table(vec![usd("request"), usd("reply")])),
         key("requests_per_minute", "How many requests are made in a minute at most.", whole(1..=u32::MAX.into())),
         key("replies", "The file with the replies, for `scripted` and `recorded`.", path()),
-        key("base_url", "The endpoint, for `openai`; `chat/completions` is appended.", url()),
+        key("base_url", base_url, url()),
         key("api_key", "Where the key is, for `openai`. It is never written into a team file.", api_key),
         key("retries", "How often a request is made again that failed in passing, for `openai`.", retries),
         key("timeout", "How long one request may take, for `openai`.", {

@@ -51,7 +51,8 @@ pub enum Provider {
 /// An OpenAI-compatible endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// `chat/completions` is appended to its path. `http` is allowed, for endpoints on this machine.
+    /// `chat/completions` is appended to its path. `http` is allowed, for endpoints on this machine, and in a query
+    /// `api-version`, which some want.
     pub base_url: String,
     /// The environment variable that holds the API key; none for endpoints that want none.
     pub api_key_env: Option<String>,

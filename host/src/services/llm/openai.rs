@@ -25,7 +25,9 @@ use super::config::{ConfigError, Endpoint};
 use super::models::excerpt;
 use super::{Hearing, Reply, Request};
 use crate::gateway::{HostError, HostErrorKind};
+use crate::plugin::http::shown;
 use crate::services::client;
+use crate::services::endpoint::{self, Service, Unfit};
 
 /// The largest reply that is read: some forty times what models can write in one go, and small enough to hold
 /// `PARALLEL` of them.
@@ -40,7 +42,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub(super) struct OpenAi {
     client: Client,
     url: Url,
-    /// The endpoint as it appears in messages: without query, where some put keys.
+    /// The endpoint as it appears in messages.
     shown: String,
     key: Option<Key>,
     retries: u32,
@@ -252,30 +254,15 @@ impl OpenAi {
     }
 }
 
-/// The address of the completions below a base address. A query stays: some endpoints want a version there.
+/// The address of the completions below a base address.
 fn completions(base_url: &str) -> Result<Url, ConfigError> {
-    let wrong = |url: &str, reason: &str| ConfigError::BaseUrl { url: url.to_owned(), reason: reason.to_owned() };
-    let mut url = Url::parse(base_url)
-        .map_err(|e| wrong(base_url, &format!("{e}; write it like `https://api.example.com/v1`")))?;
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong(
-            &shown(&url),
-            "it holds credentials; put the key into a variable and name it under `api_key`",
-        ));
-    }
-    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err(wrong(base_url, "it is no HTTP address; begin it with `https://` or `http://`"));
-    }
-    url.set_fragment(None);
+    let mut url = endpoint::read(base_url, Service::Models).map_err(|Unfit { shown, problem, hint }| {
+        ConfigError::BaseUrl { url: shown, reason: format!("{problem}; {hint}") }
+    })?;
     if let Ok(mut path) = url.path_segments_mut() {
         path.pop_if_empty().extend(["chat", "completions"]);
     }
     Ok(url)
-}
-
-fn shown(url: &Url) -> String {
-    let port = url.port().map(|p| format!(":{p}")).unwrap_or_default();
-    format!("{}://{}{port}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
 }
 
 fn client(url: &Url, timeout: Duration) -> Result<Client, reqwest::Error> {

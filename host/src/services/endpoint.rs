@@ -1,0 +1,110 @@
+//! Addresses of services, as operators write them: which will do. What guests may call is decided in `plugin::http`.
+
+use reqwest::Url;
+
+/// What a service is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// A language model.
+    Models,
+    /// Messages for names outside of a team.
+    Messages,
+}
+
+/// The one thing that endpoints of models want in a query. Others put keys there, which are never written down.
+const VERSION: &str = "api-version";
+
+/// Why an address will not do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unfit {
+    /// The address, without what may be secret in it.
+    pub(crate) shown: String,
+    /// What is wrong with it.
+    pub(crate) problem: String,
+    /// What to do.
+    pub(crate) hint: &'static str,
+}
+
+/// Reads an address: `http` or `https`, with nothing in it that may be secret.
+pub(crate) fn read(text: &str, service: Service) -> Result<Url, Unfit> {
+    let unfit = |problem: &str, hint| Unfit { shown: without_secrets(text), problem: problem.to_owned(), hint };
+    let url = Url::parse(text).map_err(|e| unfit(&e.to_string(), "write it like `https://api.example.com/v1`"))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(unfit("it is no HTTP address", "begin it with `https://` or `http://`"));
+    }
+    let elsewhere = match service {
+        Service::Models => "put the key into a variable and name it under `api_key`",
+        Service::Messages => "leave them out",
+    };
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(unfit("it holds credentials", elsewhere));
+    }
+    if url.fragment().is_some() {
+        return Err(unfit("it holds a fragment", "leave out the `#` and what follows it"));
+    }
+    match service {
+        Service::Models if url.query_pairs().any(|(name, _)| name != VERSION) => {
+            Err(unfit(&format!("its query holds more than `{VERSION}`"), elsewhere))
+        }
+        Service::Messages if url.query().is_some() => {
+            Err(unfit("it holds a query", "leave out the `?` and what follows it"))
+        }
+        Service::Models | Service::Messages => Ok(url),
+    }
+}
+
+/// An address for people, as far as it can be told. Where the credentials of one that is wrong end nobody knows: at its
+/// last `@`, at worst, also if that looks like a part of the query.
+fn without_secrets(text: &str) -> String {
+    let (place, query) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
+    let scheme = || text.split_once("://").map_or_else(String::new, |(scheme, _)| format!("{scheme}://"));
+    match place.rsplit_once('@') {
+        _ if query.contains('@') => format!("{}…", scheme()),
+        Some((_, rest)) => format!("{}…@{rest}", scheme()),
+        None => place.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_query_a_version_may_be_there_and_nothing_else() {
+        let check = |text: &str, service, problem: &str| {
+            let found = read(text, service).map_err(|unfit| unfit.problem);
+            match problem {
+                "" => assert_eq!(found.expect(text).as_str(), text),
+                problem => assert_eq!(found, Err(problem.into()), "{text}"),
+            }
+        };
+        check("https://a.example/v1?api-version=2024-10-21", Service::Models, "");
+        check("https://a.example/v1", Service::Messages, "");
+        check("https://a.example/v1?key=1", Service::Models, "its query holds more than `api-version`");
+        check("https://a.example/v1?api-version=1&key=1", Service::Models, "its query holds more than `api-version`");
+        check("https://a.example/v1?s3cret", Service::Models, "its query holds more than `api-version`");
+        check("https://a.example/v1?api-version=1", Service::Messages, "it holds a query");
+        check("https://a.example/v1#x", Service::Models, "it holds a fragment");
+        check("https://me@a.example/", Service::Messages, "it holds credentials");
+        check("ftp://a.example/", Service::Models, "it is no HTTP address");
+    }
+
+    #[test]
+    fn an_address_that_will_not_do_is_shown_without_what_may_be_secret() {
+        let check = |text: &str, expected: &str| {
+            let unfit = read(text, Service::Models).expect_err(text);
+            assert_eq!(unfit.shown, expected, "{text}");
+            assert!(!format!("{unfit:?}").contains("s3cret"), "{unfit:?}");
+        };
+        check("https://me:s3cret@a.example:8/v1?key=s3cret", "https://…@a.example:8/v1");
+        check("https://a.example/v1?key=s3cret#s3cret", "https://a.example/v1");
+        check("https://me:s3cret@a example/v1?key=s3cret", "https://…@a example/v1");
+        check("https://me:12/s3cret@a.example?s3cret", "https://…@a.example");
+        check("https://me:s3cret?s3cret@a.example/v1", "https://…");
+        check("https://me:s3cret@a.example/v1?s3cret@s3cret", "https://…");
+        check("me:s3cret@a.example/v1", "…@a.example/v1");
+        check("ftp://me:s3cret@a.example/v1?s3cret", "ftp://…@a.example/v1");
+        check("//a.example?s3cret", "//a.example");
+        check("", "");
+    }
+}
