@@ -18,7 +18,7 @@ use super::secret::{self, Secrets};
 use super::{BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, MAX_TIMEOUT_MS, Request, Response, TIMEOUT_MS, address};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::http::{HttpGrant, authority, permit, shown};
-use crate::services::client;
+use crate::services::client::{self, chain};
 
 /// How often a request is redirected; browsers follow some twenty, services need one or two.
 const REDIRECTS: usize = 5;
@@ -265,17 +265,6 @@ fn cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a
         next = error.source();
     }
     None
-}
-
-/// An error with its causes, which the HTTP library keeps apart.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        text = format!("{text}: {error}");
-        next = error.source();
-    }
-    text
 }
 
 /// Looks names up, and keeps to itself the addresses that they must not stand for. What is returned is what is

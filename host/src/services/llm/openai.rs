@@ -9,7 +9,6 @@ mod sse;
 mod stream;
 mod wire;
 
-use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ use super::models::excerpt;
 use super::{Hearing, Reply, Request};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::http::shown;
-use crate::services::client;
+use crate::services::client::{self, chain};
 use crate::services::endpoint::{self, Service, Unfit};
 
 /// The largest reply that is read: some forty times what models can write in one go, and small enough to hold
@@ -309,17 +308,6 @@ async fn read(response: &mut Response, limit: usize) -> Result<Body, reqwest::Er
         }
     }
     Ok(Body::Whole(String::from_utf8_lossy(&bytes).into_owned()))
-}
-
-/// An error with its causes, which the HTTP library keeps apart.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]
