@@ -17,6 +17,7 @@ use strata_core::request;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::services::{http, human, llm};
+pub(crate) use size::ITEM_BYTES;
 
 /// How many questions may wait for the driver at once. A guest waits for its answer before it asks again, so this
 /// is the number of guests that can ask without being held up, not a bound on what is accepted.

@@ -8,7 +8,7 @@ use super::{Answer, Ask, HostError};
 use crate::services::{http, human, llm};
 
 /// What an item of a list takes beside its text, so that many empty ones are not free.
-const ITEM_BYTES: usize = 16;
+pub(crate) const ITEM_BYTES: usize = 16;
 /// The same for a message, which has many fields.
 const MESSAGE_BYTES: usize = 128;
 /// A number.

@@ -9,11 +9,9 @@ use strata_core::team::{Candidate, Profile, Task};
 use super::Call;
 use super::bindings::{environment, handler, llm as wit_llm, thinker, types};
 use super::component::Manifest;
-use crate::gateway::{HostError, HostErrorKind};
+use crate::gateway::{HostError, HostErrorKind, ITEM_BYTES};
 use crate::services::llm;
 
-/// What an item of a list costs beside its text, so that many empty ones are not free.
-const ITEM_BYTES: u64 = 16;
 /// What an emission costs beside its texts.
 const EMISSION_BYTES: u64 = 128;
 
@@ -128,7 +126,7 @@ pub(super) fn tasks_bytes(tasks: &[Task]) -> u64 {
 
 /// What one text of a list counts toward the output limit.
 pub(super) fn item_bytes(text: &str) -> u64 {
-    text.len() as u64 + ITEM_BYTES
+    (text.len() + ITEM_BYTES) as u64
 }
 
 pub(super) fn host_error(error: HostError) -> types::HostError {
