@@ -265,7 +265,7 @@ fn marks(event: &Event) -> bool {
 }
 
 /// The checkpoint that an event makes.
-fn checkpoint_of(event: &Event) -> Option<&CheckpointId> {
+pub(crate) fn checkpoint_of(event: &Event) -> Option<&CheckpointId> {
     match event {
         Event::RunStarted { checkpoint, .. }
         | Event::StepCommitted { checkpoint, .. }

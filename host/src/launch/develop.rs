@@ -18,7 +18,7 @@ use super::{Components, LaunchError, Notes, Resume, Run, Start, start};
 use crate::driver::{DriverError, OnLine, WhenIdle, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
-use crate::store::{Content, Directory, Replace, Store};
+use crate::store::{Content, Directory, Replace, Store, checkpoint_of};
 
 /// How many records are in memory at once.
 const CHUNK: usize = 1024;
@@ -202,20 +202,8 @@ fn first_use(store: &dyn Store, stepper: &Stepper, slots: &BTreeSet<Slot>) -> Re
                 Event::CallFinished { role, work, .. } if is_one(role, work) => {
                     return Ok(begun.flatten().map_or(Use::Forgotten, Use::At));
                 }
-                event => newest = made(event).filter(|id| kept.contains(id)).or(newest),
+                event => newest = checkpoint_of(&event).filter(|id| kept.contains(id)).cloned().or(newest),
             }
         }
-    }
-}
-
-/// The checkpoint that an event makes.
-fn made(event: Event) -> Option<CheckpointId> {
-    match event {
-        Event::RunStarted { checkpoint, .. }
-        | Event::StepCommitted { checkpoint, .. }
-        | Event::RequestAnswered { checkpoint, .. }
-        | Event::Forked { checkpoint, .. } => Some(checkpoint),
-        Event::RunEnded { checkpoint, .. } => checkpoint,
-        _ => None,
     }
 }
