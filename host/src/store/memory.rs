@@ -1,4 +1,4 @@
-//! The store in memory, for tests: what `sqlite` does, without a disk.
+//! The store in memory: what `sqlite` does, without a disk. For attempts that are made again, and for tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
