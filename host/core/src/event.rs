@@ -1,7 +1,9 @@
 //! Events: the facts a run consists of. What they do to the environment is in `stepper::apply`.
 //!
-//! The encoding is positional: variants and fields are only ever added at the end. What a commit says in detail is in
-//! `commit`.
+//! The encoding is positional, and records outlive the program that wrote them. So new variants come at the end, and
+//! the fields of a variant, as those of all it holds, stay as they are: an old record lacks the bytes of a new field and
+//! cannot be read. What has to say more is a new variant, or gets a new format byte in the store. What a commit says in
+//! detail is in `commit`.
 
 mod commit;
 mod status;
