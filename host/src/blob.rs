@@ -1,4 +1,5 @@
-//! The bytes of files by their names. Where they are kept is the store's business, where they come from the sandbox's.
+//! Bytes by their names: those of files and of components. Where files are kept is the store's business, where they come
+//! from the sandbox's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ use crate::plugin::Plugin;
 
 pub(crate) use capability::files::is_seen_from;
 pub use capability::files::{Directories, PlaceError, Placed};
-pub use component::{Exports, LoadError, Loaded, Manifest, ScriptFile, WasmSandbox, digest_of};
+pub use component::{Exports, LoadError, Loaded, Manifest, ScriptFile, WasmSandbox};
 pub use engine::{Allocation, CacheHealth, Metering};
 pub(crate) use limits::bytes;
 pub use plain::FunctionError;

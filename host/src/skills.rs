@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
-use strata_core::id::{Digest, hex};
+use strata_core::id::Digest;
 
+use crate::blob::digest_of;
 use crate::sandbox::Manifest;
 use crate::user;
 use files::Change;
@@ -161,7 +161,7 @@ impl Shelf {
     /// Adding what is there already changes nothing, but mends it where it was damaged.
     pub fn add(&self, component: &[u8], manifest: &Manifest) -> Result<(Skill, Added), SkillError> {
         fit::check(manifest).map_err(SkillError::Unfit)?;
-        let digest = Digest(hex(&Sha256::digest(component)));
+        let digest = digest_of(component);
         let skill = Skill { digest, size: component.len() as u64, manifest: manifest.clone() };
         let change = Change::begin(&self.dir)?;
         let before = files::read_entry(&self.dir, &skill.name());
@@ -238,7 +238,7 @@ impl Shelf {
     pub fn component(&self, skill: &Skill) -> Result<Vec<u8>, SkillError> {
         let path = self.file(skill);
         let bytes = std::fs::read(&path).map_err(|source| SkillError::File { path: path.clone(), source })?;
-        if hex(&Sha256::digest(&bytes)) != skill.digest.0 {
+        if digest_of(&bytes) != skill.digest {
             return Err(SkillError::Damaged { name: skill.name(), path });
         }
         Ok(bytes)

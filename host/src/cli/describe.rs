@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use super::args::DescribeArgs;
 use super::{Failure, note, print, skill, warn};
+use crate::blob::digest_of;
 use crate::interface::component;
 use crate::interface::manifest::document;
 use crate::interface::own;
 use crate::launch::read_component;
 use crate::manifest;
 use crate::plugin::Limits;
-use crate::sandbox::{LoadError, Loaded, Metering, WasmSandbox, digest_of};
+use crate::sandbox::{LoadError, Loaded, Metering, WasmSandbox};
 use crate::skills::Shelf;
 
 pub(super) fn describe(args: &DescribeArgs) -> Result<u8, Failure> {

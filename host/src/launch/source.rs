@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use strata_core::id::Digest;
 
+use crate::blob::digest_of;
 use crate::build::{self, script};
 use crate::plugin::{Limit, Limits, Plugin};
-use crate::sandbox::{LoadError, Loaded, Metering, ScriptFile, WasmSandbox, digest_of};
+use crate::sandbox::{LoadError, Loaded, Metering, ScriptFile, WasmSandbox};
 use crate::trust::lock::Locked;
 use crate::trust::signature::{Keys, Untrusted};
 

@@ -6,8 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
-use strata_core::id::{Digest, hex};
+use strata_core::id::Digest;
 use strata_core::json::Json;
 use tokio::sync::Semaphore;
 use wasmtime::Engine;
@@ -17,6 +16,7 @@ use super::engine::cache::Cache;
 use super::engine::{Allocation, CacheHealth, Engines, Metering, Work};
 use super::plain::FunctionError;
 use super::{Call, Calling, Sandbox, SandboxError, attempt};
+use crate::blob::digest_of;
 use crate::gateway::Gateway;
 use crate::plugin::Limits;
 
@@ -294,11 +294,6 @@ impl Sandbox for WasmSandbox {
             attempt::run(&component.ready, call, gateway).await
         })
     }
-}
-
-/// By what a component is known.
-pub fn digest_of(bytes: &[u8]) -> Digest {
-    Digest(hex(&Sha256::digest(bytes)))
 }
 
 fn shelve(ready: Ready, digest: &Digest, manifest: Manifest) -> Shelved {

@@ -39,7 +39,7 @@ fn what_is_added_is_found_with_its_manifest() {
     assert_eq!(shelf.component(&skill).unwrap(), b"one");
     assert_eq!(shelf.add(b"one", &manifest("write-code", "1.0.0")).unwrap().1, Added::Already);
     let refused = shelf.add(b"two", &manifest("write-code", "1.0.0")).unwrap_err().to_string();
-    let parts = [skill.digest.0.as_str(), &hex(&Sha256::digest(b"two")), "another version", "skill remove"];
+    let parts = [skill.digest.0.as_str(), &digest_of(b"two").0, "another version", "skill remove"];
     parts.iter().for_each(|part| assert!(refused.contains(part), "{refused}"));
     assert_eq!(shelf.component(&skill).unwrap(), b"one");
 }

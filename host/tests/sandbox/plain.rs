@@ -9,8 +9,9 @@ use strata_core::id::MessageId;
 use strata_core::json::Json;
 use strata_core::message::{Draft, Instruct, Message};
 use strata_core::team::Task;
+use strata_host::blob::digest_of;
 use strata_host::plugin::{Limits, Plugin};
-use strata_host::sandbox::{self, Entry, Metering, digest_of};
+use strata_host::sandbox::{self, Entry, Metering};
 
 use crate::driver::{SANDBOX, call, limits, plugin, run};
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use strata_core::id::hex;
 use wasmtime::component::Component;
 
 use super::ready::HANDLER;
@@ -152,7 +153,7 @@ pub(super) fn check_form(bytes: &[u8]) -> Result<(), LoadError> {
     if version == CORE {
         return Err(LoadError::CoreModule);
     }
-    let version = super::hex(version);
+    let version = hex(version);
     Err(LoadError::Version { version })
 }
 

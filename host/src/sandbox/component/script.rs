@@ -7,7 +7,8 @@ use serde_json::json;
 use strata_core::id::Digest;
 use strata_core::json::Json;
 
-use super::{LoadError, Loaded, Manifest, Metering, Shelved, WasmSandbox, digest_of};
+use super::{LoadError, Loaded, Manifest, Metering, Shelved, WasmSandbox};
+use crate::blob::digest_of;
 use crate::plugin::{Limits, Plugin};
 
 /// A script.

@@ -61,8 +61,9 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{WasmSandbox, digest_of};
+    use super::super::WasmSandbox;
     use super::*;
+    use crate::blob::digest_of;
     use crate::plugin::Limits;
 
     /// The magic number and version of a component, and nothing in it.
