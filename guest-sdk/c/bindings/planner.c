@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: ec48877f85ccf204
+// wit fingerprint: 6b17f930f1131d68
 #include "bindings.h"
 #include <stdlib.h>
 
