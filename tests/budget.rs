@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::place::Place;
+use crate::probe::build;
 use crate::stream;
 
 /// Each call costs a dollar and ten tokens.
@@ -88,6 +89,35 @@ fn an_attempt_that_cannot_pay_is_suspended_and_pays_nothing_twice() {
     );
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
     assert!(shown.contains("1 served from the journal, which saved $1.0000"), "{shown}");
+}
+
+#[test]
+fn calls_made_together_that_can_be_paid_only_in_part_are_made_as_far_as_they_can() {
+    // Far more is held back for each call than it costs in the end.
+    let at_once = |team: &str, action: &str| {
+        let steps = r#"{ steps = [{ llm = "1" }, { llm = "2" }, { say = "{reads}" }] }"#;
+        let team = self::team(team, "", action).replace(steps, r#"{ prompts = ["1", "2", "3"] }"#);
+        team.replacen("probe.wasm", "gather.wasm", 1)
+    };
+    let place = |text: &str| {
+        let place = place(text);
+        std::fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
+        place
+    };
+    // An action's own budget is for the action to handle, and for a replay to know of.
+    let own = place(&at_once("", "investment = 2"));
+    let lines = own.run().expect(0).events();
+    let said = &stream::of_kind(&lines, "action-finished")[0]["output"]["content"];
+    assert_eq!(said, "r | HostErrorKind::OutOfBudget | HostErrorKind::OutOfBudget");
+    own.host(&["replay", "store", "--verify"]).expect(0);
+
+    let place = place(&at_once("investment = 2", ""));
+    place.run().expect(5);
+    assert_eq!(live(&place), 2);
+    place.write("team.toml", at_once("investment = 4", ""));
+    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    assert_eq!(live(&place), 4);
+    assert_eq!(budget(&place)["total"], 4.0);
 }
 
 #[test]

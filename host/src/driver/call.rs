@@ -122,6 +122,7 @@ impl Driver {
         let mut events = Vec::new();
         let mut live = Vec::new();
         let mut held_back = Usd::ZERO;
+        let mut broke = false;
         for (nth, call) in calls.into_iter().enumerate() {
             let request = call.digest();
             let intent = call.intent(&request);
@@ -143,7 +144,12 @@ impl Driver {
                         continue;
                     }
                     // Nothing of this has left the host yet.
-                    Reserve::Broke => return self.suspend(role),
+                    Reserve::Broke if live.is_empty() => return self.suspend(role),
+                    // What can be paid is made, so that each attempt gets further than the one before.
+                    Reserve::Broke => {
+                        broke = true;
+                        break;
+                    }
                     Reserve::HeldBack(usd) if usd > Usd::ZERO => {
                         held_back += usd;
                         let reserved = Reserved { request: request.clone(), usd };
@@ -163,10 +169,9 @@ impl Driver {
         // From here on the world may know of it.
         self.journal.flush()?;
         let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
-        attempt.batch = Some(Batch { kind, answers, reply });
+        attempt.batch = Some(Batch { kind, answers, broke, reply });
         live.into_iter().for_each(|(nth, request, call, key)| self.take_off(role, (nth, key), request, call));
-        self.reply(role);
-        Ok(())
+        self.reply(role)
     }
 
     /// Lets a call leave: the `nth` of those that are made together, under this key.
@@ -220,16 +225,21 @@ impl Driver {
         }
         if complete {
             self.journal.flush()?;
-            self.reply(role);
+            return self.reply(role);
         }
         Ok(())
     }
 
-    /// Hands answers to the guest once all of them are there.
-    fn reply(&mut self, role: RoleId) {
-        let Some(attempt) = self.attempts.get_mut(&role) else { return };
-        if let Some(batch) = attempt.batch.take_if(|batch| batch.is_complete()) {
-            batch.answer();
+    /// Hands answers to the guest once all of them are there. Where some calls could not be paid, the attempt ends.
+    fn reply(&mut self, role: RoleId) -> Result<(), DriverError> {
+        let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
+        match attempt.batch.take_if(|batch| batch.is_complete()) {
+            Some(batch) if batch.broke => self.suspend(role),
+            Some(batch) => {
+                batch.answer();
+                Ok(())
+            }
+            None => Ok(()),
         }
     }
 }

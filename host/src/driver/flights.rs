@@ -16,6 +16,8 @@ pub(super) struct Batch {
     pub(super) kind: HostCallKind,
     /// In the order of the calls; none where the answer is under way.
     pub(super) answers: Vec<Option<Given>>,
+    /// Whether there was not enough to spend for all of them. Those that are missing have no answers here.
+    pub(super) broke: bool,
     pub(super) reply: oneshot::Sender<Answer>,
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use strata_core::effect::Invocation;
 
+use strata_core::budget::{Purse, spender};
 use strata_core::event::{Event, HostCall, HostCallKind, Outcome};
 use strata_core::file::{Content, FileChange};
 use strata_core::id::{Digest, RoleId};
@@ -16,7 +17,7 @@ use tokio::sync::oneshot;
 use super::call::{Outward, no_model, own_budget_used_up};
 use super::flights::Batch;
 use super::{Driver, DriverError, Equipment, Journal};
-use crate::gateway::{Answer, Ask, HostError, HostErrorKind, Question};
+use crate::gateway::{Answer, Ask, HostError, HostErrorKind, Question, START};
 use crate::services::llm;
 use crate::store::{Durability, FIRST_LINE, MemoryStore, SavedDefinition, StoreError};
 
@@ -127,9 +128,8 @@ impl Rerun {
     fn answer(&mut self, question: Question, recorded: &mut Vec<HostCall>) -> Result<Option<Again>, DriverError> {
         let Question { role, ask, reply } = question;
         match ask {
-            Ask::Now => Ok(told(reply, HostCallKind::Clock, "", recorded, |call| {
-                Answer::Time(call.response.value().as_f64().unwrap_or_default())
-            })),
+            Ask::Now => Ok(told(reply, HostCallKind::Clock, "", recorded, time)),
+            Ask::Start => Ok(told(reply, HostCallKind::Clock, START, recorded, time)),
             Ask::Random { length } => Ok(told(reply, HostCallKind::Random, &length.to_string(), recorded, |call| {
                 let bytes = call.response.value().as_str().map(super::answer::unhex);
                 Answer::Bytes(Ok(bytes.unwrap_or_default()))
@@ -175,33 +175,46 @@ impl Rerun {
         recorded: &mut Vec<HostCall>,
     ) -> Option<Again> {
         let mut answers = Vec::new();
+        let mut beside = false;
         for call in calls {
             let request = call.digest();
             answers.push(Some(match take(recorded, kind, &request) {
-                Some(call) if call.outcome == Outcome::Answered => Ok(call.response),
-                Some(call) => Err(refusal(&call)),
-                None => match self.refused(role, kind) {
+                Some(call) => {
+                    beside = true;
+                    if call.outcome == Outcome::Answered { Ok(call.response) } else { Err(refusal(&call)) }
+                }
+                None => match self.refused(role, kind, beside) {
                     Some(refusal) => Err(refusal),
                     None => return Some(Again::Strayed { kind, request }),
                 },
             }));
         }
-        Batch { kind, answers, reply }.answer();
+        Batch { kind, answers, broke: false, reply }.answer();
         None
     }
 
-    /// Why a call was refused that is not recorded, if it was: then it never left the host.
-    fn refused(&self, role: RoleId, kind: HostCallKind) -> Option<HostError> {
+    /// Why a call was refused that is not recorded, if it was: then it never left the host. `beside`: others that were
+    /// made together with it were not.
+    fn refused(&self, role: RoleId, kind: HostCallKind, beside: bool) -> Option<HostError> {
         let stepper = self.stepper();
         let (team, env) = (stepper.team(), stepper.env());
         let work = env.role(role).activation.as_ref()?.work(team.role(role))?;
         match self.models {
             _ if kind != HostCallKind::Llm => None,
             ModelsThen::None => Some(no_model()),
-            // What was used up then is used up now.
-            ModelsThen::Some(_) => own_budget_used_up(env.exhausted(team, (role, work), Usd::ZERO)?),
+            ModelsThen::Some(_) => {
+                // What was held back for the others is not known any more, and may have been the reason.
+                let own = Purse::Action(spender(role, work));
+                let may_be = beside && team.policy.purses.actions.contains_key(&spender(role, work));
+                // What was used up then is used up now.
+                own_budget_used_up(env.exhausted(team, (role, work), Usd::ZERO).or(may_be.then_some(own))?)
+            }
         }
     }
+}
+
+fn time(call: HostCall) -> Answer {
+    Answer::Time(call.response.value().as_f64().unwrap_or_default())
 }
 
 /// Answers with what is recorded, or not at all.
