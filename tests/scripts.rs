@@ -60,6 +60,10 @@ fn is_run_told_and_mended(file: &str, good: &str, (bad, told): (&str, &[&str])) 
     assert_eq!(outputs.len(), 1, "what was done is not done again: {outputs:?}");
     assert_eq!(outputs[0]["data"], serde_json::json!({ "words": ["one", "two"], "product": 6 }));
 
+    // It is made again with the time of then; what the script was before is gone.
+    let replayed = place.host(&["replay", "store", "--verify"]).expect(0);
+    assert_eq!(replayed.stdout, "equal: 2, different: 0, not made again: 1\n");
+
     place.host(&["lock", "team.toml"]).expect(0);
     place.host(&["check", "team.toml"]).expect(0);
     place.write(file, bad);
@@ -75,6 +79,7 @@ const later = (value) => new Promise((resolve) => setTimeout(() => resolve(value
 export default action({
   async run(cx) {
     const words = await Promise.all(cx.text.split(" ").map(async (word) => await later(word)));
+    if (Date.now() < 1e12) throw new Error("the past");
     return { data: { words, product: cx.data.n * cx.config.by } };
   },
 });
@@ -90,6 +95,7 @@ export default action({
 #[test]
 fn a_script_in_python_is_run_and_mended() {
     let whole = r#""""Multiplies."""
+import time
 from dataclasses import dataclass
 from strata_action import Context, Output, action
 
@@ -99,6 +105,7 @@ class Config:
 
 @action
 def multiply(cx: Context[Config]) -> Output:
+    assert time.time() > 1e9, "the past"
     return Output("done", data={"words": cx.text.split(), "product": cx.newest.data["n"] * cx.config.by})
 "#;
     let bad = "data = cx.newest.data\n\ndef product(n):\n    return n.factor\n\nreturn product(data['n'])\n";
