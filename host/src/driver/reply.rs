@@ -3,7 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 use strata_core::environment::Environment;
-use strata_core::event::Event;
 use strata_core::id::RoleId;
 use strata_core::request::Answer;
 
@@ -11,7 +10,6 @@ use super::clock::now_ms;
 use super::{DriverError, Journal};
 use crate::narrator::rfc3339;
 use crate::services::human::{self, Refusal};
-use crate::store::{Record, Store, StoreError};
 
 /// An answer as it is given: a JSON document, or a text where a text answers the question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,8 +40,8 @@ pub enum AnswerError {
         /// What is open.
         open: Vec<String>,
     },
-    /// It was answered before.
-    #[error("request `{0}` was answered before; its first answer holds")]
+    /// It is not open any more, if it ever was.
+    #[error("request `{0}` was answered before, if it was ever asked; its first answer holds")]
     Before(String),
     /// Several answers for one request were given at once.
     #[error("request `{0}` is answered twice here; it takes one answer")]
@@ -82,54 +80,31 @@ pub enum ReplyError {
     Driver(#[from] DriverError),
 }
 
-impl From<StoreError> for ReplyError {
-    fn from(error: StoreError) -> Self {
-        Self::Driver(error.into())
-    }
-}
-
 /// What becomes of a role's request.
 pub(crate) type Verdict = (RoleId, Answer);
 
-/// Holds answers against what is open. `store` holds the records, where there are any.
-pub(crate) fn judge(env: &Environment, store: Option<&dyn Store>, given: &[Given]) -> Result<Vec<Verdict>, ReplyError> {
+/// Holds answers against what is open.
+pub(crate) fn judge(env: &Environment, given: &[Given]) -> Result<Vec<Verdict>, AnswerError> {
     let now_ms = now_ms();
     let mut verdicts: Vec<Verdict> = Vec::new();
     for Given { request: id, text } in given {
         let Some((role, open)) = env.requests().find(|(_, open)| open.id.0 == *id) else {
-            if let Some(store) = store.filter(|_| verdicts.is_empty())
-                && was_answered(store, id)?
-            {
-                return Err(AnswerError::Before(id.clone()).into());
+            if env.may_have_asked(id) {
+                return Err(AnswerError::Before(id.clone()));
             }
             let open = env.requests().map(|(_, open)| open.id.0.clone()).collect();
-            return Err(AnswerError::Unknown { request: id.clone(), open }.into());
+            return Err(AnswerError::Unknown { request: id.clone(), open });
         };
         if verdicts.iter().any(|(known, _)| *known == role) {
-            return Err(AnswerError::Twice(id.clone()).into());
+            return Err(AnswerError::Twice(id.clone()));
         }
         if let Some(end) = open.expires_ms.filter(|_| open.is_over(now_ms)) {
-            return Err(AnswerError::Over { request: id.clone(), end: rfc3339(end) }.into());
+            return Err(AnswerError::Over { request: id.clone(), end: rfc3339(end) });
         }
         let wrong = |why| AnswerError::Wrong { request: id.clone(), why };
         verdicts.push((role, Answer::Given(human::read(open, text).map_err(wrong)?)));
     }
     Ok(verdicts)
-}
-
-/// Whether a request with this id was answered, as far as the records go back.
-fn was_answered(store: &dyn Store, id: &str) -> Result<bool, StoreError> {
-    /// How many records are in memory at once.
-    const CHUNK: usize = 1024;
-    let answers = |record: &Record| matches!(&record.event, Event::RequestAnswered { request, .. } if request.0 == id);
-    let mut from = 0;
-    loop {
-        let records = store.records(from, CHUNK)?;
-        if records.iter().any(answers) || records.len() < CHUNK {
-            return Ok(records.iter().any(answers));
-        }
-        from += CHUNK as u64;
-    }
 }
 
 /// The requests whose time is over.
@@ -141,7 +116,7 @@ pub(crate) fn lapsed(env: &Environment) -> Vec<Verdict> {
 impl Journal {
     /// Records answers: all of them, or none. They are durable when this returns.
     pub fn reply(&mut self, given: &[Given]) -> Result<Vec<Answered>, ReplyError> {
-        let verdicts = judge(self.stepper().env(), Some(self.records()), given)?;
+        let verdicts = judge(self.stepper().env(), given)?;
         let role = |id: &RoleId| self.stepper().team().role(*id).name.clone();
         let answered =
             |(given, (id, _)): (&Given, &Verdict)| Answered { request: given.request.clone(), role: role(id) };

@@ -15,7 +15,7 @@ use super::back::Way;
 use super::saved::{definition as saved_definition_of, import};
 use super::start::run_id;
 use super::{Components, LaunchError, Makings, Run, doubt, durability, saved_definition};
-use crate::driver::{Driver, DriverError, Given, Journal, OnLine, ReplyError, Verdict, WhenIdle, judge, lapsed};
+use crate::driver::{AnswerError, Driver, DriverError, Given, Journal, OnLine, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
 use crate::store::{
@@ -139,12 +139,8 @@ impl Opened {
     }
 
     /// Holds answers against what is open.
-    pub(super) fn judge(&self, given: &[Given]) -> Result<Vec<Verdict>, ReplyError> {
-        let store: Option<&dyn Store> = match &self.origin {
-            Origin::Database { store, .. } => Some(store.as_ref()),
-            Origin::TeamJson(_) => None,
-        };
-        judge(self.stepper.env(), store, given)
+    pub(super) fn judge(&self, given: &[Given]) -> Result<Vec<Verdict>, AnswerError> {
+        judge(self.stepper.env(), given)
     }
 
     /// Ends the resume of a finished team, whose state is not changed. Where the run was killed before it could save

@@ -11,6 +11,7 @@ use super::Stepper;
 use super::apply::{Applied, Illegal, ensure};
 use super::awake::Stand;
 use crate::activation::{Activation, Phase};
+use crate::environment::Environment;
 use crate::event::{Event, HostCall, HostCallKind, Outcome, Work};
 use crate::id::{RequestId, RoleId};
 use crate::message::Draft;
@@ -154,4 +155,14 @@ fn is_of(request: &RequestId, id: RoleId, activation: &Activation) -> bool {
 fn request_id(id: RoleId, activation: &Activation, before: u32) -> RequestId {
     let place = usize::from(activation.skipped) + activation.done.len() + activation.choices.len();
     RequestId(format!("ask-{}-{}-{place}-{before}", activation.opened, id.0))
+}
+
+impl Environment {
+    /// Whether a request may have had this id that is not open: it is one of a step and a role that there are. To know
+    /// it for sure all that was recorded would have to be read.
+    pub fn may_have_asked(&self, id: &str) -> bool {
+        let parts = id.strip_prefix("ask-").into_iter().flat_map(|parts| parts.split('-'));
+        let parts: Option<Vec<u64>> = parts.map(|part| part.parse().ok()).collect();
+        matches!(parts.as_deref(), Some([step, role, _, _]) if *step <= self.step && *role < self.roles.len() as u64)
+    }
 }
