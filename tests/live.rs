@@ -1,8 +1,10 @@
 //! Teams that stay: the library's `LiveEnvironment`, `run --keep-alive`, and `send` to a team that runs.
 
 use std::path::Path;
+use std::time::Duration;
 
 use strata_core::event::CallPolicy;
+use strata_host::live::{Given, LiveError};
 use strata_host::manifest::Overrides;
 use strata_host::store::Replace;
 use strata_host::{LiveEnvironment, Message, Resume, Start, Status, WhenIdle};
@@ -89,6 +91,29 @@ fn an_environment_is_started_spoken_to_stopped_and_loaded_again() {
         stream::of_kind(&place.recorded(), "action-finished").iter().map(|l| l["output"]["content"].clone()).collect();
     assert_eq!(outputs.last().unwrap(), "re: two");
     stream::assert_numbered(&place.recorded());
+}
+
+#[test]
+fn an_environment_that_stopped_by_itself_says_so_and_goes_on_when_it_is_started_again() {
+    let place = Place::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
+    in_runtime(async {
+        let mut environment = create(&place);
+        environment.start(WhenIdle::End).unwrap();
+        environment.idle().await;
+        // Nobody has asked for its end yet.
+        let sent = tokio::time::timeout(Duration::from_secs(60), environment.send(said("too late"))).await;
+        assert!(matches!(sent, Ok(Err(LiveError::Ended(_)))), "{sent:?}");
+        assert_eq!(environment.ended().await.unwrap(), Status::Waiting);
+        let asked = stream::of_kind(&place.recorded(), "request-opened")[0]["request"].as_str().unwrap().to_owned();
+        let given = Given { request: asked, text: "I".into() };
+        environment.answer(vec![given]).await.unwrap();
+        environment.start(WhenIdle::End).unwrap();
+        assert_eq!(environment.ended().await.unwrap(), Status::Done);
+        environment.start(WhenIdle::Stay).unwrap();
+        environment.send(said("again")).await.unwrap();
+        environment.idle().await;
+        assert_eq!(environment.stop().await.unwrap(), Status::Waiting);
+    });
 }
 
 #[test]

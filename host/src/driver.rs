@@ -188,7 +188,7 @@ impl Driver {
         self.motion.send_replace(Motion::Busy);
     }
 
-    /// Carries orders to this driver while it runs.
+    /// Carries orders to this driver until its next run has ended.
     pub fn orders(&self) -> Orders {
         self.give.clone()
     }
@@ -206,6 +206,8 @@ impl Driver {
         self.await_ends();
         let ended = self.go_on(stop).await;
         self.motion.send_replace(Motion::Still);
+        // Who gave an order too late is told so, and not kept waiting for a run that may never come.
+        (self.give, self.orders) = Orders::channel();
         ended
     }
 

@@ -177,7 +177,7 @@ impl Run {
         self.driver.journal_mut().count_in(metrics);
     }
 
-    /// Carries orders to it while it runs.
+    /// Carries orders to it until its next run has ended.
     pub fn orders(&self) -> Orders {
         self.driver.orders()
     }

@@ -130,7 +130,8 @@ impl LiveEnvironment {
         Self { state: State::Still(Box::new(run)), path, orders, motion, newest }
     }
 
-    /// Lets it run, on a thread of its own. With `WhenIdle::End` it stops by itself when nothing is left to do.
+    /// Lets it run, on a thread of its own. With `WhenIdle::End` it stops by itself when nothing is left to do. One
+    /// that has stopped goes on, as after `load`.
     pub fn start(&mut self, when_idle: WhenIdle) -> Result<(), LiveError> {
         let mut run = match std::mem::replace(&mut self.state, State::Broken) {
             State::Still(run) => run,
@@ -139,7 +140,11 @@ impl LiveEnvironment {
                 return Err(LiveError::State("runs already, or an error ended it"));
             }
         };
+        if run.stepper().env().status != Status::Running {
+            run.go_on()?;
+        }
         run.prepare(when_idle);
+        self.orders = run.orders();
         self.state = State::Running(Running::begin(run)?);
         Ok(())
     }

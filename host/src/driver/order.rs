@@ -45,7 +45,8 @@ impl Sent {
     }
 }
 
-/// Carries orders to a driver. Cheap to clone; it outlives the run, and then says that nobody listens any more.
+/// Carries orders to one run of a driver. Cheap to clone; it outlives the run, and then says that nobody listens any
+/// more.
 #[derive(Clone, Debug)]
 pub struct Orders(mpsc::Sender<Order>);
 
