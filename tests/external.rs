@@ -159,7 +159,9 @@ fn over_http_messages_are_posted_and_answers_come_back_as_a_list() {
     let requests = server.join().unwrap();
     assert_eq!(requests[0].1, requests[1].1);
     let message: Value = serde_json::from_slice(&requests[1].1).unwrap();
-    let key = format!("idempotency-key: {}", stream::text(&message["id"]));
+    let team = place.team_json();
+    let key =
+        format!("idempotency-key: {}/{}\r\n", stream::text(&team["strata"]["run_id"]), stream::text(&message["id"]));
     assert!(requests.iter().all(|(head, _)| head.to_lowercase().contains(&key)), "{}", requests[0].0);
     assert_eq!(heard(&place), ["heard for alice", "heard by post"]);
     // What comes from outside is not sent back there.

@@ -60,7 +60,9 @@ impl Driver {
         let Some(next) = next else { return };
         let message = env.message(next.message);
         let id = message.id.clone();
-        let letter = Letter { id: id.0.clone(), text: team_json::letter(message, &next.to) };
+        // Ids are the same in every run; whoever knows repetitions by the key must not take another run's for one.
+        let key = format!("{}/{}", env.lineage.key(&env.run.0), id.0);
+        let letter = Letter { key, text: team_json::letter(message, &next.to) };
         let none = "the team file has no `[env.external]` any more";
         let handing: BoxFuture<'static, _> = match &mut self.outside.bridge {
             Some(bridge) => bridge.hand_over(letter),

@@ -31,8 +31,8 @@ pub enum External {
 /// A message as text, with what names it.
 #[derive(Clone, Debug)]
 pub struct Letter {
-    /// Its id: the same when it is handed over again after a crash.
-    pub id: String,
+    /// Its run and its id: the same when it is handed over again after a crash, and no other's.
+    pub key: String,
     /// The message as one line of JSON.
     pub text: String,
 }

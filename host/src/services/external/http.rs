@@ -45,7 +45,7 @@ impl Client {
         Ok(Self { client, url: url.clone() })
     }
 
-    /// Posts a message, again if that may help. Its id is the idempotency key. Gives the messages of the answer.
+    /// Posts a message, again if that may help. Its key is the idempotency key. Gives the messages of the answer.
     pub(super) fn post(&self, letter: Letter) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let (client, url) = (self.client.clone(), self.url.clone());
         Box::pin(async move {
@@ -69,7 +69,7 @@ impl Client {
 async fn post(client: &reqwest::Client, url: &Url, letter: &Letter) -> Result<Vec<String>, HttpError> {
     let broken = |error: reqwest::Error| HttpError { why: error.without_url().to_string(), passes: true };
     let request =
-        client.post(url.clone()).header(CONTENT_TYPE, "application/json").header("Idempotency-Key", &letter.id);
+        client.post(url.clone()).header(CONTENT_TYPE, "application/json").header("Idempotency-Key", &letter.key);
     let mut response = request.body(letter.text.clone()).send().await.map_err(broken)?;
     let status = response.status();
     if !status.is_success() {
