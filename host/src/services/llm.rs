@@ -7,6 +7,7 @@ pub mod config;
 mod hearing;
 mod models;
 mod openai;
+mod pace;
 mod record;
 mod scripted;
 pub mod think;
@@ -50,6 +51,15 @@ impl Request {
             stop: Vec::new(),
             seed: None,
         }
+    }
+
+    /// All texts that the model is given, and that are paid for.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        let calls = self.messages.iter().flat_map(|turn| &turn.tool_calls);
+        let calls = calls.flat_map(|call| [call.name.as_str(), call.arguments.as_str()]);
+        let tools = self.tools.iter().flat_map(|tool| [&tool.name, &tool.description, &tool.parameters]);
+        let turns = self.messages.iter().map(|turn| turn.content.as_str());
+        turns.chain(calls).chain(tools.map(String::as_str)).chain(self.output_schema.as_deref())
     }
 
     /// A stand-in for the id that a tool call of the reply lacks. The conversation grows with every turn, so no two

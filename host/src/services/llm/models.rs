@@ -2,17 +2,13 @@
 //!
 //! How an answer is come by is in `openai`, `scripted` and `record`. Budgets and grants are the driver's.
 
-use std::num::NonZeroU32;
-use std::time::Duration;
-
-use futures_util::future::join_all;
 use strata_core::json::{Json, JsonError};
 use strata_core::money::Usd;
-use tokio::sync::{Mutex, Semaphore};
-use tokio::time::{Interval, MissedTickBehavior};
+use tokio::sync::Semaphore;
 
 use super::config::{self, Config, ConfigError, Price};
 use super::openai::OpenAi;
+use super::pace::Pace;
 use super::record::{Recorded, Recorder};
 use super::scripted::Scripted;
 use super::scripted::estimate;
@@ -27,8 +23,6 @@ const PARALLEL: usize = 16;
 /// A reply of usual length, in tokens.
 const USUAL_TOKENS: u32 = 1024;
 
-const MINUTE: Duration = Duration::from_secs(60);
-
 /// How much of a reply or a body is quoted in an error.
 pub(super) const EXCERPT_CHARS: usize = 300;
 
@@ -39,10 +33,7 @@ pub struct Models {
     price: Price,
     provider: Provider,
     places: Semaphore,
-    /// How many requests pass in a minute.
-    requests_per_minute: Option<NonZeroU32>,
-    /// Lets them pass one by one; made with the first, since it needs a runtime.
-    pace: Mutex<Option<Interval>>,
+    pace: Pace,
     recorder: Option<Recorder>,
 }
 
@@ -88,8 +79,7 @@ impl Models {
             price: config.price,
             provider,
             places: Semaphore::new(PARALLEL),
-            requests_per_minute: config.requests_per_minute,
-            pace: Mutex::default(),
+            pace: Pace::of(config.requests_per_minute),
             recorder: config.record.as_deref().map(Recorder::open).transpose()?,
         })
     }
@@ -102,8 +92,7 @@ impl Models {
     /// What a request may be expected to cost at most: held back while it is under way. A request that bounds no reply
     /// is taken for one of usual length.
     pub fn estimate(&self, request: &Request) -> Usd {
-        let input = estimate(request.messages.iter().map(|turn| turn.content.as_str()));
-        self.price.of(input, request.max_tokens.unwrap_or(USUAL_TOKENS))
+        self.price.of(estimate(request.texts()), request.max_tokens.unwrap_or(USUAL_TOKENS))
     }
 
     /// Asks once. Dropping the future gives the request up.
@@ -129,11 +118,6 @@ impl Models {
         }
     }
 
-    /// Asks several times at once. The results come in the order of the requests.
-    pub async fn complete_many(&self, requests: &[Request]) -> Vec<Result<Completed, Failed>> {
-        join_all(requests.iter().map(|request| self.complete(request))).await
-    }
-
     async fn ask(&self, request: &Request, hearing: &mut Hearing) -> Result<Reply, HostError> {
         if request.messages.is_empty() {
             return Err(invalid("ask a model: `messages` is empty; give at least one turn"));
@@ -144,13 +128,15 @@ impl Models {
         let model = request.model.as_deref().or(self.model.as_deref());
         // The semaphore is never closed, so a place is always got in the end.
         let _place = self.places.acquire().await;
-        if let Some(requests) = self.requests_per_minute {
-            let mut pace = self.pace.lock().await;
-            pace.get_or_insert_with(|| every(MINUTE / requests.get())).tick().await;
-        }
         match &self.provider {
-            Provider::Recorded(recorded) => recorded.complete(request),
-            Provider::Scripted(scripted) => scripted.complete(model, request).await,
+            Provider::Recorded(recorded) => {
+                self.pace.turn().await;
+                recorded.complete(request)
+            }
+            Provider::Scripted(scripted) => {
+                self.pace.turn().await;
+                scripted.complete(model, request).await
+            }
             Provider::OpenAi(endpoint) => {
                 let model = model.ok_or_else(|| {
                     invalid(
@@ -158,17 +144,10 @@ impl Models {
                          `[llm]`",
                     )
                 })?;
-                endpoint.complete(model, request, hearing).await
+                endpoint.complete(model, request, (hearing, &self.pace)).await
             }
         }
     }
-}
-
-/// Ticks with at least this pause between two, however late the one before was.
-fn every(pause: Duration) -> Interval {
-    let mut interval = tokio::time::interval(pause);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    interval
 }
 
 pub(super) fn invalid(message: impl Into<String>) -> HostError {

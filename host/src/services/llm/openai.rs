@@ -22,6 +22,7 @@ use self::stream::{Broken, Hushed, Pieces, Stage};
 use self::wire::Form;
 use super::config::{ConfigError, Endpoint};
 use super::models::excerpt;
+use super::pace::Pace;
 use super::{Hearing, Reply, Request};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::http::shown;
@@ -95,13 +96,14 @@ impl OpenAi {
         &self,
         model: &str,
         request: &Request,
-        hearing: &mut Hearing,
+        (hearing, pace): (&mut Hearing, &Pace),
     ) -> Result<Reply, HostError> {
         let streams = hearing.is_wanted() && !self.unstreamed.load(Ordering::Relaxed);
         let mut form = if streams { Form::Streamed } else { Form::Whole };
         let mut retries = 0;
         loop {
             let asked = Asked { form, body: wire::body(model, request, form)? };
+            pace.turn().await;
             let failure = match self.attempt(&asked, hearing).await {
                 Ok(text) => match wire::reply(&text, model, request) {
                     Ok(reply) => {

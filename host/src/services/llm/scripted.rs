@@ -127,14 +127,13 @@ impl Entry {
 
 impl Words {
     fn reply(&self, model: &str, request: &Request) -> Reply {
-        let asked = || request.messages.iter().map(|t| t.content.as_str());
         let calls = self.tool_calls.iter().enumerate();
         Reply {
             text: self.text.clone(),
             data: self.data.clone(),
             tool_calls: calls.map(|(i, call)| call.called(request, i)).collect(),
             model: model.to_owned(),
-            input_tokens: self.input.unwrap_or_else(|| estimate(asked())),
+            input_tokens: self.input.unwrap_or_else(|| estimate(request.texts())),
             output_tokens: self.output.unwrap_or_else(|| estimate([self.text.as_str()])),
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::services::llm::config::Endpoint;
 use crate::services::llm::openai::tests::server::{Play, Server, says, text};
-use crate::services::llm::{Speaker, Turn};
+use crate::services::llm::{Speaker, Tool, ToolCall, Turn};
 
 const PRICE: Price = Price { input: Usd(600_000_000_000), output: Usd(2_000_000_000_000) };
 
@@ -65,6 +65,26 @@ async fn no_more_requests_are_made_than_the_rate_allows() {
     models.complete(&asking("x")).await.expect("a reply");
     let second = tokio::time::timeout(Duration::from_millis(50), models.complete(&asking("x"))).await;
     assert!(second.is_err(), "the second waits for half a minute");
+}
+
+#[test]
+fn all_that_a_model_is_given_counts_as_asked() {
+    let models = scripted("[[reply]]\ntext = 'x'");
+    let bare = models.estimate(&asking("x"));
+    let long = || "y".repeat(100_000);
+    let tool = Tool { name: String::new(), description: long(), parameters: "{}".into() };
+    let called = ToolCall { id: String::new(), name: String::new(), arguments: long() };
+    let mut with_call = asking("x");
+    with_call.messages[0].tool_calls.push(called);
+    for request in [
+        Request { output_schema: Some(long()), ..asking("x") },
+        Request { tools: vec![tool], ..asking("x") },
+        with_call,
+    ] {
+        // Some four letters make a token.
+        let more = models.estimate(&request).0 - bare.0;
+        assert!(more >= PRICE.of(20_000, 0).0, "{more}");
+    }
 }
 
 fn served(server: &Server) -> Models {
@@ -168,31 +188,12 @@ async fn the_request_names_the_model_before_the_team_does() {
 }
 
 #[tokio::test]
-async fn many_replies_come_in_the_order_of_their_requests() {
-    let count = 3 * PARALLEL;
-    let replies = (0..count).map(|i| format!("[[reply]]\ntext = '{i}'\ntimes = 1\n"));
-    let models = scripted(&replies.collect::<String>());
-    let requests: Vec<_> = (0..count).map(|_| asking("x")).collect();
-    let texts = models.complete_many(&requests).await.into_iter();
-    let texts: Vec<_> = texts.map(|r| r.map(|c| c.reply.text)).collect();
-    assert_eq!(texts, (0..count).map(|i| Ok(i.to_string())).collect::<Vec<_>>());
-    assert!(models.complete_many(&[]).await.is_empty());
-}
-
-#[tokio::test]
 async fn only_so_many_requests_are_under_way_at_once() {
     let models = scripted("[[reply]]\ntext = 'x'\ndelay = '20ms'");
     let requests: Vec<_> = (0..2 * PARALLEL + 1).map(|_| asking("x")).collect();
     let begin = Instant::now();
-    models.complete_many(&requests).await;
+    futures_util::future::join_all(requests.iter().map(|request| models.complete(request))).await;
     assert!(begin.elapsed() >= Duration::from_millis(60), "{:?}", begin.elapsed());
-}
-
-#[tokio::test]
-async fn one_failure_of_many_does_not_touch_the_others() {
-    let models = scripted("[[reply]]\nmatch = 'bad'\nstatus = 500\n[[reply]]\ntext = 'fine'");
-    let results = models.complete_many(&[asking("good"), asking("bad"), asking("good")]).await;
-    assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn failing(status: &'static str, headers: &'static str) -> Play {
 async fn ask(endpoint: &Endpoint) -> Result<Reply, HostError> {
     let mut provider = OpenAi::new(endpoint).expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
-    provider.complete("m", &request(), &mut Hearing::default()).await
+    provider.complete("m", &request(), (&mut Hearing::default(), &Pace::default())).await
 }
 
 /// Plays, asks with `retries`, and compares the text or a part of the error, and the number of requests made.
@@ -56,6 +56,18 @@ async fn a_failure_in_passing_is_retried_as_often_as_allowed() {
 }
 
 #[tokio::test]
+async fn requests_that_are_made_again_keep_to_the_pace() {
+    let server = Server::new([failing("429 Too Many Requests", ""), text("fine")]);
+    let mut provider = OpenAi::new(&Endpoint { retries: 1, ..server.endpoint() }).expect("a usable endpoint");
+    provider.backoff = Duration::from_millis(1);
+    let (mut hearing, pace) = (Hearing::default(), Pace::of(std::num::NonZeroU32::new(2)));
+    let (question, asked) = (request(), (&mut hearing, &pace));
+    let asked = provider.complete("m", &question, asked);
+    assert!(tokio::time::timeout(Duration::from_secs(1), asked).await.is_err(), "the second waits for half a minute");
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
 async fn a_lasting_failure_is_never_retried() {
     check(&[failing("400 Bad Request", "")], 3, Err("400 Bad Request: `broken`"), 1).await;
     check(&[failing("401 Unauthorized", "")], 3, Err("under `api_key`"), 1).await;
@@ -77,7 +89,7 @@ async fn the_endpoint_decides_when_it_is_asked_again() {
     let mut provider = OpenAi::new(&endpoint).expect("a usable endpoint");
     // The test would wait for this long if the header were not heeded.
     provider.backoff = Duration::from_secs(3600);
-    let reply = provider.complete("m", &request(), &mut Hearing::default()).await;
+    let reply = provider.complete("m", &request(), (&mut Hearing::default(), &Pace::default())).await;
     assert_eq!(reply.map(|r| r.text), Ok("fine".to_owned()));
 }
 
@@ -112,7 +124,10 @@ async fn the_key_is_sent_and_shown_nowhere() {
         let server = Server::new([Play::Answer(status, "", said)]);
         let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
         let provider = OpenAi::new(&endpoint).expect("a usable endpoint");
-        let error = provider.complete("m", &request(), &mut Hearing::default()).await.expect_err("no reply");
+        let error = provider
+            .complete("m", &request(), (&mut Hearing::default(), &Pace::default()))
+            .await
+            .expect_err("no reply");
         assert!(error.message.contains("[api key] is wrong"), "{}", error.message);
         assert!(!error.message.contains(&key));
         assert!(!format!("{provider:?}").contains(&key));

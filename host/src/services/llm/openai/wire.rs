@@ -111,10 +111,9 @@ pub(super) fn reply(body: &str, model: &str, request: &Request) -> Result<Reply,
     let text = text(message);
     let tool_calls: Vec<ToolCall> = calls.map(|(i, call)| called(call, request, i)).collect();
     // A budget must hold for endpoints that do not count, too.
-    let asked = request.messages.iter().map(|turn| turn.content.as_str());
     let said = tool_calls.iter().map(|call| call.arguments.as_str()).chain([text.as_str()]);
     let (input_tokens, output_tokens) =
-        (input.unwrap_or_else(|| estimate(asked)), output.unwrap_or_else(|| estimate(said)));
+        (input.unwrap_or_else(|| estimate(request.texts())), output.unwrap_or_else(|| estimate(said)));
     let model = answered_by.unwrap_or(model).to_owned();
     Ok(Reply { text, data: None, tool_calls, model, input_tokens, output_tokens })
 }
