@@ -108,6 +108,7 @@ mod report;
 mod retention;
 mod saved;
 mod scaffold;
+mod scopes;
 mod scripts;
 mod secrets;
 mod signals;

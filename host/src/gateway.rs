@@ -69,7 +69,9 @@ pub enum Ask {
         scope: String,
         /// The key.
         key: String,
-        /// The writes of this attempt to that key so far.
+        /// What this attempt saw there when it last looked, with its writes of before; none where it has not.
+        seen: Option<Option<Json>>,
+        /// The writes of this attempt to that key since.
         pending: Vec<Write>,
     },
     /// The keys of a scope, sorted, with this attempt's own writes applied.

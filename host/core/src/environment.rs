@@ -30,7 +30,7 @@ use crate::team::{Deliver, Team};
 use join::JoinState;
 use lineage::Lineage;
 use outbox::Outbound;
-use scope::{ROLE_SCOPE, Scope, Write, reduce};
+use scope::{ROLE_SCOPE, Scope, Write, unite};
 
 /// A message of this environment, by its place in `Environment::messages`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -267,14 +267,22 @@ impl Environment {
         taken.chain(role.mailbox.iter().map(|mail| mail.message))
     }
 
-    /// The value of a key as a role sees it: what is committed, its own finished writes, then `pending` ones.
-    /// None where the scope does not exist.
-    pub fn read(&self, team: &Team, id: RoleId, at: (&str, &str), pending: &[Write]) -> Option<Option<Json>> {
-        let (scope, key) = at;
+    /// The value of a key as a role sees it: what is committed and its own finished writes, in whose place `seen` may
+    /// be given, then `pending` ones. None where the scope does not exist.
+    pub fn read(
+        &self,
+        team: &Team,
+        (id, scope, key): (RoleId, &str, &str),
+        seen: Option<Option<Json>>,
+        pending: &[Write],
+    ) -> Option<Option<Json>> {
         let (committed, reducer) = self.scope(team, id, scope)?;
-        let own = self.own_writes(id).chain(pending).filter(|w| w.scope == scope && w.key == key);
-        let value = committed.and_then(|values| values.get(key)).cloned();
-        Some(own.fold(value, |value, write| reduce(reducer, value, &write.change)))
+        let of_key = |writes: &mut dyn Iterator<Item = &Write>, value| {
+            let writes = writes.filter(|write| write.scope == scope && write.key == key);
+            unite(reducer, value, writes.map(|write| &write.change))
+        };
+        let stands = || of_key(&mut self.own_writes(id), committed.and_then(|values| values.get(key)).cloned());
+        Some(of_key(&mut pending.iter(), seen.unwrap_or_else(stands)))
     }
 
     /// The keys of a scope as a role sees it, sorted. None where the scope does not exist.

@@ -25,8 +25,8 @@ impl Driver {
         let stepper = self.journal.stepper();
         let (team, env) = (stepper.team(), stepper.env());
         let answer = match ask {
-            Ask::Get { scope, key, pending } => {
-                let value = env.read(team, role, (&scope, &key), &pending);
+            Ask::Get { scope, key, seen, pending } => {
+                let value = env.read(team, (role, &scope, &key), seen, &pending);
                 Answer::Value(value.ok_or_else(|| self.no_scope(&scope)))
             }
             Ask::Keys { scope, pending } => {

@@ -1,7 +1,7 @@
 //! What a store holds for one attempt, and the host functions that concern the attempt itself: emitting, state,
 //! memory, log, clock, random. Those that need a grant are in `capability`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -55,6 +55,9 @@ pub(super) struct Ctx {
     emissions: Vec<Draft>,
     writes: Vec<Write>,
     known_scopes: BTreeSet<String>,
+    /// By scope and key, what was there when the attempt last looked, after so many of its writes. Not more than it was
+    /// told, and so bounded with that. Without it each look would cost as much as all writes before.
+    seen: BTreeMap<(String, String), (Option<Json>, usize)>,
 }
 
 impl Ctx {
@@ -97,6 +100,7 @@ impl Ctx {
             emissions: Vec::new(),
             writes: Vec::new(),
             known_scopes: BTreeSet::new(),
+            seen: BTreeMap::new(),
         }
     }
 
@@ -187,7 +191,8 @@ impl Ctx {
             return Ok(Err(refusal));
         }
         if write.scope != ROLE_SCOPE && !self.known_scopes.contains(&write.scope) {
-            let question = Ask::Get { scope: write.scope.clone(), key: write.key.clone(), pending: Vec::new() };
+            let question =
+                Ask::Get { scope: write.scope.clone(), key: write.key.clone(), seen: None, pending: Vec::new() };
             if let Err(refusal) = self.value(function, question).await? {
                 return Ok(Err(refusal));
             }
@@ -211,10 +216,10 @@ impl Ctx {
         }
     }
 
-    /// The attempt's own writes to a scope, and in it to a key.
-    fn pending(&self, scope: &str, key: Option<&str>) -> Vec<Write> {
+    /// The attempt's own writes to a scope, and in it to a key, without the first so many of all.
+    fn pending(&self, since: usize, (scope, key): (&str, Option<&str>)) -> Vec<Write> {
         let concerns = |write: &&Write| write.scope == scope && key.is_none_or(|key| write.key == key);
-        self.writes.iter().filter(concerns).cloned().collect()
+        self.writes[since..].iter().filter(concerns).cloned().collect()
     }
 }
 
@@ -272,9 +277,15 @@ impl state::Host for Ctx {
         if let Err(refusal) = name_fits("scope", &scope).and_then(|()| name_fits("key", &key)) {
             return Ok(Err(refusal));
         }
-        let pending = self.pending(&scope, Some(&key));
-        let question = Ask::Get { scope, key, pending };
+        let at = (scope, key);
+        let (seen, since) = self.seen.remove(&at).map_or((None, 0), |(seen, since)| (Some(seen), since));
+        let pending = self.pending(since, (&at.0, Some(&at.1)));
+        let is_written = seen.is_some() || !pending.is_empty();
+        let question = Ask::Get { scope: at.0.clone(), key: at.1.clone(), seen, pending };
         let value = self.value(NAME, question).await?;
+        if let (true, Ok(value)) = (is_written, &value) {
+            self.seen.insert(at, (value.clone(), self.writes.len()));
+        }
         Ok(value.map(|json| json.map(|json| json.as_str().to_owned())))
     }
 
@@ -303,7 +314,7 @@ impl state::Host for Ctx {
         if let Err(refusal) = name_fits("scope", &scope) {
             return Ok(Err(refusal));
         }
-        let pending = self.pending(&scope, None);
+        let pending = self.pending(0, (&scope, None));
         match self.ask(NAME, Ask::Keys { scope, pending }).await? {
             None => Ok(Err(undescribed(NAME))),
             Some(Answer::Keys(keys)) => Ok(keys.map_err(convert::host_error)),

@@ -80,7 +80,10 @@ pub fn gateway() -> Gateway {
 
 fn answer(ask: Ask) -> Answer {
     match ask {
-        Ask::Get { scope, key, pending } => Answer::Value(known(&scope).map(|()| value(&key, &pending))),
+        Ask::Get { scope, key, seen, pending } => {
+            let seen = seen.filter(|_| pending.is_empty());
+            Answer::Value(known(&scope).map(|()| seen.unwrap_or_else(|| value(&key, &pending))))
+        }
         Ask::Keys { scope, pending } => {
             Answer::Keys(known(&scope).map(|()| pending.into_iter().map(|write| write.key).collect()))
         }

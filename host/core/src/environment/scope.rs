@@ -35,31 +35,48 @@ pub enum Change {
     Delete,
 }
 
-/// Applies one change to the value a key has.
-pub fn reduce(reducer: Option<Reducer>, old: Option<Json>, change: &Change) -> Option<Json> {
-    let Change::Set(new) = change else {
-        return None;
+/// Applies changes to the value a key has, in their order. What it costs grows with the texts of all, not with how often
+/// a large value is changed.
+pub fn unite<'a>(
+    reducer: Option<Reducer>,
+    old: Option<Json>,
+    changes: impl IntoIterator<Item = &'a Change>,
+) -> Option<Json> {
+    let combine: Option<fn(Value, Value) -> Value> = match reducer {
+        Some(Reducer::Add) => Some(add),
+        Some(Reducer::Max) => Some(max),
+        Some(Reducer::Merge) => Some(merge),
+        None | Some(Reducer::Append | Reducer::Last) => None,
     };
-    Some(match (reducer, old) {
-        (Some(Reducer::Append), None) => new.clone().into_list(),
-        (Some(Reducer::Append), Some(old)) => old.into_list().join(&new.clone().into_list()),
-        (Some(Reducer::Add), Some(old)) => add(&old, new),
-        (Some(Reducer::Max), Some(old)) => max(old, new),
-        (Some(Reducer::Merge), Some(old)) => merge(&old, new),
-        (None | Some(Reducer::Last), _) | (_, None) => new.clone(),
-    })
+    // As a document, or taken apart once something was combined with it.
+    let (mut text, mut apart) = (old, None);
+    for change in changes {
+        match (change, combine) {
+            (Change::Delete, _) => (text, apart) = (None, None),
+            (Change::Set(new), Some(combine)) => match apart.take().or_else(|| Some(text.take()?.value())) {
+                Some(before) => apart = Some(combine(before, new.value())),
+                None => text = Some(new.clone()),
+            },
+            (Change::Set(new), None) if reducer == Some(Reducer::Append) => {
+                let new = new.clone().into_list();
+                text = Some(if let Some(old) = text { old.into_list().join(&new) } else { new });
+            }
+            (Change::Set(new), None) => text = Some(new.clone()),
+        }
+    }
+    apart.map(Json::from).or(text)
 }
 
 /// Whole numbers add exactly while they fit; texts are joined; what cannot be added is replaced.
-fn add(old: &Json, new: &Json) -> Json {
-    match (old.value(), new.value()) {
+fn add(old: Value, new: Value) -> Value {
+    match (old, new) {
         (Value::Number(a), Value::Number(b)) => {
             let exact = whole(&a).zip(whole(&b)).and_then(|(a, b)| Number::from_i128(a + b));
             let rounded = || Number::from_f64(a.as_f64()? + b.as_f64()?);
-            exact.or_else(rounded).map_or_else(|| new.clone(), |sum| Json::from(Value::Number(sum)))
+            Value::Number(exact.or_else(rounded).unwrap_or(b))
         }
-        (Value::String(a), Value::String(b)) => Json::from(Value::String(a + &b)),
-        _ => new.clone(),
+        (Value::String(a), Value::String(b)) => Value::String(a + &b),
+        (_, new) => new,
     }
 }
 
@@ -69,38 +86,43 @@ fn whole(number: &Number) -> Option<i128> {
 }
 
 /// The greater of two numbers or texts; what cannot be compared is replaced.
-fn max(old: Json, new: &Json) -> Json {
-    let keep_old = match (old.value(), new.value()) {
-        (Value::Number(a), Value::Number(b)) => match (whole(&a), whole(&b)) {
+fn max(old: Value, new: Value) -> Value {
+    let keep_old = match (&old, &new) {
+        (Value::Number(a), Value::Number(b)) => match (whole(a), whole(b)) {
             (Some(a), Some(b)) => a >= b,
             _ => a.as_f64() >= b.as_f64(),
         },
         (Value::String(a), Value::String(b)) => a >= b,
         _ => false,
     };
-    if keep_old { old } else { new.clone() }
+    if keep_old { old } else { new }
 }
 
 /// One object with the keys of both, the newer value where both have one; other values are replaced.
-fn merge(old: &Json, new: &Json) -> Json {
-    match (old.value(), new.value()) {
+fn merge(old: Value, new: Value) -> Value {
+    match (old, new) {
         (Value::Object(mut a), Value::Object(b)) => {
             a.extend(b);
-            Json::from(Value::Object(a))
+            Value::Object(a)
         }
-        _ => new.clone(),
+        (_, new) => new,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     /// Folds the writes of several roles, in their order, into an empty key.
     fn check(reducer: Option<Reducer>, writes: &[&str], expected: &str) {
         let text = |text: &str| Json::parse(text).expect("a document");
-        let value = writes.iter().fold(None, |old, new| reduce(reducer, old, &Change::Set(text(new))));
-        assert_eq!(value, Some(text(expected)), "{reducer:?} {writes:?}");
+        let writes: Vec<Change> = writes.iter().map(|new| Change::Set(text(new))).collect();
+        let one_by_one = writes.iter().fold(None, |old, new| unite(reducer, old, [new]));
+        for value in [one_by_one, unite(reducer, None, &writes)] {
+            assert_eq!(value, Some(text(expected)), "{reducer:?} {writes:?}");
+        }
     }
 
     #[test]
@@ -143,8 +165,10 @@ mod tests {
     fn a_deleted_key_is_gone_whatever_the_reducer() {
         let one = Some(Json::from(Value::from(1)));
         for reducer in [None, Some(Reducer::Append), Some(Reducer::Add), Some(Reducer::Last)] {
-            assert_eq!(reduce(reducer, one.clone(), &Change::Delete), None);
-            assert_eq!(reduce(reducer, None, &Change::Delete), None);
+            assert_eq!(unite(reducer, one.clone(), [&Change::Delete]), None);
+            assert_eq!(unite(reducer, None, [&Change::Delete]), None);
+            let again = [Change::Delete, Change::Set(Json::from(Value::from(2)))];
+            assert_eq!(unite(reducer, one.clone(), &again), unite(reducer, None, &again[1..]));
         }
     }
 }

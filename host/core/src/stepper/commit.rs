@@ -11,7 +11,7 @@ use super::{Stepper, slot};
 use crate::activation::{Activation, Done, Outgoing};
 use crate::environment::outbox::Outbound;
 use crate::environment::routing::{Parcel, route};
-use crate::environment::scope::{ROLE_SCOPE, Write, reduce};
+use crate::environment::scope::{Change, ROLE_SCOPE, Write, unite};
 use crate::environment::{DeadLetter, Mail, MessageRef};
 use crate::event::{Event, Routed, Writer};
 use crate::fault::{Fault, FaultKind};
@@ -104,7 +104,7 @@ impl Stepper {
             if let Some(activation) = state.activation.take() {
                 state.memory.extend(&activation.news);
                 state.memory.extend(activation.done.iter().map(|done| done.output.message));
-                activation.done.iter().flat_map(|done| &done.writes).for_each(|write| self.write(id, write));
+                self.write(id, &activation.done);
                 self.keep_files(id, &activation.done);
             }
         }
@@ -134,16 +134,22 @@ impl Stepper {
         self.team.scopes.get(scope).copied().flatten()
     }
 
-    fn write(&mut self, id: RoleId, write: &Write) {
-        let (values, reducer) = if write.scope == ROLE_SCOPE {
-            (&mut self.env.roles[id.index()].scope, None)
-        } else {
-            let reducer = self.reducer(&write.scope);
-            (self.env.shared.entry(write.scope.clone()).or_default(), reducer)
-        };
-        // The old value is taken out, not copied: a list that is appended to may be long.
-        let value = reduce(reducer, values.remove(&write.key), &write.change);
-        values.extend(value.map(|value| (write.key.clone(), value)));
+    fn write(&mut self, id: RoleId, done: &[Done]) {
+        let mut changes: BTreeMap<(&str, &str), Vec<&Change>> = BTreeMap::new();
+        for write in done.iter().flat_map(|done| &done.writes) {
+            changes.entry((&write.scope, &write.key)).or_default().push(&write.change);
+        }
+        for ((scope, key), changes) in changes {
+            let (values, reducer) = if scope == ROLE_SCOPE {
+                (&mut self.env.roles[id.index()].scope, None)
+            } else {
+                let reducer = self.reducer(scope);
+                (self.env.shared.entry(scope.into()).or_default(), reducer)
+            };
+            // The old value is taken out, not copied: a list that is appended to may be long.
+            let value = unite(reducer, values.remove(key), changes);
+            values.extend(value.map(|value| (key.into(), value)));
+        }
     }
 
     /// Takes back what conflicts: every writer goes back to before the call that wrote the key.

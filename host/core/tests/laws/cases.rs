@@ -151,7 +151,7 @@ fn nothing_of_a_conflict_is_seen_anywhere() {
     assert!(life.env().shared.is_empty());
     assert_eq!(life.history(), ["idea"]);
     for (role, scope) in [(0, "s0"), (1, "s0"), (0, "role")] {
-        let value = life.env().read(life.stepper.team(), RoleId(role), (scope, "k"), &[]);
+        let value = life.env().read(life.stepper.team(), (RoleId(role), scope, "k"), None, &[]);
         assert_eq!(value, Some(None));
     }
 }

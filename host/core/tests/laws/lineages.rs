@@ -133,8 +133,9 @@ fn edits_hold_in_the_new_lineage_and_nowhere_else() {
     ];
     let mut other = fork(&life, edits);
     let team = other.stepper.team().clone();
-    let read =
-        |life: &Hand, role: u16, at: (&str, &str)| life.env().read(&team, RoleId(role), at, &[]).expect("a scope");
+    let read = |life: &Hand, role: u16, at: (&str, &str)| {
+        life.env().read(&team, (RoleId(role), at.0, at.1), None, &[]).expect("a scope")
+    };
     assert_eq!(read(&other, 2, ("s0", "k")), Some(number(9)));
     assert_eq!(read(&other, 2, ("s0", "new")), Some(number(1)));
     assert_eq!(read(&other, 1, ("role", "own")), Some(number(2)));

@@ -150,7 +150,7 @@ proptest! {
             }
             for scope in SCOPES.iter().copied().chain(["role"]) {
                 let keys = |env: &Environment| env.keys(life.team(), id, scope, &[]);
-                let read = |env: &Environment| env.read(life.team(), id, (scope, "k0"), &[]);
+                let read = |env: &Environment| env.read(life.team(), (id, scope, "k0"), None, &[]);
                 prop_assert_eq!((keys(before), read(before)), (keys(other.env()), read(other.env())));
             }
         }

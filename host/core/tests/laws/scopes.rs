@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use strata_core::activation::Phase;
 use strata_core::environment::Environment;
-use strata_core::environment::scope::{Scope, Write, reduce};
+use strata_core::environment::scope::{Scope, Write, unite};
 use strata_core::event::{Event, Status};
 use strata_core::fault::FaultKind;
 use strata_core::id::RoleId;
@@ -85,7 +85,7 @@ proptest! {
                     (shared.entry(write.scope.clone()).or_default(), reducer)
                 };
                 let old = values.remove(&write.key);
-                values.extend(reduce(reducer, old, &write.change).map(|value| (write.key.clone(), value)));
+                values.extend(unite(reducer, old, [&write.change]).map(|value| (write.key.clone(), value)));
             }
             prop_assert_eq!(&shared, &after.shared);
             prop_assert!(own.iter().eq(after.roles.iter().map(|role| &role.scope)));

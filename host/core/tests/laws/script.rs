@@ -145,7 +145,7 @@ impl Script {
             sight += &format!(
                 "{:?} {:?};",
                 env.keys(team, call.role, scope, &[]),
-                env.read(team, call.role, (scope, "k0"), &[])
+                env.read(team, (call.role, scope, "k0"), None, &[])
             );
         }
         sight

@@ -145,8 +145,9 @@ fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the
     team.routes = vec![edge(0, &["A", "B"]), edge(1, &["C"])];
     let mut life = Hand::start(team);
     let number = |n: i64| Some(Some(Json::from(serde_json::Value::from(n))));
-    let read =
-        |life: &Hand, role, pending: &[Write]| life.env().read(life.stepper.team(), RoleId(role), ("s0", "k"), pending);
+    let read = |life: &Hand, role, pending: &[Write]| {
+        life.env().read(life.stepper.team(), (RoleId(role), "s0", "k"), None, pending)
+    };
     life.act(Ok(writes("s ok", &[("k", 5)])));
     life.act(Ok(writes("a ok", &[("k", 1)])));
     assert_eq!((read(&life, 1, &[]), read(&life, 2, &[])), (number(1), number(5)));
@@ -154,8 +155,8 @@ fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the
     assert_eq!(read(&life, 1, std::slice::from_ref(&pending)), Some(None));
     let keys = |pending: &[Write]| life.env().keys(life.stepper.team(), RoleId(1), "s0", pending);
     assert_eq!((keys(&[]), keys(&[pending])), (Some(vec!["k".into()]), Some(Vec::new())));
-    assert_eq!(life.env().read(life.stepper.team(), RoleId(1), ("none", "k"), &[]), None);
-    assert_eq!(life.env().read(life.stepper.team(), RoleId(1), (ROLE_SCOPE, "k"), &[]), Some(None));
+    assert_eq!(life.env().read(life.stepper.team(), (RoleId(1), "none", "k"), None, &[]), None);
+    assert_eq!(life.env().read(life.stepper.team(), (RoleId(1), ROLE_SCOPE, "k"), None, &[]), Some(None));
     life.act(Ok(says("a2 ok")));
     life.act(Ok(says("b ok")));
     life.call();
