@@ -1,15 +1,17 @@
-//! What a store holds for one attempt, and the host functions that concern the attempt itself: emitting, state,
-//! memory, log, clock, random. Those that need a grant are in `capability`.
+//! What a store holds for one attempt, and the host functions that concern the attempt itself: emitting, memory, log,
+//! clock, random; state is in `scopes`. Those that need a grant are in `capability`.
+
+mod scopes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
+use strata_core::environment::scope::Write;
 use strata_core::json::Json;
 use strata_core::message::Draft;
 
-use super::bindings::{clock, environment, log, memory, random, state, types};
+use super::bindings::{clock, environment, log, memory, random, types};
 use super::capability::Capabilities;
 use super::capability::wasi::Wasi;
 use super::limits::memory::Memory;
@@ -183,44 +185,6 @@ impl Ctx {
             Effects::Refused => Err(invalid("nothing can be emitted or written here: a choice changes nothing")),
         }
     }
-
-    /// Records a write, if the scope exists. Whether it does is asked once per scope.
-    async fn record(&mut self, function: &'static str, write: Write) -> Reply<()> {
-        let fits = name_fits("scope", &write.scope).and_then(|()| name_fits("key", &write.key));
-        if let Err(refusal) = self.refuse_effects().and(fits) {
-            return Ok(Err(refusal));
-        }
-        if write.scope != ROLE_SCOPE && !self.known_scopes.contains(&write.scope) {
-            let question =
-                Ask::Get { scope: write.scope.clone(), key: write.key.clone(), seen: None, pending: Vec::new() };
-            if let Err(refusal) = self.value(function, question).await? {
-                return Ok(Err(refusal));
-            }
-            self.known_scopes.insert(write.scope.clone());
-        }
-        let value = match &write.change {
-            Change::Set(json) => json.as_str().len() as u64,
-            Change::Delete => 0,
-        };
-        let names = convert::item_bytes(&write.scope) + convert::item_bytes(&write.key);
-        self.count_output("a write to `state`", names + value)?;
-        self.writes.push(write);
-        Ok(Ok(()))
-    }
-
-    async fn value(&mut self, function: &'static str, ask: Ask) -> Reply<Option<Json>> {
-        match self.ask(function, ask).await? {
-            None => Ok(Err(undescribed(function))),
-            Some(Answer::Value(value)) => Ok(value.map_err(convert::host_error)),
-            Some(other) => unexpected(function, &other),
-        }
-    }
-
-    /// The attempt's own writes to a scope, and in it to a key, without the first so many of all.
-    fn pending(&self, since: usize, (scope, key): (&str, Option<&str>)) -> Vec<Write> {
-        let concerns = |write: &&Write| write.scope == scope && key.is_none_or(|key| write.key == key);
-        self.writes[since..].iter().filter(concerns).cloned().collect()
-    }
 }
 
 /// An `invalid` for the guest.
@@ -267,59 +231,6 @@ impl environment::Host for Ctx {
         self.count_output("`environment.emit`", convert::emission_bytes(&draft))?;
         self.emissions.push(draft);
         Ok(Ok(()))
-    }
-}
-
-impl state::Host for Ctx {
-    async fn get(&mut self, scope: String, key: String) -> Reply<Option<String>> {
-        const NAME: &str = "state.get";
-        self.count(NAME, 1)?;
-        if let Err(refusal) = name_fits("scope", &scope).and_then(|()| name_fits("key", &key)) {
-            return Ok(Err(refusal));
-        }
-        let at = (scope, key);
-        let (seen, since) = self.seen.remove(&at).map_or((None, 0), |(seen, since)| (Some(seen), since));
-        let pending = self.pending(since, (&at.0, Some(&at.1)));
-        let is_written = seen.is_some() || !pending.is_empty();
-        let question = Ask::Get { scope: at.0.clone(), key: at.1.clone(), seen, pending };
-        let value = self.value(NAME, question).await?;
-        if let (true, Ok(value)) = (is_written, &value) {
-            self.seen.insert(at, (value.clone(), self.writes.len()));
-        }
-        Ok(value.map(|json| json.map(|json| json.as_str().to_owned())))
-    }
-
-    async fn set(&mut self, scope: String, key: String, value: String) -> Reply<()> {
-        self.count("state.set", 1)?;
-        self.count_bytes("state.set", (scope.len() + key.len() + value.len()) as u64)?;
-        let change = match Json::parse(&value) {
-            Ok(json) => Change::Set(json),
-            Err(error) => {
-                return Ok(Err(invalid(format!("cannot set `{}`: the value is {error}", short(&key)))));
-            }
-        };
-        self.record("state.set", Write { scope, key, change }).await
-    }
-
-    async fn delete(&mut self, scope: String, key: String) -> Reply<()> {
-        self.count("state.delete", 1)?;
-        self.count_bytes("state.delete", (scope.len() + key.len()) as u64)?;
-        let change = Change::Delete;
-        self.record("state.delete", Write { scope, key, change }).await
-    }
-
-    async fn keys(&mut self, scope: String) -> Reply<Vec<String>> {
-        const NAME: &str = "state.keys";
-        self.count(NAME, 1)?;
-        if let Err(refusal) = name_fits("scope", &scope) {
-            return Ok(Err(refusal));
-        }
-        let pending = self.pending(0, (&scope, None));
-        match self.ask(NAME, Ask::Keys { scope, pending }).await? {
-            None => Ok(Err(undescribed(NAME))),
-            Some(Answer::Keys(keys)) => Ok(keys.map_err(convert::host_error)),
-            Some(other) => unexpected(NAME, &other),
-        }
     }
 }
 

@@ -23,6 +23,7 @@ use stage::Stage;
 mod cap;
 pub(in crate::sandbox) mod disk;
 mod opened;
+mod partial;
 mod path;
 mod place;
 mod stage;

@@ -1,17 +1,19 @@
 //! A directory of the host, and what is done below it: looked at, read, replaced, removed. Every step down is taken from
-//! the directory above without following a symbolic link, so no path leads out, whoever changes what meanwhile. Only reading a file follows links, and those that stay below.
+//! the directory above without following a symbolic link, so no path leads out, whoever changes what meanwhile. Only
+//! reading a file follows links, and those that stay below.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt, PermissionsExt as _};
 use rustix::fs::{Mode, OFlags, openat};
 
 use super::super::quota;
+use super::partial::Partial;
 
 /// A directory, opened when first used.
 #[derive(Debug)]
@@ -150,16 +152,13 @@ impl Root {
     pub(super) fn put(&self, inside: &Path, content: &[u8]) -> io::Result<()> {
         self.make(inside.parent().unwrap_or(Path::new("")))?;
         let (dir, name) = self.above(inside)?;
-        // The same each time: what a killed process left is replaced when the file is put in its place after all.
-        let beside = format!(".{:08x}.partial", crc32fast::hash(name.as_os_str().as_encoded_bytes()));
+        let Partial { name: beside, mut file } = Partial::beside(&dir, name)?;
         let written = (|| {
-            let _ = dir.remove_file(&beside);
-            let mut file = dir.open_with(&beside, OpenOptions::new().write(true).create_new(true))?;
             // Who may read it, or run it, stays as it is.
             if let Ok(meta) = dir.symlink_metadata(name)
                 && meta.is_file()
             {
-                file.set_permissions(meta.permissions())?;
+                file.set_permissions(Permissions::from_mode(meta.permissions().mode()))?;
             }
             file.write_all(content)?;
             file.sync_all()?;

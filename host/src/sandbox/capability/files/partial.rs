@@ -1,0 +1,111 @@
+//! Files that are being written beside their place. Several runs may write one place at the same time; what a killed one
+//! left is taken away by whoever writes there next.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use cap_std::fs::{Dir, MetadataExt as _, OpenOptions};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
+
+/// How many may write to one place at once.
+const WRITERS: u32 = 1024;
+
+/// A new file in a directory, which nobody else writes to or takes away while it is open.
+pub(super) struct Partial {
+    pub(super) name: String,
+    pub(super) file: File,
+}
+
+impl Partial {
+    /// Beside the file with this name.
+    pub(super) fn beside(dir: &Dir, name: &Path) -> io::Result<Self> {
+        let hash = crc32fast::hash(name.as_os_str().as_encoded_bytes());
+        for n in 0..WRITERS {
+            let name = if n == 0 { format!(".{hash:08x}.partial") } else { format!(".{hash:08x}-{n}.partial") };
+            if let Some(file) = make(dir, &name)? {
+                return Ok(Self { name, file });
+            }
+        }
+        Err(io::Error::other("too many processes write it at once"))
+    }
+}
+
+/// Makes a file. None where another writer has one of this name.
+fn make(dir: &Dir, name: &str) -> io::Result<Option<File>> {
+    loop {
+        match dir.open_with(name, OpenOptions::new().write(true).create_new(true)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match left_over(dir, name) {
+                // Locked until it is gone, so that it is nobody else's by then.
+                Some(_locked) => dir.remove_file(name)?,
+                None => return Ok(None),
+            },
+            file => {
+                let file = file?.into_std();
+                flock(&file, FlockOperation::LockExclusive)?;
+                // It may have been taken for a left one before it was locked.
+                if is(dir, name, &file) {
+                    return Ok(Some(file));
+                }
+            }
+        }
+    }
+}
+
+/// A file whose writer is gone, locked. None where that is not known: it is written to, or was put in its place by now,
+/// or is no file of ours.
+fn left_over(dir: &Dir, name: &str) -> Option<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(dir, name, flags, Mode::empty()).ok()?);
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    is(dir, name, &file).then_some(file)
+}
+
+/// Whether this file has this name.
+fn is(dir: &Dir, name: &str, file: &File) -> bool {
+    let (Ok(named), Ok(own)) = (dir.symlink_metadata(name), file.metadata()) else { return false };
+    named.is_file() && (named.dev(), named.ino()) == (own.dev(), own.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::disk::Root;
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn of_several_writers_each_leaves_its_file_whole_or_another_one_does() {
+        let home = tempfile::tempdir().unwrap();
+        let place = home.path().join("place");
+        std::thread::scope(|threads| {
+            for n in 1..=4_u8 {
+                let home = home.path();
+                threads.spawn(move || {
+                    let root = Root::new(home.into());
+                    (0..50).for_each(|_| root.put(Path::new("place"), &vec![n; usize::from(n) * 50_000]).unwrap());
+                });
+            }
+            for _ in 0..2_000 {
+                let Ok(content) = fs::read(&place) else { continue };
+                let first = content[0];
+                assert_eq!(content, vec![first; usize::from(first) * 50_000]);
+            }
+        });
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_taken_away_and_what_is_no_file_is_left_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let left = home.path().join(format!(".{:08x}.partial", crc32fast::hash(b"place")));
+        let put = |content: &[u8]| Root::new(home.path().into()).put(Path::new("place"), content).unwrap();
+        fs::write(&left, "half").unwrap();
+        put(b"whole");
+        assert!(!left.exists());
+        std::os::unix::fs::symlink("place", &left).unwrap();
+        put(b"again");
+        assert_eq!(fs::read(home.path().join("place")).unwrap(), b"again");
+        assert!(left.is_symlink());
+    }
+}
