@@ -1,5 +1,7 @@
 //! What a team file may say and hardly means: no error, and worth a word before it runs.
 
+use std::collections::BTreeSet;
+
 use strata_core::id::RoleId;
 use strata_core::message::IDEA_LABEL;
 use strata_core::team::{Join, Mode, Team};
@@ -29,22 +31,40 @@ impl Definition {
 /// and operators give messages any label they like.
 fn mistyped(team: &Team) -> impl Iterator<Item = String> {
     let actions = team.roles.iter().flat_map(|role| &role.actions).map(|action| action.name.as_str());
-    let labels: Vec<&str> = actions.chain([IDEA_LABEL]).collect();
+    let labels: BTreeSet<&str> = actions.chain([IDEA_LABEL]).collect();
+    let known: Vec<Word> = labels.iter().map(|label| Word::of(label)).collect();
     let watched = team.roles.iter().flat_map(|role| role.watch.iter().map(move |label| (&role.name, label.as_str())));
-    watched.filter_map(move |(role, label)| {
-        let meant = labels.iter().find(|meant| is_slip(label, meant)).filter(|_| !labels.contains(&label))?;
+    watched.filter(move |(_, label)| !labels.contains(label)).filter_map(move |(role, label)| {
+        let written = Word::of(label);
+        let meant = known.iter().find(|meant| written.is_slip_for(meant))?.text;
         Some(format!("`{role}` watches `{label}`, and no action is called that; did you mean `{meant}`?"))
     })
 }
 
-/// Whether somebody who wrote the one word most likely meant the other.
-fn is_slip(written: &str, meant: &str) -> bool {
-    /// In shorter words one letter makes another word.
-    const SHORTEST: usize = 4;
-    // `Task1` is not a slip for `Task2`.
-    let letters = |word: &str| word.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
-    let apart = strsim::damerau_levenshtein(&written.to_lowercase(), &meant.to_lowercase());
-    written.chars().count() >= SHORTEST && apart <= 1 && letters(written) != letters(meant)
+/// A word as it is compared with many others.
+struct Word<'a> {
+    text: &'a str,
+    small: String,
+    length: usize,
+}
+
+impl<'a> Word<'a> {
+    fn of(text: &'a str) -> Self {
+        let small = text.to_lowercase();
+        Self { text, length: small.chars().count(), small }
+    }
+
+    /// Whether somebody who wrote this most likely meant the other.
+    fn is_slip_for(&self, meant: &Word<'_>) -> bool {
+        /// In shorter words one letter makes another word.
+        const SHORTEST: usize = 4;
+        // `Task1` is not a slip for `Task2`.
+        let letters = |word: &str| word.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+        self.length >= SHORTEST
+            && self.length.abs_diff(meant.length) <= 1
+            && strsim::damerau_levenshtein(&self.small, &meant.small) <= 1
+            && letters(self.text) != letters(meant.text)
+    }
 }
 
 /// Whether a way leads from a source into a join: a route, or another join.
