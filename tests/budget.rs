@@ -76,6 +76,14 @@ fn a_team_or_role_that_has_used_up_its_budget_stops_and_goes_on_with_more() {
 }
 
 #[test]
+fn the_smallest_budget_is_one() {
+    let place = place(&team("investment = 1e-300", "", ""));
+    place.run().expect(5);
+    place.host(&["run", "--recover_path", "store", "--investment", "1e-13"]).expect(5);
+    place.host(&["run", "--recover_path", "store", "--investment", "0"]).expect(0);
+}
+
+#[test]
 fn an_attempt_that_cannot_pay_is_suspended_and_pays_nothing_twice() {
     let place = place(&team("investment = 1", "", ""));
     let stopped = place.run().expect(5);

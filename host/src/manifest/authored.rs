@@ -130,7 +130,8 @@ pub(super) fn read_caps(table: &Table<'_>) -> Caps {
 
 /// What may be spent; none for zero.
 pub(super) fn budget(dollars: f64) -> Option<Usd> {
-    Some(Usd::from_dollars(dollars)).filter(|budget| *budget != Usd::ZERO)
+    // The least that can be told from nothing is still a cap.
+    (dollars > 0.0).then(|| Usd::from_dollars(dollars).max(Usd(1)))
 }
 
 fn read_env(root: &Table<'_>) -> Env {
