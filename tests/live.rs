@@ -247,3 +247,20 @@ fn a_message_reaches_a_team_that_is_at_work() {
     let outputs = stream::of_kind(&ended.events(), "action-finished").len();
     assert_eq!(outputs, 2, "{}", ended.stdout);
 }
+
+#[test]
+fn who_gives_up_waiting_for_a_process_that_is_stopped_has_sent_nothing() {
+    let place = Place::with(GREETER);
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    process.until("step-committed", None);
+    process.signal(Signal::STOP);
+    let given_up = place.start(&["send", "store", "--cause", "UserRequirement", "lost"]);
+    // It has long been sent when this is over, as far as it depends on who sends it.
+    std::thread::sleep(Duration::from_millis(500));
+    given_up.kill();
+    process.signal(Signal::CONT);
+    place.host(&["send", "store", "--cause", "UserRequirement", "again"]).expect(0);
+    assert_eq!(process.until("action-finished", Some("A"))["output"]["content"], "re: again");
+    process.signal(Signal::INT);
+    process.end().expect(0);
+}

@@ -1,7 +1,8 @@
 //! How another process speaks to the one that runs a team: one line of JSON there, one back, over the socket in the
 //! storage directory.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ const MAX_LINE: u64 = 64 << 20;
 const MAX_CALLERS: usize = 16;
 /// How long one may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an answer is waited for. A process that is held up by its disk takes less; one that is stopped takes for ever.
+const ANSWER: Duration = Duration::from_secs(30);
 
 /// What is asked.
 #[derive(Serialize, Deserialize)]
@@ -70,10 +73,13 @@ async fn serve(listener: UnixListener, orders: Orders) {
 }
 
 async fn attend(mut stream: UnixStream, orders: Orders) {
-    let (read, mut write) = stream.split();
     let mut line = String::new();
-    let mut lines = tokio::io::BufReader::new(read.take(MAX_LINE));
+    let mut lines = tokio::io::BufReader::new((&mut stream).take(MAX_LINE));
     let Ok(Ok(_)) = tokio::time::timeout(PATIENCE, lines.read_line(&mut line)).await else { return };
+    if has_hung_up(&stream) {
+        // This process was stopped, and who asked has given up by now and may have asked somebody else, or again.
+        return;
+    }
     let response = match serde_json::from_str(&line) {
         Ok(Request::Send(message)) => match orders.send(*message).await {
             Ok(sent) => Response::Sent(sent),
@@ -88,7 +94,14 @@ async fn attend(mut stream: UnixStream, orders: Orders) {
     };
     let text = serde_json::to_string(&response).unwrap_or_default() + "\n";
     // Who has gone away is not told.
-    let _ = write.write_all(text.as_bytes()).await;
+    let _ = stream.write_all(text.as_bytes()).await;
+}
+
+/// Whether nobody is at the other end any more. Asked of the system: tokio hears of it only later.
+fn has_hung_up(stream: &UnixStream) -> bool {
+    let Ok(stream) = stream.as_fd().try_clone_to_owned() else { return false };
+    // It does not block, since the stream of which it is a copy does not.
+    std::os::unix::net::UnixStream::from(stream).read(&mut [0]).is_ok_and(|length| length == 0)
 }
 
 /// Hands a message to the process that runs the team saved at a path. None where none listens.
@@ -112,10 +125,22 @@ fn call(path: &Path, request: &Request) -> Option<std::io::Result<Response>> {
     let mut stream = Directory::locate(path).ok()?.connect()?;
     let request = serde_json::to_string(request).ok()? + "\n";
     let mut line = String::new();
-    let answered =
-        stream.write_all(request.as_bytes()).and_then(|()| BufReader::new(stream.take(MAX_LINE)).read_line(&mut line));
+    let asked = stream.set_read_timeout(Some(ANSWER)).and_then(|()| stream.set_write_timeout(Some(ANSWER)));
+    let asked = asked.and_then(|()| stream.write_all(request.as_bytes()));
+    let answered = asked.and_then(|()| BufReader::new(stream.take(MAX_LINE)).read_line(&mut line));
     let lost = |_| std::io::Error::other("it ended before it answered");
-    Some(answered.and_then(|_| serde_json::from_str(&line).map_err(lost)))
+    Some(answered.map_err(late).and_then(|_| serde_json::from_str(&line).map_err(lost)))
+}
+
+/// Says of an error that nothing came in time, if that is it.
+fn late(error: std::io::Error) -> std::io::Error {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            let seconds = ANSWER.as_secs();
+            std::io::Error::other(format!("it has not answered for {seconds} s; if it is stopped, let it go on first"))
+        }
+        _ => error,
+    }
 }
 
 fn not_taken(response: std::io::Result<Response>) -> LaunchError {
