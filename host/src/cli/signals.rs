@@ -28,6 +28,8 @@ impl Signals {
     fn listen() -> std::io::Result<Self> {
         let (send, stop) = watch::channel(false);
         let code = Arc::new(AtomicU8::new(SIGINT_CODE));
+        // A file that may grow no larger (`ulimit -f`) is an error of that write, not the end of the process.
+        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         let first = code.clone();
         tokio::spawn(async move {
