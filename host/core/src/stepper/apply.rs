@@ -128,17 +128,17 @@ impl Stepper {
         self.started_run()?;
         ensure(*checkpoint == self.env.checkpoint && *step == self.env.step, "a resume from another place")?;
         ensure(*spent >= self.env.spent, "a resume that gives money back")?;
+        // By the rules of then: lower ones may leave a call that was under way without a place.
+        let at_work = |id: RoleId| Some((id, self.env.role(id).activation.as_ref()?.work(self.team.role(id))?));
+        let at_work: Vec<(RoleId, Work)> = self.team.role_ids().filter_map(at_work).collect();
         self.rule(rules)?;
         self.env.status = Status::Running;
         (self.env.spent, self.env.budget) = (*spent, *budget);
         self.env.calls = *calls;
+        at_work.into_iter().for_each(|(id, work)| self.env.forfeit(id, work));
         self.env.outbox.iter_mut().for_each(|outbound| outbound.failed = None);
-        for id in self.team.role_ids() {
-            let Some(activation) = &mut self.env.roles[id.index()].activation else { continue };
-            let work = activation.work(self.team.role(id));
-            activation.resume(self.team.role(id));
-            work.into_iter().for_each(|work| self.env.forfeit(id, work));
-        }
+        let (states, roles) = (self.env.roles.iter_mut(), &self.team.roles);
+        states.zip(roles).for_each(|(state, role)| state.activation.iter_mut().for_each(|open| open.resume(role)));
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use strata_core::event::{CallPolicy, Event, Status};
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::message::IDEA_LABEL;
 use strata_core::money::Usd;
-use strata_core::team::Team;
+use strata_core::team::{React, Team, Thinker};
 
 use crate::hand::{Hand, says};
 use crate::teams::{role, team};
@@ -52,6 +52,20 @@ fn a_call_whose_answer_nobody_saw_counts_for_all_that_was_held_back() {
     hold_back(&mut life, &again, 5);
     life.end(again.role, Ok(says("done without waiting")));
     assert_eq!(life.env().spent, Usd(15));
+}
+
+#[test]
+fn a_lower_limit_does_not_forget_what_was_held_back_for_a_choice() {
+    let looping = |max_loop| {
+        let mut team = team(vec![role("A", &[IDEA_LABEL], &["a"])]);
+        team.roles[0].react = React::Choose { max_loop, thinker: Thinker::Model };
+        team
+    };
+    let mut life = Hand::start(looping(2));
+    let think = life.call();
+    hold_back(&mut life, &think, 10);
+    life.resume(looping(0), CallPolicy::Auto);
+    assert_eq!(life.env().spent, Usd(10));
 }
 
 #[test]
