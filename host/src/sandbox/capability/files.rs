@@ -26,6 +26,7 @@ mod opened;
 mod partial;
 mod path;
 mod place;
+mod scratch;
 mod stage;
 mod staging;
 

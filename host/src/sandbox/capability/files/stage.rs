@@ -11,17 +11,17 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use strata_core::file::{Content, FileChange};
-use tempfile::TempDir;
 
 use super::cap::Cap;
 use super::disk::{Found, Root};
 use super::place::joined;
+use super::scratch::Scratch;
 use super::{KEPT_BYTES, Opened};
 use crate::blob::{Blobs, digest_of};
 use crate::sandbox::limits::bytes;
 
 /// How much a staged directory may hold, with what the guest adds. More takes too long to copy for each attempt.
-const STAGED_BYTES: u64 = 256 << 20;
+pub(super) const STAGED_BYTES: u64 = 256 << 20;
 /// How many files and directories.
 const STAGED_FILES: usize = 10_000;
 
@@ -41,7 +41,7 @@ pub(super) struct Wanted {
 /// The staged directories of one attempt. They are gone when this is dropped.
 pub(super) struct Stage {
     /// Removed when it is dropped.
-    _temp: TempDir,
+    _scratch: Scratch,
     dirs: Vec<Staged>,
     caps: Vec<Cap>,
     opened: Opened,
@@ -63,30 +63,46 @@ struct Room {
     files: usize,
 }
 
+impl Room {
+    fn take(&mut self, length: u64) -> io::Result<()> {
+        let left = self.files.checked_sub(1).zip(self.bytes.checked_sub(length));
+        (self.files, self.bytes) = left.ok_or_else(too_much)?;
+        Ok(())
+    }
+}
+
+/// A directory is too large to be staged.
+pub(super) fn too_much() -> io::Error {
+    let limit = bytes(STAGED_BYTES);
+    io::Error::other(format!("it holds more than {limit} or {STAGED_FILES} files; grant a smaller directory"))
+}
+
 type Made<T> = Result<T, String>;
 
 impl Stage {
     /// Copies directories.
     pub(super) fn make(wanted: Vec<Wanted>) -> Made<Self> {
-        let temp = tempfile::tempdir().map_err(|e| format!("cannot make a directory for staged files: {e}"))?;
+        let scratch = Scratch::new().map_err(|e| format!("cannot make a directory for staged files: {e}"))?;
         let opened = Opened::default();
-        let (mut dirs, mut caps) = (Vec::new(), vec![Cap::of_all(temp.path(), &opened, STAGED_BYTES)]);
+        let (mut dirs, mut caps) = (Vec::new(), vec![Cap::of_all(scratch.path(), &opened, STAGED_BYTES)]);
         let mut room = Room { bytes: STAGED_BYTES, files: STAGED_FILES };
         for (i, wanted) in wanted.into_iter().enumerate() {
-            let copy = Root::new(temp.path().join(i.to_string()));
+            let copy = Root::new(scratch.path().join(i.to_string()));
             let Wanted { name, guest, root, max_bytes, instead } = wanted;
             let fail = |error: io::Error| format!("cannot stage `{guest}`: {error}");
             copy.create().map_err(fail)?;
             let number = opened.stage(copy.host()).map_err(fail)?;
             let mut held = BTreeMap::new();
-            fill(&root, &copy, (&mut held, &mut room)).map_err(fail)?;
-            for (inside, content, bytes) in instead {
-                put(&copy, &inside, (&content, bytes.as_deref())).map_err(fail)?;
-                let found = copy.look(&inside).map_err(fail)?;
-                held.retain(|path, _| *path == inside || !path.starts_with(&inside) || content == Content::Directory);
-                match content {
-                    Content::Absent => drop(held.remove(&inside)),
-                    content => drop(held.insert(inside, (content, found))),
+            let by_path: BTreeMap<&Path, &Content> =
+                instead.iter().map(|(at, content, _)| (at.as_path(), content)).collect();
+            let is_gone = |above: &Path| by_path.get(above).is_some_and(|content| **content != Content::Directory);
+            let hidden = |path: &Path| by_path.contains_key(path) || path.ancestors().skip(1).any(is_gone);
+            fill((&root, &hidden), &copy, (&mut held, &mut room)).map_err(fail)?;
+            for (inside, content, bytes) in &instead {
+                if *content != Content::Absent {
+                    room.take(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)).map_err(fail)?;
+                    put(&copy, inside, bytes.as_deref()).map_err(fail)?;
+                    held.insert(inside.clone(), (content.clone(), copy.look(inside).map_err(fail)?));
                 }
             }
             let copy = Arc::new(copy);
@@ -95,7 +111,7 @@ impl Stage {
             }
             dirs.push(Staged { name, guest, original: root, copy, held });
         }
-        Ok(Self { _temp: temp, dirs, caps, opened })
+        Ok(Self { _scratch: scratch, dirs, caps, opened })
     }
 
     /// The copy that stands for a directory.
@@ -202,52 +218,43 @@ impl Staged {
     }
 }
 
-/// Copies all regular files and directories. Links and devices are not there for the guest.
+/// Copies all regular files and directories but what is hidden. Links and devices are not there for the guest.
 fn fill(
-    original: &Root,
+    (original, hidden): (&Root, &dyn Fn(&Path) -> bool),
     copy: &Root,
     (held, room): (&mut BTreeMap<PathBuf, (Content, Found)>, &mut Room),
 ) -> io::Result<()> {
     walk(original, &mut |inside, found| {
-        let full = || {
-            let limit = bytes(STAGED_BYTES);
-            io::Error::other(format!("it holds more than {limit} or {STAGED_FILES} files; grant a smaller directory"))
-        };
-        room.files = room.files.checked_sub(1).ok_or_else(full)?;
+        if hidden(inside) {
+            return Ok(());
+        }
         let content = match found {
-            Found::Directory => Content::Directory,
+            Found::Directory => {
+                room.take(0)?;
+                put(copy, inside, None)?;
+                Content::Directory
+            }
             Found::File { .. } => {
-                let content = original.read(inside, room.bytes)?.ok_or_else(full)?;
-                room.bytes -= content.len() as u64;
-                put(copy, inside, (&Content::Absent, Some(&content)))?;
+                let content = original.read(inside, room.bytes)?.ok_or_else(too_much)?;
+                room.take(content.len() as u64)?;
+                put(copy, inside, Some(&content))?;
                 Content::File { digest: digest_of(&content), bytes: content.len() as u64 }
             }
             Found::Absent | Found::Other => return Ok(()),
         };
-        if content == Content::Directory {
-            put(copy, inside, (&content, None))?;
-        }
         held.insert(inside.to_owned(), (content, copy.look(inside)?));
         Ok(())
     })
 }
 
-/// Puts something into a copy, which nobody else sees and which need not last. Times are the same in every attempt, and
-/// tell what the guest changed.
-fn put(copy: &Root, inside: &Path, (content, bytes): (&Content, Option<&[u8]>)) -> io::Result<()> {
+/// Puts a file with these bytes, or a directory, into a copy, which nobody else sees and which need not last. Times are
+/// the same in every attempt, and tell what the guest changed.
+fn put(copy: &Root, inside: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
     let path = copy.host().join(inside);
-    let there = std::fs::symlink_metadata(&path).ok();
-    match (there, content, bytes) {
-        (_, _, Some(bytes)) => {
-            path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-            std::fs::write(&path, bytes)?;
-            File::open(&path)?.set_times(FileTimes::new().set_modified(UNIX_EPOCH).set_accessed(UNIX_EPOCH))
-        }
-        (_, Content::Directory, None) => std::fs::create_dir_all(&path),
-        (Some(meta), Content::Absent, None) if meta.is_dir() => std::fs::remove_dir_all(&path),
-        (Some(_), Content::Absent, None) => std::fs::remove_file(&path),
-        _ => Ok(()),
-    }
+    let Some(bytes) = bytes else { return std::fs::create_dir_all(&path) };
+    path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+    std::fs::write(&path, bytes)?;
+    File::open(&path)?.set_times(FileTimes::new().set_modified(UNIX_EPOCH).set_accessed(UNIX_EPOCH))
 }
 
 /// Visits all there is below a directory, what is in one after it.

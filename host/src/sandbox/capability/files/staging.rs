@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use strata_core::file::{Content, FileChange};
 
-use super::stage::{Stage, Wanted};
-use super::{Files, Granted, Opened, cap, place};
+use super::stage::{STAGED_BYTES, Stage, Wanted, too_much};
+use super::{Files, Granted, Opened, cap, place, size};
 use crate::blob::Blobs;
 use crate::plugin::{Access, DirGrant};
 use crate::sandbox::View;
@@ -23,6 +23,12 @@ impl Files {
                 let inside = place::inside(name, path).filter(|inside| !inside.is_empty())?;
                 Some((PathBuf::from(inside), content))
             });
+            let below: Vec<_> = below.collect();
+            // Before their bytes are in memory.
+            let bytes = below.iter().map(|(_, content)| size(content)).sum::<u64>();
+            if bytes > STAGED_BYTES {
+                return Err(format!("cannot stage `{}`: {}", grant.guest, too_much()));
+            }
             let mut instead = Vec::new();
             for (inside, content) in below {
                 match (self.blob(content).await, content) {
