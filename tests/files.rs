@@ -87,6 +87,23 @@ fn two_roles_that_write_one_file_in_one_step_are_at_fault_and_what_was_there_is_
 }
 
 #[test]
+fn a_role_that_puts_a_file_where_another_one_needs_a_directory_is_at_fault_with_it() {
+    for who in ["A", "B"] {
+        let file = r#"{ remove = "/out/d" }, { write = "/out/d", text = "f", attempts = [1] }"#;
+        let below = r#"{ write = "/out/d/x", text = "x" }"#;
+        // Whoever is faster.
+        let slow =
+            |step: &str, role| if role == who { format!(r#"{{ sleep = "200ms" }}, {step}"#) } else { step.into() };
+        let (a, b) = (slow(file, "A"), slow(below, "B"));
+        let place = Place::with(&team(&[("A", &[a.as_str()]), ("B", &[b.as_str()])]));
+        fs::create_dir_all(place.path("out/d")).unwrap();
+        let failed = place.run().expect(3);
+        assert!(failed.stderr.contains("the file `out/d/x` was written by A and B in one step"), "{}", failed.stderr);
+        assert!(place.path("out/d").is_dir() && !place.path("out/d/x").exists());
+    }
+}
+
+#[test]
 fn what_somebody_changed_meanwhile_is_kept_beside() {
     let first = r#"{ write = "/out/f", text = "one" }"#;
     let second = r#"{ write = "/out/f", text = "two" }, { sleep = "1s" }"#;

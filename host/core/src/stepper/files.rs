@@ -31,20 +31,42 @@ impl Stepper {
     }
 
     /// The roles whose open activations changed a file that another one changed as well, by path. Several may make
-    /// the same directory, or write a file again with the bytes it has.
+    /// the same directory, or write a file again with the bytes it has. Who leaves something below a place changes it,
+    /// too, where another left no directory there.
     pub(super) fn file_writers(&self) -> BTreeMap<&str, Vec<RoleId>> {
+        let changes =
+            || self.complete().flat_map(|(id, _)| self.env.open_changes(id).map(move |(_, change)| (id, change)));
         let mut writers: BTreeMap<&str, (Vec<RoleId>, bool)> = BTreeMap::new();
-        for (id, _) in self.complete() {
-            for (_, change) in self.env.open_changes(id) {
-                let (roles, harmless) = writers.entry(&change.path).or_insert((Vec::new(), true));
-                *harmless &= change.after == Content::Directory || change.before == change.after;
-                if !roles.contains(&id) {
-                    roles.push(id);
+        let mut closed: BTreeMap<&str, Vec<RoleId>> = BTreeMap::new();
+        let join = |roles: &mut Vec<RoleId>, id| {
+            if !roles.contains(&id) {
+                roles.push(id);
+            }
+        };
+        for (id, change) in changes() {
+            let (roles, harmless) = writers.entry(&change.path).or_insert((Vec::new(), true));
+            *harmless &= change.after == Content::Directory || change.before == change.after;
+            join(roles, id);
+            if change.after != Content::Directory {
+                join(closed.entry(&change.path).or_default(), id);
+            }
+        }
+        for (id, change) in changes().filter(|(_, change)| change.after != Content::Absent) {
+            let others =
+                above(&change.path).filter_map(|above| closed.get(above)).flatten().filter(|other| **other != id);
+            for other in others {
+                if let Some((roles, harmless)) = writers.get_mut(change.path.as_str()) {
+                    join(roles, *other);
+                    *harmless = false;
                 }
             }
         }
         let fights = writers.into_iter().filter(|(_, (_, harmless))| !harmless);
-        fights.map(|(path, (roles, _))| (path, roles)).collect()
+        let in_order = |mut roles: Vec<RoleId>| {
+            roles.sort();
+            roles
+        };
+        fights.map(|(path, (roles, _))| (path, in_order(roles))).collect()
     }
 
     /// Keeps what the actions of a committed activation did.
@@ -72,7 +94,15 @@ impl Stepper {
     }
 }
 
-/// The first of these calls that changed a file.
+/// The first of these calls that changed what lies at a path, there or above it.
 pub(super) fn first_change(done: &[Done], path: &str) -> Option<usize> {
-    done.iter().position(|done| done.tried.files.iter().any(|change| change.path == path))
+    let concerns = |change: &FileChange| {
+        change.path == path || change.after != Content::Directory && above(path).any(|above| above == change.path)
+    };
+    done.iter().position(|done| done.tried.files.iter().any(concerns))
+}
+
+/// The places above one.
+fn above(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at])
 }

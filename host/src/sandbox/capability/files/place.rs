@@ -95,8 +95,13 @@ fn settle(
     }
     let ours = there.as_ref() == Some(&placement.expected)
         || matches!(&there, Some(Content::Absent))
-        || there.as_ref().and_then(Content::digest).is_some_and(known);
+        || there.as_ref().and_then(Content::digest).is_some_and(&known);
     let mut placed = Placed::There;
+    if *content != Content::Absent
+        && let Some(aside) = clear_above(root, inside, known)?
+    {
+        placed = Placed::Aside(aside);
+    }
     match (found, content) {
         (Found::Directory, Content::Absent) => return clear(root, inside),
         // It may hold what others put there: whatever it is, it is not ours to remove.
@@ -112,6 +117,28 @@ fn settle(
         Content::File { .. } => root.put(inside, bytes.ok_or(io::ErrorKind::NotFound)?)?,
     }
     Ok(placed)
+}
+
+/// Makes way where something else than a directory lies above a place. It is given another name, unless it is kept
+/// anyway. Two roles that disagree about a path are told so when the step ends; until then each is obeyed.
+fn clear_above(root: &Root, inside: &Path, known: impl Fn(&Digest) -> bool) -> io::Result<Option<String>> {
+    let above: Vec<&Path> = inside.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()).collect();
+    for above in above.into_iter().rev() {
+        let found = root.look(above)?;
+        match found {
+            Found::Directory => {}
+            Found::Absent => break,
+            Found::File { .. } | Found::Other => {
+                let there = read(root, above, found)?;
+                if there.as_ref().and_then(Content::digest).is_some_and(&known) {
+                    root.remove(above)?;
+                    break;
+                }
+                return set_aside(root, above, there.as_ref()).map(Some);
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Removes a directory, unless something is in it.
