@@ -262,3 +262,14 @@ fn a_file_that_somebody_removed_is_there_again_once_an_action_writes_it_again() 
     place.resume().expect(0);
     assert_eq!(out(&place, "f").as_deref(), Some("1"));
 }
+
+#[test]
+fn what_is_not_in_its_place_yet_counts_towards_what_a_directory_may_hold() {
+    let write = |name: &str| format!(r#"{{ write = "/out/{name}", text = "{}" }}"#, "x".repeat(60));
+    let (one, two) = (write("a"), write("b"));
+    // B may look at the directory while it sleeps, so nothing is put there.
+    let roles = team(&[("A", &[&one, &two]), ("B", &[r#"{ sleep = "1s" }"#])]);
+    let place = Place::with(&roles.replace("write = true }", "write = true, max_size = \"100B\" }"));
+    let failed = place.run().expect(3);
+    assert!(failed.stderr.contains("would hold 120 bytes, and 100 bytes are granted"), "{}", failed.stderr);
+}

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use strata_core::file::{Content, FileChange};
@@ -191,10 +191,20 @@ impl Files {
         let below = self.changes.iter().filter(|(path, _)| place::inside(&place.below, path).is_some());
         let (gone, come) = below
             .fold((old, length), |(gone, come), (_, change)| (gone + size(&change.before), come + size(&change.after)));
+        // What the role's finished actions wrote may not lie in its place yet.
+        let seen = self.view.files.iter().filter(|(path, _)| !self.changes.contains_key(*path));
+        let seen = seen.filter_map(|(path, content)| Some((place::inside(&place.below, path)?, size(content))));
+        let seen: Vec<(PathBuf, u64)> = seen.map(|(inside, bytes)| (inside.into(), bytes)).collect();
         let at = place.clone();
         aside(move || {
+            let lies = |inside: &Path| match at.root.look(inside) {
+                Ok(Found::File { bytes, .. }) => bytes,
+                _ => 0,
+            };
+            let awaited: u64 = seen.iter().map(|(inside, bytes)| bytes.saturating_sub(lies(inside))).sum();
             let held = at.root.held().map_err(|e| at.error("write", &e))?;
-            quota::check(held.saturating_add(come).saturating_sub(gone), limit).map_err(|e| at.error("write", &e))
+            let total = held.saturating_add(come).saturating_add(awaited).saturating_sub(gone);
+            quota::check(total, limit).map_err(|e| at.error("write", &e))
         })
         .await
     }
