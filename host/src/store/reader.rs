@@ -31,6 +31,9 @@ pub(super) use state::Outline;
 /// once, from one end to the other.
 const CACHE_KIB: i64 = 512;
 
+/// Databases up to this size are checked page by page when they are opened; that takes a few milliseconds at most.
+const CHECKED_BYTES: u64 = 4 << 20;
+
 /// A `team.db`, open to be read.
 #[derive(Debug)]
 pub struct Reader {
@@ -70,7 +73,10 @@ impl Reader {
         // Without a log beside it the file is complete, and reading it needs neither locks nor files beside it, which
         // SQLite would otherwise create.
         let sight = if has_log(&path) { Sight::Commits } else { Sight::Still };
-        Self::look(path, sight)
+        let reader = Self::look(path, sight)?;
+        // Rows that a damaged page has lost would be missed by nobody.
+        reader.steadily(check_pages)?;
+        Ok(reader)
     }
 
     fn look(path: PathBuf, sight: Sight) -> Result<Self, StoreError> {
@@ -347,4 +353,17 @@ fn uri(path: &FilePath, sight: Sight) -> String {
         uri.push_str("?immutable=1");
     }
     uri
+}
+
+/// Looks through the pages of a small database. Of a large one only what is used is checked, when it is used.
+pub(super) fn check_pages(reader: &Reader) -> Result<(), StoreError> {
+    let size = std::fs::metadata(&reader.path).map_err(|e| StoreError::io(&reader.path, "open", e))?.len();
+    if size > CHECKED_BYTES {
+        return Ok(());
+    }
+    let check = reader.conn.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    match check.map_err(|e| reader.error("open", e))?.as_str() {
+        "ok" => Ok(()),
+        what => Err(StoreError::corrupt(&reader.path, what)),
+    }
 }

@@ -22,10 +22,10 @@ use super::directory::{DATABASE, LOG};
 use super::error::StoreError;
 use super::lineage::{Head, MAX_LINEAGES, Row, key};
 use super::lock::Lock;
-use super::reader::{Outline, Reader, begins};
+use super::reader::{Outline, Reader, begins, check_pages};
 use super::{
     At, CheckpointRow, Durability, Fill, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp, blob,
-    checkpoint_of, codec, cost_of, file, schema,
+    checkpoint_of, codec, cost_of, file, schema, team_json,
 };
 
 use crate::blob::Blobs;
@@ -46,9 +46,6 @@ const MIN_SNAPSHOT_BYTES: u64 = 256 << 10;
 
 /// SQLite's largest blob is 10⁹ bytes; a state beyond that is loaded from the events.
 const MAX_SNAPSHOT_BYTES: usize = 900_000_000;
-
-/// Databases up to this size are checked page by page when they are opened; that takes a few milliseconds at most.
-const CHECKED_BYTES: u64 = 4 << 20;
 
 /// The store in a file. Its directory stays locked until it is dropped.
 #[derive(Debug)]
@@ -326,27 +323,6 @@ impl Store for SqliteStore {
     }
 
     fn write_team_json(&mut self, fill: &Fill<'_>, durability: Durability) -> Result<(), StoreError> {
-        let prepared = self.prepare_team_json(fill, durability)?;
-        match durability {
-            Durability::Full => prepared.publish(),
-            Durability::Process => {
-                // The next full append syncs the names in the directory as well.
-                self.log = None;
-                prepared.put_in_place()
-            }
-        }
-    }
-}
-
-/// Looks through the pages of a small database. Of a large one only what is used is checked, when it is used.
-fn check_pages(reader: &Reader) -> Result<(), StoreError> {
-    let size = std::fs::metadata(&reader.path).map_err(|e| StoreError::io(&reader.path, "open", e))?.len();
-    if size > CHECKED_BYTES {
-        return Ok(());
-    }
-    let check = reader.conn.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
-    match check.map_err(|e| reader.error("open", e))?.as_str() {
-        "ok" => Ok(()),
-        what => Err(StoreError::corrupt(&reader.path, what)),
+        self.write_team_json_within(team_json::MAX_BYTES, fill, durability)
     }
 }

@@ -74,6 +74,24 @@ fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to() {
 }
 
 #[test]
+fn a_team_json_that_nobody_could_read_is_not_written_and_no_earlier_one_stays() {
+    let temp = tempfile::tempdir().unwrap();
+    let directory = Directory::new(temp.path().join("a"));
+    let mut store = directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap().store;
+    let mut write = |text: &str, durability| {
+        store.write_team_json_within(10, &|out| out.write_all(text.as_bytes()), durability).unwrap();
+        std::fs::read_to_string(directory.team_json()).ok()
+    };
+    assert_eq!(write("0123456789", Durability::Full).as_deref(), Some("0123456789"));
+    assert_eq!(write("0123456789a", Durability::Full), None);
+    assert_eq!(write("0123456789", Durability::Process).as_deref(), Some("0123456789"));
+    assert_eq!(write("0123456789a", Durability::Process), None);
+    assert_eq!(names(directory.path()).iter().filter(|name| name.contains("json")).count(), 0);
+    drop(store);
+    assert!(!directory.open().unwrap().store.team_json_differs().unwrap());
+}
+
+#[test]
 fn a_finished_team_makes_room_by_itself() {
     let (records, end) = run(&[], 1000);
     assert_eq!(end.status, Status::Done);

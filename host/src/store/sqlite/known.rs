@@ -1,5 +1,8 @@
 //! What the database knows of the `team.json` beside it: whether it is one that this program wrote.
 
+use std::cell::Cell;
+use std::io::{self, Write};
+
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
@@ -39,6 +42,37 @@ impl SqliteStore {
         self.transact(Durability::Full, |conn| put_team_json(conn, &known))
     }
 
+    /// Writes the next `team.json`. One of more than `limit` bytes is not written: nobody could read it, and it takes
+    /// many times the room of the database, which has everything. None of an earlier state stays in its place then.
+    pub(in crate::store) fn write_team_json_within(
+        &mut self,
+        limit: u64,
+        fill: &Fill<'_>,
+        durability: Durability,
+    ) -> Result<(), StoreError> {
+        let is_over = Cell::new(false);
+        let bounded = |out: &mut dyn Write| fill(&mut Bounded { out, left: limit, is_over: &is_over });
+        let prepared = match self.prepare_team_json(&bounded, durability) {
+            Err(_) if is_over.get() => {
+                let limit = limit >> 20;
+                tracing::warn!(
+                    "`team.json` would have more than {limit} MiB and is not written; `team.db` has everything"
+                );
+                let path = self.lock.path.join(TEAM_JSON);
+                return file::remove(&path).map_err(|e| StoreError::io(&path, "remove", e));
+            }
+            prepared => prepared?,
+        };
+        match durability {
+            Durability::Full => prepared.publish(),
+            Durability::Process => {
+                // The next full append syncs the names in the directory as well.
+                self.log = None;
+                prepared.put_in_place()
+            }
+        }
+    }
+
     /// Writes the next `team.json` and remembers it; it is not in its place yet.
     pub(in crate::store) fn prepare_team_json(
         &mut self,
@@ -63,6 +97,28 @@ impl SqliteStore {
             |row: &rusqlite::Row<'_>| Ok(KnownFile { current: row.get(0)?, next: row.get(1)?, stamp: row.get(2)? });
         let row = self.reader.conn.query_row("SELECT current, next, stamp FROM team_json", [], read).optional();
         Ok(row.map_err(|e| self.reader.error("read", e))?.unwrap_or_default())
+    }
+}
+
+/// Takes no more than so many bytes.
+struct Bounded<'a> {
+    out: &'a mut dyn Write,
+    left: u64,
+    is_over: &'a Cell<bool>,
+}
+
+impl Write for Bounded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
+            self.is_over.set(true);
+            return Err(io::ErrorKind::FileTooLarge.into());
+        };
+        self.left = left;
+        self.out.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 
