@@ -174,6 +174,7 @@ fn an_environment_ends_with_its_runtime_and_says_so() {
         let error = environment.ended().await.unwrap_err();
         assert!(error.to_string().contains("its thread was torn down"), "{error}");
         assert!(environment.stop().await.is_err(), "it is to be loaded again");
+        assert!(environment.is_idle());
     });
     drop(environment);
     assert!(load(&place.path("store"), WhenIdle::End).is_idle());

@@ -27,8 +27,9 @@ use thread::Running;
 /// Everything that happens is durable before it is seen, so a program that dies can `load` it and go on. One that is
 /// dropped while it runs is told to stop, and saved a moment later; `stop` waits for that.
 ///
-/// Needs a tokio runtime of several threads: actions of one step run there in parallel, and those that compute hold
-/// their thread for milliseconds at a time. With the runtime it ends at once, as if the program had died.
+/// Needs a tokio runtime of several threads, with time and I/O (`enable_all`): actions of one step run there in parallel,
+/// and those that compute hold their thread for milliseconds at a time. With the runtime it ends at once, as if the
+/// program had died.
 ///
 /// ```no_run
 /// use std::path::Path;
@@ -175,7 +176,8 @@ impl LiveEnvironment {
 
     /// Whether it is at rest: nobody has mail and nobody is at work, or it does not run.
     pub fn is_idle(&self) -> bool {
-        *self.motion.borrow() != Motion::Busy
+        // A driver that is gone, with its runtime, rests for good.
+        *self.motion.borrow() != Motion::Busy || self.motion.has_changed().is_err()
     }
 
     /// Waits until it is at rest.
