@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use strata_core::activation::Phase;
 use strata_core::event::Status;
@@ -29,6 +30,9 @@ use crate::store::Replace;
 /// The team file that is taken where none is named.
 const DEFAULT_TEAM: &str = "team.toml";
 
+/// How long a thread for work that blocks is kept.
+const FOR_GOOD: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// Runs a team. Whoever wants to know more (`verbose`) sees models' replies while they are written.
 pub(super) fn run(args: RunArgs, verbose: u8) -> Result<u8, Failure> {
     let shown = (verbose > 0 && !args.quiet && !args.json).then(screen::audience);
@@ -39,8 +43,11 @@ pub(super) fn run(args: RunArgs, verbose: u8) -> Result<u8, Failure> {
 pub(super) fn to_its_end(work: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // Guests yield by epochs only: every turn looks at timers and signals.
-    let runtime = runtime.enable_all().event_interval(1).build();
+    let runtime = runtime.enable_all().event_interval(1).thread_keep_alive(FOR_GOOD).build();
     let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start the runtime: {error}")))?;
+    // One thread for work that blocks is there from now on: where no more can be started, a limit may have been set, it
+    // does what is to be done, one after the other.
+    drop(runtime.spawn_blocking(|| ()));
     let code = runtime.block_on(work);
     // An action that hangs in the host must not hold up the end.
     runtime.shutdown_background();
