@@ -213,6 +213,12 @@ fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
+/// A path as one word of a shell's that no program takes for an option.
+fn path_word(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    shell_word(&if text.starts_with('-') { format!("./{text}") } else { text.into_owned() })
+}
+
 /// A path as people read it: what lies below here, from here.
 fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();

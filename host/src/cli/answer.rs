@@ -1,7 +1,7 @@
 //! `answer`: records answers for what people were asked.
 
 use super::requests::answer_of;
-use super::{AnswerArgs, Failure, note, shell_word};
+use super::{AnswerArgs, Failure, note, path_word};
 use crate::launch::answer as record;
 
 pub(super) fn answer(args: &AnswerArgs) -> Result<u8, Failure> {
@@ -9,7 +9,7 @@ pub(super) fn answer(args: &AnswerArgs) -> Result<u8, Failure> {
     for answered in record(&args.path, &given)? {
         note(format_args!("request {} of {} is answered", answered.request, answered.role));
     }
-    let path = shell_word(&args.path.to_string_lossy());
+    let path = path_word(&args.path);
     note(format_args!("unless it runs, the team goes on with:\n  strata-host run --recover_path {path}"));
     Ok(0)
 }

@@ -12,7 +12,7 @@ use super::plain::one_line;
 use super::reporter::Loudness;
 use super::requests::{command, listing};
 use super::terminal::{BAD, FAINT, GOOD, ODD, note, painted};
-use super::{joins, shell_word, shown};
+use super::{joins, path_word, shell_word, shown};
 use crate::launch::{Doubt, Makings, Run, doubts};
 
 /// The end of a run.
@@ -105,9 +105,8 @@ impl<'a> Ending<'a> {
 
     /// What a run is to go on with, and under which policy: one that was named does not hold by itself.
     fn what(&self) -> String {
-        let word = |path: &Path| shell_word(&path.to_string_lossy()).to_string();
-        let policy = self.policy.map(|policy| format!(" --policy {}", word(policy))).unwrap_or_default();
-        format!("--recover_path {}{policy}", word(self.storage))
+        let policy = self.policy.map(|policy| format!(" --policy {}", path_word(policy))).unwrap_or_default();
+        format!("--recover_path {}{policy}", path_word(self.storage))
     }
 
     /// The ways to go on after faults.
@@ -115,7 +114,7 @@ impl<'a> Ending<'a> {
         let (resume, what) = (self.resume(), self.what());
         let when = |command: String, when: &str| format!("{command}   {}", painted(FAINT, &format!("# {when}")));
         let file = cures.iter().any(|cure| cure.file).then(|| {
-            let file = shell_word(&shown(&self.makings.file));
+            let file = path_word(Path::new(&shown(&self.makings.file)));
             when(format!("strata-host run {file} {what}"), "after a change of the file")
         });
         // One stands for all.
@@ -140,7 +139,7 @@ impl<'a> Ending<'a> {
             ));
             someone = someone.or(standing.missing.first().map(|name| shell_word(name)));
         }
-        let (someone, storage) = (someone.unwrap_or_default(), shell_word(&self.storage.to_string_lossy()));
+        let (someone, storage) = (someone.unwrap_or_default(), path_word(self.storage));
         note("give it what is missing, and go on with:");
         note(format_args!("  strata-host send {storage} --to {someone} --cause LABEL CONTENT\n  {}", self.resume()));
     }

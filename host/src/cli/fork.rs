@@ -3,7 +3,7 @@
 use serde_json::json;
 use strata_core::id::CheckpointId;
 
-use super::{Failure, ForkArgs, note, print, shell_word};
+use super::{Failure, ForkArgs, note, path_word, print, shell_word};
 use crate::launch::{Fork, fork as make};
 
 pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
@@ -19,7 +19,7 @@ pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
     } else {
         print(&made.checkpoint.0);
     }
-    let path = shell_word(&made.path.to_string_lossy());
+    let path = path_word(&made.path);
     let on = match to {
         Some(_) => format!("strata-host run --recover_path {path}"),
         None => format!("strata-host run --recover_path {path} --checkpoint {}", shell_word(&made.checkpoint.0)),

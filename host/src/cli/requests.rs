@@ -8,7 +8,7 @@ use strata_core::stepper::Stepper;
 
 use super::plain::{one_line, plain};
 use super::reporter::place;
-use super::{Failure, preview, shell_word};
+use super::{Failure, path_word, preview};
 use crate::driver::Given;
 use crate::narrator::rfc3339;
 
@@ -68,5 +68,5 @@ pub(super) fn listing(stepper: &Stepper) -> Vec<String> {
 pub(super) fn command(stepper: &Stepper, path: &Path) -> String {
     let answers: Vec<String> =
         stepper.env().requests().map(|(_, request)| format!("'{}=ANSWER'", request.id)).collect();
-    format!("strata-host answer {} {}", shell_word(&path.to_string_lossy()), answers.join(" "))
+    format!("strata-host answer {} {}", path_word(path), answers.join(" "))
 }

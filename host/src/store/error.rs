@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
+use super::directory::TEAM_JSON;
+
 /// Why the storage directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -44,10 +46,7 @@ pub enum StoreError {
         known: i64,
     },
     /// A file is damaged.
-    #[error(
-        "`{}` is damaged: {what}; move it away to go on from `team.json` beside it, or restore it from a backup",
-        path.display()
-    )]
+    #[error("`{}` is damaged: {what}; {}", path.display(), remedy(path))]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -190,5 +189,13 @@ impl StoreError {
 
     pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Self {
         Self::Corrupt { path: path.to_path_buf(), what: what.into() }
+    }
+}
+
+/// What helps against a damaged file.
+fn remedy(path: &Path) -> &'static str {
+    match path.with_file_name(TEAM_JSON).exists() && !path.ends_with(TEAM_JSON) {
+        true => "move it away to go on from `team.json` beside it, or restore it from a backup",
+        false => "restore it from a backup",
     }
 }
