@@ -135,6 +135,46 @@ fn what_a_script_returns_is_bounded_as_what_any_action_does() {
     check("Array(250000).fill({ \"\": 0 })", "the output's `data` is too large to be read");
 }
 
+/// A script fails with an error of its language's own, and with the place; caught, it goes on.
+fn is_told_what_the_host_does_not_take(file: &str, cases: &[(&str, &[&str])], caught: (&str, &str)) {
+    let place = team(file);
+    for (text, told) in cases {
+        place.write(file, text);
+        let failed = place.host(&["run", "team.toml", "--storage", "store", "--force"]).expect(3);
+        told.iter().for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
+        assert!(!failed.stderr.contains("trap: "), "{}", failed.stderr);
+    }
+    let (text, said) = caught;
+    place.write(file, text);
+    let done = place.host(&["run", "team.toml", "--storage", "caught", "--events", "-"]).expect(0);
+    assert_eq!(finished(&done).last().unwrap()["content"], said);
+}
+
+#[test]
+fn what_the_host_does_not_take_of_javascript_is_an_error_with_its_place() {
+    let cases: [(&str, &[&str]); 4] = [
+        (
+            "import { state } from \"@strata/action\";\nfunction set(key) {\n  state.role.set(key, 1);\n}\nset(3);",
+            &[
+                "TypeError: state.set: `key`: expected a text, found the number `3`",
+                "at set (work.js:3:",
+                "at work.js:5:",
+            ],
+        ),
+        (
+            "import { llm } from \"@strata/action\";\nllm.ask({ prompt: \"x\", maxTokens: \"many\" });",
+            &["TypeError: llm.ask: `maxTokens`: expected a number", "at work.js:2:"],
+        ),
+        ("return { content: \"x\", to: \"B\" };", &["TypeError: what `run` returned: `to`: expected a list of texts"]),
+        ("throw \"\\ud83d\";", &["thrown: \u{fffd}"]),
+    ];
+    let caught = "import { files, state } from \"@strata/action\";\n\
+        try { files.write(\"/a\", 3); } catch (error) {\n  \
+        console.log(\"\\ud83d\");\n  state.role.set(\"\\ud83d\", \"\\ud83d\");\n  \
+        return { content: `${error.name} ${state.role.get(\"\\ufffd\")}\\ud83d`, data: [\"\\ud83d\"] };\n}\n";
+    is_told_what_the_host_does_not_take("work.js", &cases, (caught, "TypeError \u{fffd}\u{fffd}"));
+}
+
 #[test]
 fn what_is_no_script_is_refused_where_it_is_written() {
     let check = |line: &str, expected: &str| {

@@ -62,7 +62,7 @@ export const files = {
   list: (path) => call("files", "list", path),
 };
 
-/** Texts as UTF-8; bytes as they are. */
+/** Texts as UTF-8; anything else as it is. */
 export function bytes(content) {
   return typeof content === "string" ? new TextEncoder().encode(content) : content;
 }

@@ -1,12 +1,14 @@
 // The two errors that authors meet. How they become a fault is in `serve.js`.
 
+import { result } from "./border.js";
+
 /** Why an action gives up. */
 export class Failure extends Error {
   /** @param {"error"|"retryable"|"denied"|"host"} kind @param {string} message */
   constructor(kind, message, options) {
     super(message, options);
     this.name = "Failure";
-    this.kind = kind;
+    this.kind = result("failure", kind, "the kind of a failure");
   }
 }
 

@@ -1,5 +1,6 @@
 // Which host the action talks to: the real one in a component, one in memory in tests. Every call goes through here.
 
+import { checked } from "./border.js";
 import { HostError } from "./errors.js";
 
 let installed;
@@ -22,8 +23,9 @@ export function call(topic, name, ...args) {
     const hint = "call it in `run`, not while a module is loaded; in a test use `@strata/action/testing`";
     throw new Error(`calling ${topic}.${name}: there is no host; ${hint}`);
   }
+  const taken = checked(`${topic}.${name}`, args);
   try {
-    return installed[topic][name](...args);
+    return installed[topic][name](...taken);
   } catch (error) {
     throw hostError(error);
   }

@@ -66,11 +66,11 @@ function lower(url, options = {}) {
   }
   const content = json === undefined ? body : JSON.stringify(json);
   return {
-    method: method.toUpperCase(),
+    method: String(method).toUpperCase(),
     url: String(url),
     headers: sent,
     body: content === undefined ? null : bytes(content),
-    secrets: [...named, ...(bearer ? [bearer] : [])].map((secret) => secret.name ?? secret),
+    secrets: Array.isArray(named) ? [...named, ...(bearer ? [bearer] : [])].map((secret) => secret.name ?? secret) : named,
     timeoutMs: timeoutMs ?? null,
     idempotencyKey: idempotencyKey ?? null,
   };

@@ -6,7 +6,7 @@ import { parse, write } from "./json.js";
 export const human = {
   ask(question) {
     const { text, schema, choices = [], expiresS = null, default: fallback } =
-      typeof question === "string" ? { text: question } : question;
+      typeof question === "object" ? question : { text: question };
     const asked = {
       text,
       schema: write(schema, "a question's schema"),

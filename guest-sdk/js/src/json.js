@@ -16,6 +16,10 @@ export function parse(text, what) {
 export function write(value, what) {
   if (value === undefined) return null;
   const text = JSON.stringify(value);
-  if (text === undefined) throw new Failure("error", `writing ${what}: a ${typeof value} is no JSON`);
-  return text;
+  if (text === undefined) throw new TypeError(`writing ${what}: a ${typeof value} is no JSON`);
+  // Half a character is written as an escape of its own, which readers of JSON refuse.
+  if (!text.includes("\\ud")) return text;
+  return text.replace(ESCAPE, (escape, half) => (half ? "\ufffd" : escape));
 }
+
+const ESCAPE = /\\(?:u(d[0-9a-f]{3})|.)/g;

@@ -16,7 +16,7 @@ export function codeBlock(text) {
 
 function lower(request) {
   const { prompt, system, messages = [], tools = [], ...rest } =
-    typeof request === "string" ? { prompt: request } : request;
+    typeof request === "object" ? request : { prompt: request };
   const turns = messages.map(turn);
   if (system !== undefined) turns.unshift(turn({ speaker: "system", content: system }));
   if (prompt !== undefined) turns.push(turn({ speaker: "user", content: prompt }));

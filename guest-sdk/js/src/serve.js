@@ -2,6 +2,7 @@
 // Nothing here knows of a particular host; the component's entry is `component.js`, tests are `testing.js`.
 
 import { Context, Situation } from "./action.js";
+import { failed, result } from "./border.js";
 import { Failure, HostError } from "./errors.js";
 import { write } from "./json.js";
 
@@ -16,6 +17,8 @@ const INTERFACES = { thinker: "choose", planner: "plan" };
  */
 export function serve(action, about, { settle, trace }) {
   check(action, about.exports);
+  // Now, while the component is made: later there is nobody to tell what is wrong with it.
+  const manifest = describe(action, about);
   const guarded = (work) => (attempt, call) => {
     try {
       return work(attempt, call);
@@ -25,11 +28,11 @@ export function serve(action, about, { settle, trace }) {
   };
   return {
     handler: {
-      describe: () => describe(action, about),
+      describe: () => manifest,
       run: guarded((attempt, input) => output(settle(action.run(new Context(attempt, input))))),
     },
     planner: {
-      plan: guarded((attempt, input) => [...settle(action.plan(new Context(attempt, input)))].map(task)),
+      plan: guarded((attempt, input) => plan(settle(action.plan(new Context(attempt, input))))),
     },
     thinker: {
       choose: guarded((attempt, situation) => choice(settle(action.choose(new Situation(attempt, situation))))),
@@ -51,7 +54,7 @@ function check(action, exported) {
 }
 
 function describe(action, { name, version, description }) {
-  return {
+  const manifest = {
     name: action.name ?? name,
     version: action.version ?? version,
     description: action.description ?? description,
@@ -59,6 +62,7 @@ function describe(action, { name, version, description }) {
     outputSchema: write(action.outputSchema, "the schema of its output"),
     needs: action.needs ?? [],
   };
+  return result("manifest", manifest, "declaring an action");
 }
 
 /** What an action returned, as the host takes it. */
@@ -68,33 +72,43 @@ export function output(returned) {
       ? { content: returned ?? "" }
       : returned;
   const text = content === undefined ? JSON.stringify(data) ?? "" : String(content);
-  return { content: text, data: write(data, "the output's data"), to, route };
+  return result("output", { content: text, data: write(data, "the output's data"), to, route }, "what `run` returned");
 }
 
-function task(planned) {
-  const { text, action = null } = typeof planned === "string" ? { text: planned } : planned;
-  return { text, action };
+/** What a planner returned, as the host takes it. */
+export function plan(returned) {
+  const isMany = typeof returned === "object" && typeof returned?.[Symbol.iterator] === "function";
+  const tasks = isMany ? Array.from(returned, (task) => (typeof task === "string" ? { text: task } : task)) : returned;
+  return result("plan", tasks, "what `plan` returned");
 }
 
-function choice(index) {
+/** What a thinker returned, as the host takes it. */
+export function choice(index) {
   if (index === undefined || index === null) return -1;
-  if (Number.isInteger(index)) return index;
-  throw new Failure("error", `choosing \`${index}\`: neither the index of an action nor -1`);
+  if (typeof index === "number" && !Number.isInteger(index)) {
+    throw new TypeError(`what \`choose\` returned: \`${index}\` is neither the index of an action nor -1`);
+  }
+  return result("choice", index, "what `choose` returned");
 }
 
 /** A failure as the host takes it. What was not thrown on purpose is told with its stack. */
 export function failure(error, trace) {
-  if (error instanceof Failure) return { kind: error.kind, message: error.message };
+  if (error instanceof Failure) return failed(error);
   if (error instanceof HostError) {
-    return { kind: KINDS[error.kind] ?? "error", message: [error.message, ...trace(error)].join("\n") };
+    return failed({ kind: KINDS[error.kind] ?? "error", message: [error.message, ...trace(error)].join("\n") });
   }
-  if (!(error instanceof Error)) return { kind: "error", message: `thrown: ${printed(error)}` };
+  if (!(error instanceof Error)) return failed({ kind: "error", message: `thrown: ${printed(error)}` });
   const lines = [String(error), ...trace(error)];
   if (error.cause !== undefined) lines.push(`caused by: ${printed(error.cause)}`);
-  return { kind: "error", message: lines.join("\n") };
+  return failed({ kind: "error", message: lines.join("\n") });
 }
 
 function printed(value) {
   if (typeof value !== "object" || value instanceof Error) return String(value);
-  return JSON.stringify(value) ?? String(value);
+  try {
+    return JSON.stringify(value);
+  } catch {
+    // What holds itself, or a number that is none of JSON's.
+    return Object.prototype.toString.call(value);
+  }
 }

@@ -4,7 +4,7 @@
 import { Context, Situation } from "./action.js";
 import { HostError } from "./errors.js";
 import { install } from "./host.js";
-import { failure, output } from "./serve.js";
+import { choice, failure, output, plan } from "./serve.js";
 
 const PROFILE = { name: "Tester", profile: "", goal: "", constraints: "", desc: "" };
 
@@ -44,7 +44,10 @@ class FakeHost {
   }
 
   async plan(action, call = {}) {
-    return this.#called(async () => [...(await action.plan(new Context(attempt(call), input(call))))]);
+    return this.#called(async () => {
+      const planned = plan(await action.plan(new Context(attempt(call), input(call))));
+      return planned.map(({ text, action: by }) => (by === null ? text : { text, action: by }));
+    });
   }
 
   async choose(action, call = {}) {
@@ -52,7 +55,7 @@ class FakeHost {
     const named = candidates.map((candidate) =>
       typeof candidate === "string" ? { name: candidate, description: "" } : candidate);
     const situation = { ...input(call), round, candidates: named };
-    return this.#called(async () => (await action.choose(new Situation(attempt(call), situation))) ?? -1);
+    return this.#called(async () => choice(await action.choose(new Situation(attempt(call), situation))));
   }
 
   async #called(work) {

@@ -1,0 +1,188 @@
+// What crosses to the host, as the types that its interfaces ask for. The engine ends a call at a value of another
+// type: nothing can catch that, and nothing says where it came from. So every argument and every result passes here
+// first, with every host, and what does not fit is a TypeError in the author's own call.
+
+/** What does not fit, on its way out of the types below. Only who throws the TypeError is on its stack. */
+class Misfit {
+  constructor(at, expected, found, hint = "") {
+    this.told = `${at && `\`${at}\`: `}expected ${expected}, found ${shown(found)}${hint}`;
+  }
+}
+
+function shown(value) {
+  if (value === undefined || value === null) return String(value);
+  if (typeof value === "string") return `the text ${quoted(value)}`;
+  if (typeof value === "object") return Array.isArray(value) ? "a list" : "an object";
+  if (typeof value === "function") return "a function";
+  return `the ${typeof value} \`${String(value)}\``;
+}
+
+const quoted = (value) => JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value);
+
+/** A type: what its values are called, one and many of them, and what takes one, or throws a Misfit. */
+const type = (one, many, take) => ({ one, many, take });
+
+const text = type("a text", "texts", (value, at) => {
+  if (typeof value !== "string") throw new Misfit(at, "a text", value);
+  // Half a character, as cutting a text can leave it, is no text to the host.
+  return value.toWellFormed();
+});
+
+const between = (least, most) => {
+  const one = `a number from ${least} to ${most}`;
+  return type(one, "numbers", (value, at) => {
+    if (typeof value !== "number" || !(value >= least && value <= most)) throw new Misfit(at, one, value);
+    return Math.trunc(value);
+  });
+};
+const count = between(0, 2 ** 32 - 1);
+
+const number = type("a number", "numbers", (value, at) => {
+  if (!Number.isFinite(value)) throw new Misfit(at, "a number", value);
+  return value;
+});
+
+const bytes = type("a text or bytes", "bytes", (value, at) => {
+  if (value instanceof Uint8Array) return value;
+  if (value instanceof ArrayBuffer) return new Uint8Array(value);
+  if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+  const isByte = (part) => Number.isInteger(part) && part >= 0 && part <= 255;
+  if (!Array.isArray(value) || !value.every(isByte)) throw new Misfit(at, "a text or bytes", value);
+  return Uint8Array.from(value);
+});
+
+const option = ({ one, many, take }) =>
+  type(one, many, (value, at) => (value === undefined || value === null ? null : take(value, at)));
+
+const oneOf = (...names) => {
+  const one = names.map((name) => `"${name}"`).join(" or ");
+  return type(one, one, (value, at) => {
+    if (!names.includes(value)) throw new Misfit(at, one, value);
+    return value;
+  });
+};
+
+const list = ({ many, take }) =>
+  type(`a list of ${many}`, "lists", (value, at) => {
+    // A text is a list of letters to much of JavaScript: one name would become as many.
+    const hint = typeof value === "string" ? `; write \`[${quoted(value)}]\`` : "";
+    if (!Array.isArray(value)) throw new Misfit(at, `a list of ${many}`, value, hint);
+    return value.map((part, index) => take(part, `${at}[${index}]`));
+  });
+
+const record = (fields) =>
+  type("an object", "objects", (value, at) => {
+    if (typeof value !== "object" || value === null) throw new Misfit(at, "an object", value);
+    const parts = Object.entries(fields);
+    return Object.fromEntries(parts.map(([name, { take }]) => [name, take(value[name], at ? `${at}.${name}` : name)]));
+  });
+
+const HOP = record({ from: text, to: list(text) });
+const CALL = record({ id: text, name: text, arguments: text });
+const SPEAKER = oneOf("system", "user", "assistant", "tool");
+const TURN = record({ speaker: SPEAKER, content: text, toolCalls: list(CALL), toolCallId: option(text) });
+const PROMPT = record({
+  model: option(text),
+  messages: list(TURN),
+  tools: list(record({ name: text, description: text, parameters: text })),
+  outputSchema: option(text),
+  temperature: option(number),
+  maxTokens: option(count),
+  stop: list(text),
+  seed: option(count),
+});
+const REQUEST = record({
+  method: text,
+  url: text,
+  headers: list(record({ name: text, value: text })),
+  body: option(bytes),
+  secrets: list(text),
+  timeoutMs: option(count),
+  idempotencyKey: option(text),
+});
+const QUESTION = record({
+  text,
+  schema: option(text),
+  choices: list(text),
+  expiresS: option(count),
+  default: option(text),
+});
+const EMISSION = record({ content: text, data: option(text), to: list(text), causeBy: option(text), route: list(HOP) });
+
+/** What host functions take: the name of each argument, and its type. What a name says already has none. */
+const CALLS = {
+  "clock.sleep": [["durationMs", count]],
+  "clock.unixTimeMs": [],
+  "env.get": [["name", text]],
+  "environment.emit": [["", EMISSION]],
+  "files.list": [["path", text]],
+  "files.read": [["path", text]],
+  "files.remove": [["path", text]],
+  "files.write": [["path", text], ["content", bytes]],
+  "http.fetch": [["", REQUEST]],
+  "http.fetchMany": [["requests", list(REQUEST)]],
+  "human.ask": [["", QUESTION]],
+  "llm.complete": [["", PROMPT]],
+  "llm.completeMany": [["requests", list(PROMPT)]],
+  "log.write": [["level", oneOf("debug", "info", "warn", "error")], ["text", text]],
+  "memory.byLabel": [["causeBy", text], ["limit", count]],
+  "memory.recent": [["limit", count]],
+  "random.bytes": [["length", count]],
+  "secrets.placeholder": [["name", text]],
+  "state.delete": [["scope", text], ["key", text]],
+  "state.get": [["scope", text], ["key", text]],
+  "state.keys": [["scope", text]],
+  "state.set": [["scope", text], ["key", text], ["value", text]],
+};
+/** Those that authors know by another name. */
+const KNOWN_AS = {
+  "environment.emit": "emit",
+  "llm.complete": "llm.ask",
+  "llm.completeMany": "llm.askMany",
+  "memory.byLabel": "memory.labelled",
+  "secrets.placeholder": "secrets.named",
+};
+
+/** What an action hands over itself. */
+const KINDS = ["error", "retryable", "denied", "host"];
+const RESULTS = {
+  choice: between(-(2 ** 31), 2 ** 31 - 1),
+  failure: oneOf(...KINDS),
+  manifest: record({
+    name: text,
+    version: text,
+    description: text,
+    configSchema: option(text),
+    outputSchema: option(text),
+    needs: list(text),
+  }),
+  output: record({ content: text, data: option(text), to: list(text), route: list(HOP) }),
+  plan: list(record({ text, action: option(text) })),
+};
+
+/** The arguments of a host function, as it takes them. */
+export function checked(called, args) {
+  try {
+    return CALLS[called].map(([name, { take }], index) => take(args[index], name));
+  } catch (error) {
+    throw typeError(error, KNOWN_AS[called] ?? called);
+  }
+}
+
+/** What an action hands over, as the host takes it; `what` is how errors call it. */
+export function result(kind, value, what) {
+  try {
+    return RESULTS[kind].take(value, "");
+  } catch (error) {
+    throw typeError(error, what);
+  }
+}
+
+/** A failure as the host takes it, whatever was made of it: there is nobody left to tell. */
+export function failed({ kind, message }) {
+  return { kind: KINDS.includes(kind) ? kind : "error", message: String(message).toWellFormed() };
+}
+
+function typeError(error, what) {
+  return error instanceof Misfit ? new TypeError(`${what}: ${error.told}`) : error;
+}
