@@ -176,6 +176,30 @@ fn what_the_host_does_not_take_of_javascript_is_an_error_with_its_place() {
 }
 
 #[test]
+fn what_the_host_does_not_take_of_python_is_an_error_with_its_place() {
+    let cases: [(&str, &[&str]); 4] = [
+        (
+            "from strata_action import state\ndef keep(key):\n    state.role[key] = 1\nkeep(3)\n",
+            &["TypeError: state: key: expected a text, found the int `3`", "line 3, in keep", "line 4, in <module>"],
+        ),
+        (
+            "from strata_action import llm\nllm.ask(\"x\", max_tokens=\"many\")\n",
+            &["TypeError: llm.ask: request.max_tokens: expected a whole number", "line 2, in <module>"],
+        ),
+        (
+            "from strata_action import Output\nreturn Output(\"x\", to=\"Bob\")\n",
+            &["TypeError: Output.to: expected a list, found the str `'Bob'`; write `['Bob']`", "line 2, in <module>"],
+        ),
+        ("raise ValueError(\"\\ud83d\")\n", &["ValueError: \u{fffd}"]),
+    ];
+    let caught = "from strata_action import Output, human, log, state\n\
+        try:\n    human.ask(3)\nexcept TypeError as error:\n    \
+        log.info(\"\\ud83d\")\n    state.role[\"\\ud83d\"] = \"\\ud83d\"\n    \
+        return Output(type(error).__name__ + state.role[\"\\ufffd\"] + \"\\ud83d\", data=[\"\\ud83d\"])\n";
+    is_told_what_the_host_does_not_take("work.py", &cases, (caught, "TypeError\u{fffd}\u{fffd}"));
+}
+
+#[test]
 fn what_is_no_script_is_refused_where_it_is_written() {
     let check = |line: &str, expected: &str| {
         let text = format!(

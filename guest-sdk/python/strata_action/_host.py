@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._border import Checked
+
 _current: Any = None
 
 
 def current() -> Any:
-    """The host of this call."""
+    """The host of this call, which looks at what it is given."""
     if _current is None:
         raise RuntimeError("there is no host here: in tests, run the action by `strata_action.testing.Host().run(…)`")
-    return _current
+    return Checked(_current)
 
 
 def use(host: Any) -> Any:

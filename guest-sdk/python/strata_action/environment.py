@@ -20,8 +20,8 @@ def emit(
 ) -> None:
     """Publishes one more message: its recipients see it in the next step, if this attempt succeeds.
 
-    `to` names explicit recipients (names, aliases, groups, `<all>`, `<self>`); `cause_by` is the label, by default
+    `to` lists explicit recipients (names, aliases, groups, `<all>`, `<self>`); `cause_by` is the label, by default
     the action's name.
     """
     text = None if data is None else typed.dumps(data)
-    current().emit(content, text, list(to), cause_by, list(route))
+    current().emit(content, text, to, cause_by, route)

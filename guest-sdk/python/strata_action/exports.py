@@ -10,7 +10,7 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import typed
+from . import _border, typed
 from .context import Context, Situation
 from .errors import Failure
 from .message import Output, Task
@@ -68,6 +68,8 @@ class Export:
         """Calls an action."""
         returned = self.function(cx)
         if isinstance(returned, Output):
+            # It was looked at when it was made, and may have been changed since.
+            returned.__post_init__()
             return returned
         if isinstance(returned, str):
             return Output(returned)
@@ -78,11 +80,12 @@ class Export:
     def choose(self, situation: Situation) -> int:
         """Calls a thinker; -1 ends the activation."""
         chosen = self.function(situation)
-        return -1 if chosen is None else int(chosen)
+        return -1 if chosen is None else _border.index(int(chosen), f"what `{self.function.__name__}` returned")
 
     def plan(self, cx: Context) -> list[Task]:
         """Calls a planner."""
-        return [task if isinstance(task, Task) else Task(str(task)) for task in self.function(cx)]
+        planned = _border.tasks(self.function(cx), f"what `{self.function.__name__}` returned")
+        return [task if isinstance(task, Task) else Task(task) for task in planned]
 
 
 def action(function: Callable | None = None, *, needs: Iterable[str] = ()) -> Callable:
@@ -109,7 +112,7 @@ def planner(function: Callable) -> Callable:
 def _register(kind: str, function: Callable, needs: Iterable[str] = ()) -> Callable:
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise TypeError(f"`{function.__name__}` must be a plain function: calls of the host wait by themselves")
-    registered[kind] = function.strata_export = Export(function, list(needs))
+    registered[kind] = function.strata_export = Export(function, _border.texts(needs, "needs"))
     return function
 
 

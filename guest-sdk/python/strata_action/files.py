@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 from ._host import current
 
 
 def read(path: str) -> bytes:
     """Reads a whole file. Raises NotFound, Denied, or Invalid for what is no regular file."""
-    return current().files_read(str(path))
+    return current().files_read(os.fspath(path))
 
 
 def read_text(path: str) -> str:
@@ -17,14 +19,14 @@ def read_text(path: str) -> str:
 
 def write(path: str, content: bytes | str) -> None:
     """Creates or replaces a file, with the directories above it inside the grant."""
-    current().files_write(str(path), content.encode() if isinstance(content, str) else bytes(content))
+    current().files_write(os.fspath(path), content)
 
 
 def remove(path: str) -> None:
     """Removes a file or an empty directory. Raises NotFound, Denied, or Invalid for a directory that is not empty."""
-    current().files_remove(str(path))
+    current().files_remove(os.fspath(path))
 
 
 def list(path: str) -> list[str]:
     """The names in a directory, sorted; names of directories end in `/`."""
-    return current().files_list(str(path))
+    return current().files_list(os.fspath(path))

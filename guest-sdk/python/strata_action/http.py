@@ -51,15 +51,13 @@ class Request:
 
     def plain(self) -> Request:
         """The same with everything in `headers`, `body` and `secrets`."""
-        headers, body, secrets = dict(self.headers), self.body, list(self.secrets)
+        headers, body, secrets = dict(self.headers), self.body, [*self.secrets]
         if self.json is not None:
             headers.setdefault("content-type", "application/json")
             body = typed.dumps(self.json)
         if self.bearer is not None:
             headers["authorization"] = f"Bearer {self.bearer}"
             secrets.append(self.bearer)
-        if isinstance(body, str):
-            body = body.encode()
         return Request(
             self.method, self.url, headers, body, secrets=secrets, timeout=self.timeout,
             idempotency_key=self.idempotency_key,

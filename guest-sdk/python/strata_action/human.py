@@ -41,7 +41,7 @@ class Question:
         value, by_default = current().ask(
             self.text,
             typed.schema_text(self.schema),
-            list(self.choices),
+            self.choices,
             None if expires is None else int(expires),
             None if self.default is None else typed.dumps(self.default),
         )

@@ -160,4 +160,4 @@ def ask(prompt: str | list[Turn], **options: Any) -> Reply:
 
 def ask_many(requests: Iterable[Request]) -> list[Reply | HostError]:
     """Asks several times at once, at most 64; the results come in the order of the requests."""
-    return current().llm_complete_many(list(requests))
+    return current().llm_complete_many(requests)

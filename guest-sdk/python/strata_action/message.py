@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from . import typed
+from . import _border, typed
 
 T = TypeVar("T")
 
@@ -16,6 +16,9 @@ class Hop:
 
     from_: str
     to: list[str]
+
+    def __post_init__(self) -> None:
+        _border.fields(self, from_=_border.text, to=_border.texts)
 
 
 @dataclass
@@ -68,6 +71,9 @@ class Task:
     text: str
     action: str | None = None
 
+    def __post_init__(self) -> None:
+        _border.fields(self, text=_border.text, action=_border.optional(_border.text))
+
 
 @dataclass
 class Attempt:
@@ -91,3 +97,6 @@ class Output(Generic[T]):
     """Explicit recipients; empty leaves the choice to the environment."""
     route: list[Hop] = field(default_factory=list)
     """An itinerary that travels with the message."""
+
+    def __post_init__(self) -> None:
+        _border.fields(self, content=_border.text, to=_border.texts, route=_border.route)

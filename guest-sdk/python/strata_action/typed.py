@@ -9,13 +9,15 @@ import types
 import typing
 from typing import Any
 
+from ._border import well_formed
+
 _PLAIN = {bool: "boolean", int: "integer", float: "number", str: "string"}
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "text", list: "list", dict: "table", type(None): "null"}
 
 
 def dumps(value: Any) -> str:
     """Any value as compact JSON; dataclasses become objects, enums their values."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
+    return well_formed(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain))
 
 
 def _plain(value: Any) -> Any:

@@ -20,6 +20,7 @@ from wit_world.exports import handler
 from wit_world.imports import types as wit
 
 from . import _host, exports, faults, log, typed
+from ._border import well_formed
 from ._wasm_host import Host, message, task
 from .context import Candidate, Context, Situation
 from .errors import Failure
@@ -117,7 +118,8 @@ def _guarded(call: Any) -> Any:
         os.abort()
     except BaseException as problem:
         kind, text = faults.describe(problem)
-        raise Err(wit.Failure(wit.FailureKind[kind.upper()], text)) from None
+        kinds = wit.FailureKind.__members__
+        raise Err(wit.Failure(kinds.get(kind.upper(), wit.FailureKind.ERROR), well_formed(text))) from None
 
 
 def _awake() -> None:

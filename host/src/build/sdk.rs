@@ -81,6 +81,7 @@ pub const PYTHON: Kit = Kit {
         "interpreter/script.py",
         "pyproject.toml",
         "strata_action/__init__.py",
+        "strata_action/_border.py",
         "strata_action/_host.py",
         "strata_action/_wasm_host.py",
         "strata_action/clock.py",
