@@ -2,6 +2,8 @@
 //! a model's code is run. Building their interpreters needs the tools of their languages, as in `javascript`, `python`.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -133,6 +135,32 @@ fn what_a_script_returns_is_bounded_as_what_any_action_does() {
     };
     check("[...Array(200)].reduce((inner) => [inner], 1)", "the output's `data` is nested deeper than 100 levels");
     check("Array(250000).fill({ \"\": 0 })", "the output's `data` is too large to be read");
+}
+
+#[test]
+fn a_script_is_the_same_on_a_machine_that_has_built_its_interpreter_anew() {
+    let place = team("work.js");
+    place.write("work.js", "return \"x\";");
+    place.host(&["lock", "team.toml"]).expect(0);
+    let locked = String::from_utf8(place.read("strata.lock")).unwrap();
+    assert!(locked.contains("source = \"work.js\"") && locked.contains("size = 11\n"), "{locked}");
+    place.run().expect(0);
+
+    // Another cache, that has nothing of this one's but the tools.
+    let cache = place.path("cache/strata-host");
+    fs::create_dir_all(&cache).unwrap();
+    let tools = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache/strata-host/javascript");
+    symlink(tools, cache.join("javascript")).unwrap();
+    for args in [&["check", "team.toml"][..], &["replay", "store", "--verify"]] {
+        let mut command = place.command(args);
+        let output = command.env("XDG_CACHE_HOME", place.path("cache")).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let interpreters = |cache: &Path| {
+        let made = fs::read_dir(cache.join("sdk")).unwrap().map(|entry| entry.unwrap().path());
+        made.filter(|dir| dir.join("interpreter/target/guest").is_dir()).count()
+    };
+    assert_eq!(interpreters(&cache), 1, "it was built there");
 }
 
 /// A script fails with an error of its language's own, and with the place; caught, it goes on.

@@ -183,15 +183,26 @@ impl Kit {
 
     /// Tells one version from another.
     pub fn digest(&self) -> String {
-        let mut hasher = Sha256::new();
-        for (path, content) in self.files {
-            for part in [path.as_bytes(), content] {
-                hasher.update((part.len() as u64).to_le_bytes());
-                hasher.update(part);
-            }
-        }
-        hex(&hasher.finalize()[..8])
+        hex(&hash(self)[..8])
     }
+}
+
+/// Tells one version of several kits from another, also to who has been given made-up ones.
+pub fn digest_of(kits: &[Kit]) -> String {
+    let mut hasher = Sha256::new();
+    kits.iter().for_each(|kit| hasher.update(hash(kit)));
+    hex(&hasher.finalize())
+}
+
+fn hash(kit: &Kit) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for (path, content) in kit.files {
+        for part in [path.as_bytes(), content] {
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+    }
+    hasher.finalize().into()
 }
 
 #[cfg(test)]

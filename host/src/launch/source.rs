@@ -32,6 +32,7 @@ pub(super) struct Source {
 /// A script, and what it runs in.
 struct Interpreted {
     script: ScriptFile,
+    /// That of the interpreter's bytes, by which it is found when it is compiled.
     interpreter: Digest,
 }
 
@@ -61,12 +62,13 @@ impl Source {
     /// Its author signs the script; the interpreter is the host's own. What comes with a message nobody has signed.
     fn read_script(path: &Path, limit: u64, trusted: &Keys, report: &mut dyn FnMut(&str)) -> Result<Self, Unloadable> {
         let text = if script::is_newest(path) { None } else { Some(read_text(path)?) };
-        let file = script::interpreter(path, report).map_err(|error| error.to_string())?;
+        let script::Interpreter { component: file, made_from } =
+            script::interpreter(path, report).map_err(|error| error.to_string())?;
         let bytes = read_within(&file, limit)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let script = ScriptFile { name, text };
         let interpreter = digest_of(&bytes);
-        let digest = script.digest(&interpreter);
+        let digest = script.digest(&made_from);
         let signed = trusted.check(path, script.text.as_deref().unwrap_or_default().as_bytes(), &digest);
         Ok(Self { file, bytes, script: Some(Interpreted { script, interpreter }), digest, signed })
     }
@@ -78,7 +80,7 @@ impl Source {
             (None, None) => sandbox.load_as(self.digest.clone(), &self.bytes, how),
             (None, Some(_)) => sandbox.load_plain(self.digest.clone(), &self.bytes, how),
             (Some(Interpreted { script, interpreter }), _) => {
-                sandbox.load_script(script, (interpreter, &self.bytes), how)
+                sandbox.load_script((script, &self.digest), (interpreter, &self.bytes), how)
             }
         };
         loaded.map_err(|error| Unloadable::of(&self.file, &error))
@@ -86,8 +88,11 @@ impl Source {
 
     /// As a lock has it.
     pub(super) fn locked(&self) -> Locked {
-        let script = self.script.as_ref().and_then(|interpreted| interpreted.script.text.as_ref());
-        let size = self.bytes.len() + script.map_or(0, String::len);
+        // Of a script only what was written: its interpreter has another size where it was built another time.
+        let size = match &self.script {
+            Some(interpreted) => interpreted.script.text.as_ref().map_or(0, String::len),
+            None => self.bytes.len(),
+        };
         Locked { sha256: self.digest.clone(), size: size as u64 }
     }
 }

@@ -32,9 +32,9 @@ pub struct Lock {
 /// What is known of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locked {
-    /// The SHA-256 of its bytes.
+    /// The SHA-256 of its bytes; of a script, that of its text and of what its interpreter is made from.
     pub sha256: Digest,
-    /// How many bytes it has.
+    /// How many bytes it has; a script, without its interpreter.
     pub size: u64,
 }
 

@@ -21,13 +21,13 @@ pub struct ScriptFile {
 }
 
 impl WasmSandbox {
-    /// Makes a script ready to be called, in the interpreter with these bytes and their digest.
+    /// Makes a script ready to be called, under its own digest, in the interpreter with these bytes and their digest.
     ///
     /// # Errors
     /// Fails if the interpreter cannot be loaded. What is wrong with the script itself shows when it is called.
     pub fn load_script(
         &self,
-        script: &ScriptFile,
+        (script, whole): (&ScriptFile, &Digest),
         (digest, interpreter): (&Digest, &[u8]),
         (metering, limits): (Metering, &Limits),
     ) -> Result<Loaded, LoadError> {
@@ -39,7 +39,7 @@ impl WasmSandbox {
             output_schema: None,
             ..(*runs.manifest).clone()
         };
-        let loaded = Loaded { digest: script.digest(digest), exports: runs.exports, manifest: Arc::new(manifest) };
+        let loaded = Loaded { digest: whole.clone(), exports: runs.exports, manifest: Arc::new(manifest) };
         let shelved = self.shelved(digest, metering).expect("it was loaded just now");
         let ready = Arc::clone(&shelved.ready);
         self.put(metering, Shelved { ready, loaded: loaded.clone(), script: Some(script.clone()) });
@@ -48,7 +48,7 @@ impl WasmSandbox {
 }
 
 impl ScriptFile {
-    /// That of script and interpreter together.
+    /// That of script and interpreter together, given that of what the interpreter is made from.
     pub fn digest(&self, interpreter: &Digest) -> Digest {
         let whole = json!(["script", interpreter.0, self.name, self.text]);
         digest_of(whole.to_string().as_bytes())
