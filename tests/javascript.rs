@@ -79,6 +79,8 @@ fn javascript_and_typescript_are_built_once_and_mended() {
     assert_eq!(said(&place), [r#"{"words":2}"#, "hello: 2 at true"]);
     let again = place.host(&["build", "count"]).expect(0);
     assert_eq!(again.stderr, "");
+    let described = place.host(&["describe", "count"]).expect(0).stdout;
+    assert!(described.contains("\"1.2.3\"") && !described.contains("functions"), "no tool's functions: {described}");
     assert!(again.stdout.trim_end().ends_with("count/target/guest/t-count.wasm"), "{}", again.stdout);
 
     // An error nobody caught is told with the places in the sources, through bundle and promise alike.

@@ -61,6 +61,9 @@ fn a_team_in_python_is_begun_tested_built_run_broken_and_mended() {
     assert_eq!(again.stderr, "");
     assert!(again.stdout.trim().ends_with("press/respond/target/guest/respond.wasm"), "{}", again.stdout);
 
+    let described = place.host(&["describe", "press/respond"]).expect(0).stdout;
+    assert!(described.contains("config") && !described.contains("functions"), "no tool's functions: {described}");
+
     let source = fs::read_to_string(action.join("action.py")).unwrap();
     let broken = source.replace("return Output(", "raise ValueError(f\"no {cx.action} today\") or Output(");
     fs::write(action.join("action.py"), broken).unwrap();

@@ -24,7 +24,7 @@ pub use capability::files::{Directories, PlaceError, Placed};
 pub use component::{Exports, LoadError, Loaded, Manifest, ScriptFile, WasmSandbox};
 pub use engine::{Allocation, CacheHealth, Metering};
 pub(crate) use limits::bytes;
-pub use plain::FunctionError;
+pub use plain::{FunctionError, is_of_tools};
 pub use scripted::{Script, ScriptedSandbox, THINK, ended, returned};
 
 mod attempt;

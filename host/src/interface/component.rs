@@ -5,7 +5,7 @@ use wit_component::DecodedWasm;
 use wit_parser::{Function, FunctionKind, Resolve, WorldId, WorldItem};
 
 use super::Schemas;
-use crate::sandbox::Manifest;
+use crate::sandbox::{Manifest, is_of_tools};
 
 /// Where the host's own interfaces are; a component's handler is described by itself.
 const OWN: &str = "strata:action/";
@@ -46,7 +46,7 @@ fn decode(component: &[u8]) -> Option<(Resolve, WorldId)> {
     }
 }
 
-/// Those that stand by themselves: methods need a resource.
+/// Those of the author's that stand by themselves: methods need a resource.
 fn functions(resolve: &Resolve, world: WorldId) -> Vec<(String, &Function)> {
     let mut found = Vec::new();
     for (key, item) in &resolve.worlds[world].exports {
@@ -60,6 +60,9 @@ fn functions(resolve: &Resolve, world: WorldId) -> Vec<(String, &Function)> {
             _ => {}
         }
     }
-    found.retain(|(_, function)| matches!(function.kind, FunctionKind::Freestanding));
+    found.retain(|(name, function)| {
+        let first = function.params.first().map(|param| param.name.as_str());
+        matches!(function.kind, FunctionKind::Freestanding) && !is_of_tools(name, first)
+    });
     found
 }

@@ -19,6 +19,9 @@ mod value;
 
 /// The interfaces of the host itself; what they export is called otherwise.
 const OWN: &str = "strata:action/";
+/// By what the tools of JavaScript and of Python start their engines while they make a component, and the first parameter
+/// of it. It is left in the component, and no action.
+const STARTS: [(&str, &str); 2] = [("init", "shim"), ("exports#init", "app-name")];
 /// How many names an error shows; more are no help.
 const SHOWN: usize = 20;
 
@@ -61,6 +64,11 @@ struct Function {
     ty: ComponentFunc,
 }
 
+/// Whether a function, told by its name and its first parameter, is one of a tool's and none of an author's.
+pub fn is_of_tools(name: &str, first: Option<&str>) -> bool {
+    STARTS.iter().any(|start| (start.0, Some(start.1)) == (name, first))
+}
+
 impl Functions {
     /// By the names that team files use: `name`, or `package:name/interface@version#function`.
     pub(super) fn of(component: &Component) -> Self {
@@ -85,6 +93,7 @@ impl Functions {
                 _ => {}
             }
         }
+        found.retain(|name, Function { ty, .. }| !is_of_tools(name, ty.params().next().map(|(first, _)| first)));
         Self(found)
     }
 
