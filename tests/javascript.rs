@@ -114,6 +114,13 @@ fn what_is_wrong_with_the_source_is_said_with_its_place() {
 }
 
 #[test]
+fn a_typescript_action_is_built_below_the_settings_of_something_else() {
+    let place = team();
+    place.write("tsconfig.json", "{ \"extends\": \"./gone.json\", \"compilerOptions\": { \"strict\": true } }");
+    place.host(&["build", "report"]).expect(0);
+}
+
+#[test]
 fn the_probe_in_javascript_is_told_like_the_one_in_rust() {
     crate::alike::assert_told_like_rust(&crate::probe::build("plugins/probe-js"));
 }

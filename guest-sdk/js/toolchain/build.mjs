@@ -20,6 +20,8 @@ const { dir: given, entry, out, about, sdk: kit, wit } = JSON.parse(process.argv
 // The bundler names files by where they really are.
 const [dir, sdk] = [given, kit].map((directory) => fs.realpathSync(directory));
 
+const OWN_CONFIG = path.join(dir, "tsconfig.json");
+
 try {
   if (/\.[mc]?ts$/.test(entry)) check();
   const { source, map } = await bundle();
@@ -33,13 +35,12 @@ function refuse(told) {
   throw Object.assign(new Error(told), { told: told.trimEnd() });
 }
 
-/** Checks the types, by the action's own tsconfig.json if it has one. */
+/** Checks the types, by the action's own tsconfig.json if it has one; one further up is of something else. */
 function check() {
   const compiler = path.join(TOOLS, "typescript/bin/tsc");
-  const own = path.join(dir, "tsconfig.json");
-  const settings = fs.existsSync(own)
-    ? ["--project", own]
-    : ["--strict", "--target", "es2023", "--lib", "es2023", "--module", "esnext", "--moduleResolution", "bundler",
+  const settings = fs.existsSync(OWN_CONFIG)
+    ? ["--project", OWN_CONFIG]
+    : ["--ignoreConfig", "--strict", "--target", "es2023", "--lib", "es2023", "--module", "esnext", "--moduleResolution", "bundler",
        "--allowImportingTsExtensions", "--skipLibCheck", "--types", "@strata/action/globals", entry];
   const done = spawnSync(process.execPath, [compiler, "--noEmit", "--pretty", "false", ...settings], { cwd: dir, encoding: "utf8" });
   if (done.status === 0) return;
@@ -69,6 +70,7 @@ async function bundle() {
       external: ["strata:*"],
       alias: { "@strata/action": path.join(sdk, "src/index.js") },
       nodePaths: [TOOLS],
+      ...(fs.existsSync(OWN_CONFIG) ? {} : { tsconfigRaw: {} }),
       sourcemap: "external",
       sourcesContent: false,
       legalComments: "none",
