@@ -121,6 +121,26 @@ fn a_typescript_action_is_built_below_the_settings_of_something_else() {
 }
 
 #[test]
+fn what_is_wrong_is_said_without_advice_that_leads_nowhere() {
+    let place = team();
+    let check = |file: &str, source: &str, expected: &[&str]| {
+        place.write(file, source);
+        let refused = place.host(&["build", file.split('/').next().unwrap()]).expect(2).stderr;
+        expected.iter().for_each(|part| assert!(refused.contains(part), "`{part}`: {refused}"));
+        let astray = ["platform:", "as external", "npm i ", "'lib'"];
+        astray.iter().for_each(|part| assert!(!refused.contains(part), "`{part}`: {refused}"));
+    };
+    let no_node = "There is no node where an action runs; `@strata/action` has `files`";
+    check("count/src/action.js", "import fs from \"node:fs\";\nfs.x;\n", &["action.js:1:15", no_node]);
+    let named = "A package is there once `dependencies` in package.json name it.";
+    check("count/src/action.js", "import x from \"nowhere\";\nx();\n", &["Could not resolve \"nowhere\"", named]);
+    check("report/src/action.ts", "import fs from \"fs\";\nfs.x;\n", &["action.ts:1:16: error TS", no_node]);
+    check("report/src/action.ts", "process.exit(1);\n", &["Cannot find name 'process'. There is no node"]);
+    check("report/src/action.ts", "document.x;\n", &["Cannot find name 'document'. There is no browser"]);
+    check("report/src/action.ts", "$(\"x\");\n", &["Cannot find name '$'. There is no browser"]);
+}
+
+#[test]
 fn the_probe_in_javascript_is_told_like_the_one_in_rust() {
     crate::alike::assert_told_like_rust(&crate::probe::build("plugins/probe-js"));
 }

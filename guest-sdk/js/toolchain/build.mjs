@@ -21,6 +21,14 @@ const { dir: given, entry, out, about, sdk: kit, wit } = JSON.parse(process.argv
 const [dir, sdk] = [given, kit].map((directory) => fs.realpathSync(directory));
 
 const OWN_CONFIG = path.join(dir, "tsconfig.json");
+const NO_NODE = "There is no node where an action runs; `@strata/action` has `files`, `env`, `http`, `clock` and `random`.";
+/** Advice of the compiler that leads nowhere here, and what is true instead. */
+const ASTRAY = [
+  [/Do you need to install type definitions for (node|Bun)\?.*/g, NO_NODE],
+  [/Do you need to install type definitions for jQuery\?.*/g, "There is no browser where an action runs."],
+  [/Do you need to change your target library\? Try changing the 'lib' compiler option to include 'dom'\./g,
+    "There is no browser where an action runs."],
+];
 
 try {
   if (/\.[mc]?ts$/.test(entry)) check();
@@ -44,7 +52,8 @@ function check() {
        "--allowImportingTsExtensions", "--skipLibCheck", "--types", "@strata/action/globals", entry];
   const done = spawnSync(process.execPath, [compiler, "--noEmit", "--pretty", "false", ...settings], { cwd: dir, encoding: "utf8" });
   if (done.status === 0) return;
-  refuse((done.stdout + done.stderr).replace(/^(\S+?)\((\d+),(\d+)\): /gm, "$1:$2:$3: ") || String(done.error));
+  const told = (done.stdout + done.stderr).replace(/^(\S+?)\((\d+),(\d+)\): /gm, "$1:$2:$3: ");
+  refuse(ASTRAY.reduce((text, [advice, instead]) => text.replace(advice, instead), told) || String(done.error));
 }
 
 async function bundle() {
@@ -85,10 +94,18 @@ async function bundle() {
   return { source, map: relative(JSON.parse(map)) };
 }
 
-/** The default export is asked for by our own entry, so what esbuild says of it is not about the author's source. */
+/** An error as the author can use it. */
 function named(error) {
-  if (!/No matching export .* for import "default"/.test(error.text)) return error;
+  // The default export is asked for by our own entry, so what esbuild says of it is not about the author's source.
+  if (!/No matching export .* for import "default"/.test(error.text)) return { ...error, notes: error.notes.flatMap(note) };
   return { ...error, location: null, notes: [], text: `\`${entry}\` has no \`export default action({ run(cx) { … } })\`` };
+}
+
+/** A note that points to no place is about the bundler's settings, which are not the author's. */
+function note({ text, location }) {
+  if (location) return [{ text, location }];
+  if (text.includes("built into node")) return [{ text: NO_NODE }];
+  return text.includes("mark the path") ? [{ text: "A package is there once `dependencies` in package.json name it." }] : [];
 }
 
 /** Sources of the action are named relative to it, those of the SDK by a word that traces leave out. */
