@@ -66,5 +66,8 @@ def _summary(problem: BaseException) -> str:
 
 def _leave_out_own_frames(told: traceback.TracebackException | None) -> None:
     while told is not None:
-        told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(tuple(_hidden))]
+        # What a dataclass is made by is code without a file, and says no more than what it calls.
+        own = [frame.filename.startswith(tuple(_hidden)) for frame in told.stack]
+        made = [frame.filename == "<string>" and inner for frame, inner in zip(told.stack, [*own[1:], False])]
+        told.stack[:] = [frame for frame, *out in zip(told.stack, own, made) if not any(out)]
         told = told.__cause__ or told.__context__

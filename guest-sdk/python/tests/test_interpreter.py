@@ -62,9 +62,11 @@ class Scripts(unittest.TestCase):
             ("class A:\n    return 1", ["SyntaxError: 'return' outside function", 'File "work.py", line 2']),
             ("x = 1", ["the script `work.py` neither returns at its top nor marks a function"]),
             ("return", ["TypeError: `run` returned nothing"]),
+            ("from strata_action import Output\nreturn Output(5)", ["TypeError: Output.content: ", 'line 2, in <module>']),
         ]
         for text, expected in cases:
             _, said = told(text)
             for part in expected:
                 self.assertIn(part, said)
             self.assertNotIn("script.py", said)
+            self.assertNotIn("<string>", said)
