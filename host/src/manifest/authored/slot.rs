@@ -114,11 +114,13 @@ fn refuse_beside(table: &Table<'_>, key: &str, others: &[&'static str]) {
     }
 }
 
-/// The name of an exported function. A skill describes itself, so it is called by its handler.
+/// The name of an exported function. A skill describes itself, so it is called by its handler; of a script nothing is
+/// exported but what its interpreter has for itself.
 fn read_function(table: &Table<'_>) -> Option<At<String>> {
     let item = table.item("function")?;
-    if table.item("skill").is_some() {
-        let problem = table.problems.at(&item.key_span, "there cannot be both `skill` and `function`");
+    for other in ["skill", "script"].into_iter().filter(|other| table.has(other)) {
+        let message = format!("there cannot be both `{other}` and `function`");
+        let problem = table.problems.at(&item.key_span, message);
         table.problems.add(problem.hint("functions are called of a `component`"));
     }
     let function = item.text()?;
