@@ -65,6 +65,27 @@ fn a_team_runs_a_skill_that_it_names() {
 }
 
 #[test]
+fn a_lock_that_names_a_skill_holds_on_every_machine() {
+    let place = place("probe@^0.1");
+    let on = |shelf: &str, args: &[&str]| {
+        let mut command = place.command(args);
+        command.env("STRATA_SHELF", place.path(shelf));
+        Process::spawn(command).end()
+    };
+    on("ann", &["skill", "add", "probe.wasm"]).expect(0);
+    on("ann", &["lock"]).expect(0);
+    let text = String::from_utf8(place.read("strata.lock")).unwrap();
+    assert!(text.contains("skill = \"probe@0.1.0\"") && !text.contains("ann"), "{text}");
+    on("bob", &["skill", "add", "probe.wasm"]).expect(0);
+    on("bob", &["check", "team.toml"]).expect(0);
+
+    place.write("another.wasm", another_probe());
+    on("eve", &["skill", "add", "another.wasm"]).expect(0);
+    let refused = on("eve", &["check", "team.toml"]).expect(2);
+    assert!(refused.stderr.contains("`probe@0.1.0` has the sha256"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_saved_team_goes_on_with_a_skill_and_is_looked_at_without_it() {
     let place = place("probe@0.1.0");
     assert_eq!(add_probe(&place), "probe@0.1.0");

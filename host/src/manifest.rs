@@ -139,8 +139,8 @@ impl Definition {
     pub fn check_ready(&self) -> Result<(), Diagnostics> {
         let missing = self.plugins.iter().filter_map(|(slot, plugin)| {
             let named = self.places.get(slot).and_then(|place| place.skill.as_ref());
-            if let Some(wanted) = named.filter(|_| !self.given.contains_key(slot)) {
-                return Some(self.at_component(*slot, skill::problem(wanted)?));
+            if let Some(chosen) = named.filter(|_| !self.given.contains_key(slot)) {
+                return Some(self.at_component(*slot, skill::problem(&chosen.wanted)?));
             }
             if script::is_newest(&plugin.component) {
                 return None;
@@ -175,6 +175,12 @@ impl Definition {
     /// A component that must not be used, shown where it is written, with what to do.
     pub fn refused(&self, slot: Slot, message: String, hint: String) -> Diagnostics {
         self.at(slot, message, |place| place.component.clone()).hint(hint).into()
+    }
+
+    /// The skill that stands in a place by its name, with its version: `NAME@VERSION`.
+    pub fn skill(&self, slot: Slot) -> Option<&str> {
+        let place = self.places.get(&slot).filter(|_| !self.is_given(slot))?;
+        place.skill.as_ref()?.found.as_deref()
     }
 
     /// Whether a component was put in place of the written one.

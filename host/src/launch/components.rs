@@ -20,7 +20,7 @@ use crate::sandbox::{Directories, FunctionError, Loaded, Metering, WasmSandbox};
 use crate::services::http::Http;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
-use crate::trust::lock::Lock;
+use crate::trust::lock::{Lock, Name};
 
 /// A team's components, loaded and checked.
 pub struct Components {
@@ -170,7 +170,8 @@ fn admit(
         return Err(definition.at_pin(slot, message));
     }
     let lock = lock.filter(|_| !definition.is_given(slot));
-    if let Some(mismatch) = lock.and_then(|lock| lock.check(&plugin.component, source.locked()).err()) {
+    let name = || Name::of(&plugin.component, definition.skill(slot), &definition.source.base);
+    if let Some(mismatch) = lock.and_then(|lock| lock.check(&name(), source.locked()).err()) {
         let team = &definition.source.name;
         let hint = format!("put the locked one back, or, if it is meant, lock it: `strata-host lock {team}`");
         return Err(definition.refused(slot, mismatch.to_string(), hint));

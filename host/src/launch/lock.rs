@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::LaunchError;
 use super::source::Source;
 use crate::manifest::{Definition, Diagnostics};
-use crate::trust::lock::{Lock, Locked};
+use crate::plugin::Plugin;
+use crate::trust::lock::{Lock, Locked, Name};
 
 /// What came of locking.
 pub struct Written {
@@ -28,7 +29,8 @@ pub fn lock(team: &Path, report: &mut dyn FnMut(&str)) -> Result<Written, Launch
     let mut changed = Vec::new();
     let mut problems: Vec<Diagnostics> = Vec::new();
     let mut seen = BTreeSet::new();
-    for (slot, plugin) in definition.plugins.iter().filter(|(_, plugin)| seen.insert(&plugin.component)) {
+    let name = |slot, plugin: &Plugin| Name::of(&plugin.component, definition.skill(slot), base);
+    for (slot, plugin) in definition.plugins.iter().filter(|(slot, plugin)| seen.insert(name(**slot, plugin))) {
         let source = match Source::read(&plugin.component, plugin.limits.component_bytes, &definition.trust, report) {
             Ok(source) => source,
             Err(why) => {
@@ -40,8 +42,9 @@ pub fn lock(team: &Path, report: &mut dyn FnMut(&str)) -> Result<Written, Launch
             problems.push(definition.refused(*slot, untrusted.to_string(), untrusted.hint()));
         }
         let now = source.locked();
-        match lock.set(&plugin.component, now.clone()) {
-            Some(before) if before != now => changed.push((lock.name(&plugin.component), before, now)),
+        let name = name(*slot, plugin);
+        match lock.set(name.clone(), now.clone()) {
+            Some(before) if before != now => changed.push((name.to_string(), before, now)),
             _ => {}
         }
     }

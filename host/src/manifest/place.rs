@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::diagnostic::{Diagnostic, Source};
+use super::skill::Chosen;
 use super::table::At;
 use crate::plugin::Limit;
-use crate::skills::Wanted;
 
 /// Where a component and what belongs to it are written.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Place {
     pub(super) entry: Range<usize>,
     pub(super) component: Range<usize>,
     /// The skill that the component is, where it is named as one.
-    pub(super) skill: Option<Wanted>,
+    pub(super) skill: Option<Chosen>,
     pub(super) pin: Option<Range<usize>>,
     pub(super) function: Option<Range<usize>>,
     pub(super) allow: Option<Range<usize>>,

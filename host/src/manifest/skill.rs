@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use super::table::{At, Item};
-use crate::skills::{Shelf, Wanted};
+use crate::skills::{Shelf, Skill, Wanted};
 
 /// A skill in its place.
 pub(super) struct Placed {
@@ -14,8 +14,16 @@ pub(super) struct Placed {
     pub(super) component: At<PathBuf>,
     /// The digest it must have.
     pub(super) pin: Option<String>,
-    /// What was written.
+    /// What was written, and what that is.
+    pub(super) chosen: Chosen,
+}
+
+/// A skill that is named, and which one that is.
+#[derive(Clone, Debug)]
+pub(super) struct Chosen {
     pub(super) wanted: Wanted,
+    /// The name and version of the one on the shelf; none where there is none.
+    pub(super) found: Option<String>,
 }
 
 /// Reads the name of a skill, and looks for it on the user's shelf.
@@ -30,10 +38,12 @@ pub(super) fn read(item: &Item<'_>) -> Option<Placed> {
     };
     let found = Shelf::of_user().and_then(|shelf| {
         let skill = shelf.find(&wanted)?;
-        Ok((shelf.file(&skill), skill.digest.0))
+        Ok((shelf.file(&skill), skill))
     });
-    let (file, pin) = found.map_or_else(|_| (PathBuf::from(&text.value), None), |(file, pin)| (file, Some(pin)));
-    Some(Placed { component: At { value: item.base().join(file), span: text.span }, pin, wanted })
+    let (file, found) = found.map_or_else(|_| (PathBuf::from(&text.value), None), |(file, skill)| (file, Some(skill)));
+    let component = At { value: item.base().join(file), span: text.span };
+    let chosen = Chosen { wanted, found: found.as_ref().map(Skill::name) };
+    Some(Placed { component, pin: found.map(|skill| skill.digest.0), chosen })
 }
 
 /// Why a skill cannot be used, if it cannot: it is not there, or damaged.

@@ -1,10 +1,11 @@
 //! `strata.lock`: the digests of the components that lie beside a team file or are named there. Written by `lock`, kept
 //! under version control, held against what is loaded.
 //!
-//! A folder has one: the teams in it share it.
+//! A folder has one: the teams in it share it, and so do the machines it is checked out on. So nothing in it says where a
+//! machine keeps its skills.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::PermissionsExt;
@@ -26,7 +27,16 @@ const MAX_BYTES: u64 = 4 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     path: PathBuf,
-    components: BTreeMap<String, Locked>,
+    components: BTreeMap<Name, Locked>,
+}
+
+/// What a component is called in a lock.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Name {
+    /// By its place as seen from the folder.
+    File(String),
+    /// As a skill, with its version: `NAME@VERSION`. Each machine has its own shelf.
+    Skill(String),
 }
 
 /// What is known of a component.
@@ -101,7 +111,8 @@ struct Written {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    source: String,
+    source: Option<String>,
+    skill: Option<String>,
     #[serde(deserialize_with = "digest")]
     sha256: Digest,
     size: u64,
@@ -135,9 +146,9 @@ impl Lock {
     }
 
     /// Fails unless a component is the locked one.
-    pub fn check(&self, component: &Path, found: Locked) -> Result<(), Mismatch> {
-        let component = self.name(component);
-        match self.components.get(&component) {
+    pub fn check(&self, name: &Name, found: Locked) -> Result<(), Mismatch> {
+        let component = name.to_string();
+        match self.components.get(name) {
             Some(locked) if *locked == found => Ok(()),
             Some(locked) => Err(Mismatch::Changed { component, found, locked: locked.clone() }),
             None => Err(Mismatch::Unlocked { component, found, lock: self.path.clone() }),
@@ -145,19 +156,17 @@ impl Lock {
     }
 
     /// Locks a component as it is. What was locked before, if that is something else.
-    pub fn set(&mut self, component: &Path, found: Locked) -> Option<Locked> {
-        self.components.insert(self.name(component), found)
+    pub fn set(&mut self, name: Name, found: Locked) -> Option<Locked> {
+        self.components.insert(name, found)
     }
 
-    /// Drops components of which nothing is there any more.
+    /// Drops components of which nothing is there any more. A skill may be on the shelf of another machine.
     pub fn forget_missing(&mut self) {
         let base = self.base().to_owned();
-        self.components.retain(|name, _| script::is_newest(Path::new(name)) || base.join(name).exists());
-    }
-
-    /// What a component is called: its place as seen from the folder.
-    pub fn name(&self, component: &Path) -> String {
-        component.strip_prefix(self.base()).unwrap_or(component).to_string_lossy().into_owned()
+        self.components.retain(|name, _| match name {
+            Name::File(file) => script::is_newest(Path::new(file)) || base.join(file).exists(),
+            Name::Skill(_) => true,
+        });
     }
 
     /// Replaces the file, at once.
@@ -183,24 +192,53 @@ impl Lock {
             "# The components of the teams in this folder. Others are refused.\n\
              # Written by `strata-host lock`.\nversion = {VERSION}\n"
         );
-        for (source, Locked { sha256, size }) in &self.components {
-            let source = toml::Value::from(source.as_str());
+        for (name, Locked { sha256, size }) in &self.components {
+            let (key, Name::File(name) | Name::Skill(name)) = (name.key(), name);
+            let name = toml::Value::from(name.as_str());
             // Writing to a string cannot fail.
-            let _ = write!(text, "\n[[component]]\nsource = {source}\nsha256 = \"{sha256}\"\nsize = {size}\n");
+            let _ = write!(text, "\n[[component]]\n{key} = {name}\nsha256 = \"{sha256}\"\nsize = {size}\n");
         }
         text
     }
 }
 
-fn parse(text: &str) -> Result<BTreeMap<String, Locked>, String> {
+impl Name {
+    /// What a component is called in the lock of a folder: the skill it was named as, else its file.
+    pub fn of(file: &Path, skill: Option<&str>, base: &Path) -> Self {
+        let file = || file.strip_prefix(base).unwrap_or(file).to_string_lossy().into_owned();
+        skill.map_or_else(|| Self::File(file()), |skill| Self::Skill(skill.to_owned()))
+    }
+
+    /// The key that it is written under.
+    fn key(&self) -> &'static str {
+        match self {
+            Self::File(_) => "source",
+            Self::Skill(_) => "skill",
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::File(name) | Self::Skill(name)) = self;
+        f.write_str(name)
+    }
+}
+
+fn parse(text: &str) -> Result<BTreeMap<Name, Locked>, String> {
     let written: Written = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
     if written.version != VERSION {
         return Err(format!("its version is `{}`, this program reads `{VERSION}`", written.version));
     }
     let mut components = BTreeMap::new();
-    for Entry { source, sha256, size } in written.components {
-        if components.insert(source.clone(), Locked { sha256, size }).is_some() {
-            return Err(format!("`{source}` is there twice"));
+    for Entry { source, skill, sha256, size } in written.components {
+        let name = match (source, skill) {
+            (Some(file), None) => Name::File(file),
+            (None, Some(skill)) => Name::Skill(skill),
+            _ => return Err("a component has either a `source` or a `skill`".into()),
+        };
+        if components.insert(name.clone(), Locked { sha256, size }).is_some() {
+            return Err(format!("`{name}` is there twice"));
         }
     }
     Ok(components)
@@ -229,28 +267,31 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         assert_eq!(Lock::beside(home.path()).unwrap(), None);
         let mut lock = Lock::new(home.path());
-        lock.set(&home.path().join("z.wasm"), locked("1", 3));
-        lock.set(&home.path().join("../a \"b\".wasm"), locked("2", 4));
-        assert_eq!(lock.set(Path::new("/else/c.wasm"), locked("3", 5)), None);
-        assert_eq!(lock.set(Path::new("/else/c.wasm"), locked("4", 5)), Some(locked("3", 5)));
+        let file = |file: &str| Name::of(&home.path().join(file), None, home.path());
+        lock.set(file("z.wasm"), locked("1", 3));
+        lock.set(file("../a \"b\".wasm"), locked("2", 4));
+        lock.set(Name::of(Path::new("/shelf/12.wasm"), Some("write@1.0.0"), home.path()), locked("6", 7));
+        assert_eq!(lock.set(file("/else/c.wasm"), locked("3", 5)), None);
+        assert_eq!(lock.set(file("/else/c.wasm"), locked("4", 5)), Some(locked("3", 5)));
         lock.write().unwrap();
         assert_eq!(Lock::beside(home.path()).unwrap(), Some(lock));
         let text = fs::read_to_string(home.path().join(NAME)).unwrap();
         let sources: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("source = ")).collect();
         assert_eq!(sources, [r#"'../a "b".wasm'"#, r#""/else/c.wasm""#, r#""z.wasm""#]);
+        assert!(text.contains("skill = \"write@1.0.0\"") && !text.contains("/shelf"), "{text}");
     }
 
     #[test]
     fn another_component_is_refused_with_both_digests() {
         let mut lock = Lock::new(Path::new("/teams"));
-        let (a, b) = (Path::new("/teams/a.wasm"), Path::new("/teams/b.wasm"));
-        lock.set(a, locked("1", 3));
-        assert_eq!(lock.check(a, locked("1", 3)), Ok(()));
-        let changed = lock.check(a, locked("2", 3)).unwrap_err().to_string();
-        let named = ["`a.wasm`", &"1".repeat(64), &"2".repeat(64)];
+        let [a, b] = ["a", "b"].map(|name| Name::of(&Path::new("/teams").join(name), None, Path::new("/teams")));
+        lock.set(a.clone(), locked("1", 3));
+        assert_eq!(lock.check(&a, locked("1", 3)), Ok(()));
+        let changed = lock.check(&a, locked("2", 3)).unwrap_err().to_string();
+        let named = ["`a`", &"1".repeat(64), &"2".repeat(64)];
         assert!(named.iter().all(|part| changed.contains(part)), "{changed}");
-        let missing = lock.check(b, locked("1", 3)).unwrap_err().to_string();
-        assert!(missing.contains("`b.wasm`") && missing.contains("not in `/teams/strata.lock`"), "{missing}");
+        let missing = lock.check(&b, locked("1", 3)).unwrap_err().to_string();
+        assert!(missing.contains("`b`") && missing.contains("not in `/teams/strata.lock`"), "{missing}");
     }
 
     #[test]
@@ -265,6 +306,7 @@ mod tests {
         check("", "version");
         check("version = 2", "its version is `2`");
         check("version = 1\nmore = 1", "more");
+        check(&format!("version = 1\n[[component]]\n{whole}"), "either a `source` or a `skill`");
         check(&entry("size = 1"), "sha256");
         check(&entry("sha256 = \"x\"\nsize = 1"), "`x` is not a SHA-256");
         check(&entry(&format!("{whole}more = 1")), "more");

@@ -11,10 +11,9 @@ use super::limits::{self, Patch, Subject};
 use super::section;
 use crate::build::script;
 use crate::manifest::http;
-use crate::manifest::skill::{self, Placed};
+use crate::manifest::skill::{self, Chosen, Placed};
 use crate::manifest::table::{At, Item, Table};
 use crate::plugin::{Access, DirGrant, Grants, LlmGrant, Schema};
-use crate::skills::Wanted;
 
 /// Schemas are written by hand; a larger file is another file.
 const MAX_SCHEMA_BYTES: u64 = 1 << 20;
@@ -25,7 +24,7 @@ pub(in crate::manifest) struct Slot {
     pub(in crate::manifest) component: Option<At<PathBuf>>,
     pub(in crate::manifest) pin: Option<At<String>>,
     /// The skill that the component is, where it is named as one.
-    pub(in crate::manifest) skill: Option<Wanted>,
+    pub(in crate::manifest) skill: Option<Chosen>,
     /// What is called of a component that may know nothing of the host.
     pub(in crate::manifest) function: Option<At<String>>,
     pub(in crate::manifest) config: Value,
@@ -51,9 +50,9 @@ pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
         None => (read_component(table), pin, None),
         Some(None) => (None, pin, None),
         // What the author pins holds; what the shelf says is held against the component just as well.
-        Some(Some(Placed { component, pin: shelved, wanted })) => {
+        Some(Some(Placed { component, pin: shelved, chosen })) => {
             let shelved = shelved.map(|value| At { value, span: component.span.clone() });
-            (Some(component), pin.or(shelved), Some(wanted))
+            (Some(component), pin.or(shelved), Some(chosen))
         }
     };
     Slot {
