@@ -175,11 +175,13 @@ fn check_human(role: &Role, problems: &Problems) {
 
 fn check_agent(role: &Role, problems: &Problems) {
     let react = mode(role);
-    if role.actions.is_empty() {
+    // Actions that could not be read are none that are missing.
+    let complete = problems.is_read(&["", "role.kind", "role.action"]);
+    if role.actions.is_empty() && complete {
         let problem = problems.at(&role.span, "the role has no actions");
         problems.add(problem.hint("add a `[[role.action]]`, or `kind = \"human\"`"));
     }
-    if react != Mode::Choose {
+    if react != Mode::Choose && problems.is_read(&["role.react"]) {
         let max = role.max_react_loop.as_ref().map(|max| &max.span);
         let think = role.think.as_ref().map(|think| &think.span);
         for (span, key) in [(max, "max_react_loop"), (think, "think")] {
@@ -190,7 +192,7 @@ fn check_agent(role: &Role, problems: &Problems) {
             }
         }
     }
-    if react == Mode::PlanAndAct && role.actions.len() == 1 {
+    if react == Mode::PlanAndAct && role.actions.len() == 1 && complete {
         let span = role.react.as_ref().map_or(&role.span, |react| &react.span);
         let problem = problems.at(span, "`plan_and_act` needs two actions or more");
         problems.add(problem.hint("the first plans, the others carry the plan out"));

@@ -1,6 +1,7 @@
 //! Problems of a team file: what is wrong, where, and what to do about it. What counts as wrong is decided elsewhere.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -191,11 +192,13 @@ impl std::error::Error for Diagnostics {}
 pub(super) struct Problems {
     pub(super) source: Arc<Source>,
     found: RefCell<Vec<Diagnostic>>,
+    /// What is written and could not be read, as `schema::places` names it. What seems to be missing may be that.
+    unread: RefCell<BTreeSet<String>>,
 }
 
 impl Problems {
     pub(super) fn new(source: Arc<Source>) -> Self {
-        Self { source, found: RefCell::default() }
+        Self { source, found: RefCell::default(), unread: RefCell::default() }
     }
 
     /// A problem at a place of the text, yet to be added.
@@ -210,6 +213,20 @@ impl Problems {
 
     pub(super) fn add(&self, problem: Diagnostic) {
         self.found.borrow_mut().push(problem);
+    }
+
+    /// Remembers that something is written in a place, and could not be read.
+    pub(super) fn unread(&self, place: String) {
+        self.unread.borrow_mut().insert(place);
+    }
+
+    /// Whether all was read that is written in these places, and below those that end in a point.
+    pub(super) fn is_read(&self, places: &[&str]) -> bool {
+        let lies_in = |unread: &String, place: &str| match place.ends_with('.') {
+            true => unread.starts_with(place),
+            false => unread == place,
+        };
+        !self.unread.borrow().iter().any(|unread| places.iter().any(|place| lies_in(unread, place)))
     }
 
     /// Fails if anything was found.

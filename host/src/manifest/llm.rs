@@ -67,6 +67,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<Config> {
 
 /// Reports keys that only another provider has.
 fn refuse(table: &Table<'_>, keys: &[&'static str], provider: &str) {
+    table.bar(keys);
     for key in keys {
         if let Some(item) = table.item(key) {
             let message = format!("`{key}` is for the provider `{provider}`");

@@ -38,7 +38,8 @@ impl Names {
             known: BTreeMap::new(),
             outside: authored.env.external.is_some(),
             incomplete: authored.roles.iter().any(|role| role.name.is_none())
-                || authored.joins.iter().any(|join| join.id.is_none()),
+                || authored.joins.iter().any(|join| join.id.is_none())
+                || !problems.is_read(&["", "role", "role.addresses", "join", "env", "env."]),
         };
         let roles = || authored.roles.iter().zip(0..).map(|(r, i)| (r, RoleId(i)));
         for (role, id) in roles() {

@@ -7,6 +7,7 @@
 //! reader's.
 
 mod kind;
+pub(super) mod places;
 mod role;
 mod team;
 

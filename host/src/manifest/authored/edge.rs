@@ -56,12 +56,16 @@ fn read_plain(table: &Table<'_>) -> Vec<Arm> {
     }
     // Asked for so that it is known: a slip of the pen is then explained.
     let _ = table.item("case");
+    if table.has("to") || table.has("when") {
+        table.bar(&["case", "default"]);
+    }
     let to = read_to(table, "to");
     vec![Arm { when: table.item("when").and_then(|item| item.text()), to }]
 }
 
 /// `case` with its arms, and `default`.
 fn read_cases(table: &Table<'_>) -> Vec<Arm> {
+    table.bar(&["to", "when"]);
     for key in ["to", "when"] {
         if let Some(item) = table.item(key) {
             let message = format!("a route cannot have both `case` and `{key}`");

@@ -52,7 +52,7 @@ pub(super) fn read_all(root: &Table<'_>) -> Vec<Role> {
         return Vec::new();
     };
     let roles = item.tables("`[[role]]`");
-    if roles.is_empty() {
+    if item.is_empty_list() {
         item.refuse("a team needs a role", "add a `[[role]]`");
     }
     if roles.len() > MAX_NUMBERED {
@@ -60,6 +60,9 @@ pub(super) fn read_all(root: &Table<'_>) -> Vec<Role> {
     }
     roles.iter().take(MAX_NUMBERED).map(read).collect()
 }
+
+/// What a role cannot have that a person plays.
+const OF_AGENTS: [&str; 4] = ["action", "think", "react", "max_react_loop"];
 
 fn read(table: &Table<'_>) -> Role {
     let text = |key| {
@@ -93,7 +96,9 @@ fn read_human(table: &Table<'_>) -> Option<Range<usize>> {
     }
     let words = [("agent", Kind::Agent), ("human", Kind::Human)];
     let item = table.item("kind")?;
-    (item.choice(&words) == Some(Kind::Human)).then(|| item.span())
+    item.choice(&words).filter(|kind| *kind == Kind::Human)?;
+    table.bar(&OF_AGENTS);
+    Some(item.span())
 }
 
 fn read_react(table: &Table<'_>) -> Option<At<Mode>> {

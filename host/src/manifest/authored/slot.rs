@@ -44,6 +44,7 @@ pub(in crate::manifest) struct Allow {
 
 /// Reads a component's keys from its table.
 pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
+    bar_others(table);
     let limits = section(table, "limits", "`limits`").map(|t| limits::read(&t, subject));
     let pin = table.item("sha256").and_then(|item| read_pin(&item));
     let (component, pin, skill) = match read_skill(table) {
@@ -74,6 +75,19 @@ pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
     }
 }
 
+/// The ways to name what acts.
+const WAYS: [&str; 3] = ["component", "script", "skill"];
+
+/// What is named in one way needs no other, and only of a component functions are called.
+fn bar_others(table: &Table<'_>) {
+    if WAYS.iter().any(|way| table.has(way)) {
+        table.bar(&WAYS);
+    }
+    if table.has("script") || table.has("skill") {
+        table.bar(&["function"]);
+    }
+}
+
 /// A skill in place of a component; none where there is no `skill`.
 fn read_skill(table: &Table<'_>) -> Option<Option<Placed>> {
     let item = table.item("skill")?;
@@ -84,7 +98,10 @@ fn read_skill(table: &Table<'_>) -> Option<Option<Placed>> {
 /// A component, or the script that stands in its place.
 fn read_component(table: &Table<'_>) -> Option<At<PathBuf>> {
     let Some(item) = table.item("script") else {
-        let item = table.required("component")?;
+        let Some(item) = table.item("component") else {
+            table.lacks(&WAYS);
+            return None;
+        };
         let found = path(&item)?;
         if script::is_script(&found.value) && !found.value.is_dir() {
             let message = format!("`{}` is a script, not a component", item.text()?.value);

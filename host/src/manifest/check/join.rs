@@ -23,7 +23,9 @@ pub(super) fn joins(authored: &Authored, names: &Names, problems: &Problems) -> 
         return Vec::new();
     }
     let graph = Graph::of(authored, names, problems);
-    graph.check_reach(authored, names, problems);
+    if are_ways_known(authored, problems) {
+        graph.check_reach(authored, names, problems);
+    }
     graph.check_chains(problems);
     graph.check_routes(authored, names, problems);
     let built = graph.joins.iter().map(|Known { id, sources, join }| team::Join {
@@ -34,6 +36,13 @@ pub(super) fn joins(authored: &Authored, names: &Names, problems: &Problems) -> 
         deliver: join.deliver.unwrap_or(Deliver::Batch),
     });
     built.collect()
+}
+
+/// Whether all was read that could lead into a join.
+fn are_ways_known(authored: &Authored, problems: &Problems) -> bool {
+    let places = ["", "role", "role.addresses", "env", "env.", "route", "route.", "join.from", "join.to"];
+    let named = authored.roles.iter().all(|role| role.name.is_some());
+    named && authored.routes.iter().all(|route| route.from.is_some()) && problems.is_read(&places)
 }
 
 /// The joins that have a name of their own.

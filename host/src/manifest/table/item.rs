@@ -11,12 +11,15 @@ use toml::de::DeValue;
 
 use super::{At, Table};
 use crate::manifest::diagnostic::Problems;
+use crate::manifest::schema::places::places;
 use crate::manifest::{json, units};
 
 /// A key with its value.
 pub(in crate::manifest) struct Item<'a> {
     pub(in crate::manifest) key: &'a str,
     pub(in crate::manifest) key_span: Range<usize>,
+    /// Its place in a team file, as `schema::places` names it; none in other files.
+    at: Option<String>,
     value: &'a Spanned<DeValue<'a>>,
     part: Part,
     problems: &'a Problems,
@@ -26,18 +29,25 @@ pub(in crate::manifest) struct Item<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Whole,
+    /// The rest is under another name, by a slip of the pen that is reported there.
+    Torn,
     Element,
 }
 
 impl<'a> Item<'a> {
     /// The whole value of a key.
     pub(super) fn new(
-        key: &'a str,
+        (key, at): (&'a str, Option<String>),
         key_span: Range<usize>,
         value: &'a Spanned<DeValue<'a>>,
         problems: &'a Problems,
     ) -> Self {
-        Self { key, key_span, value, part: Part::Whole, problems }
+        Self { key, key_span, at, value, part: Part::Whole, problems }
+    }
+
+    /// The same, as a part of what is meant.
+    pub(super) fn torn(self) -> Self {
+        Self { part: Part::Torn, ..self }
     }
 
     /// Where the value is.
@@ -61,7 +71,18 @@ impl<'a> Item<'a> {
         self.problems.add(problem.hint(hint));
     }
 
+    /// Whether it is a table only because of one below it: `[role.action.allow]` where no action is.
+    fn is_implied(&self) -> bool {
+        // Its place is then that of its name in the head of the other.
+        !self.problems.text(&self.span()).starts_with(['[', '{'])
+    }
+
+    fn unread(&self) {
+        self.at.iter().for_each(|at| self.problems.unread(at.clone()));
+    }
+
     fn wrong_type(&self, expected: &str) {
+        self.unread();
         let found = match self.value.get_ref() {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) => "an integer",
@@ -72,7 +93,7 @@ impl<'a> Item<'a> {
             DeValue::Table(_) => "a table",
         };
         let message = match self.part {
-            Part::Whole => format!("`{}` is {found}", self.key),
+            Part::Whole | Part::Torn => format!("`{}` is {found}", self.key),
             Part::Element => format!("an element of `{}` is {found}", self.key),
         };
         self.refuse(message, format!("expected {expected}"));
@@ -126,9 +147,12 @@ impl<'a> Item<'a> {
         if array.is_none() {
             self.wrong_type(expected);
         }
-        let (key, key_span, problems) = (self.key, self.key_span.clone(), self.problems);
+        let (key, key_span, at, problems) = (self.key, self.key_span.clone(), self.at.clone(), self.problems);
         let values = array.into_iter().flat_map(|array| array.iter());
-        values.map(move |value| Item { key, key_span: key_span.clone(), value, part: Part::Element, problems })
+        values.map(move |value| {
+            let (key_span, at) = (key_span.clone(), at.clone());
+            Item { key, key_span, at, value, part: Part::Element, problems }
+        })
     }
 
     /// A boolean.
@@ -222,6 +246,7 @@ impl<'a> Item<'a> {
             let allowed: Vec<String> = words.iter().map(|(w, _)| format!("`{w}`")).collect();
             let message = format!("`{}` cannot be `{}`", self.key, text.value);
             self.refuse(message, format!("one of {}", allowed.join(", ")));
+            self.unread();
         }
         found.map(|(_, value)| *value)
     }
@@ -234,14 +259,37 @@ impl<'a> Item<'a> {
     /// A table; `what` names it in messages.
     pub(in crate::manifest) fn table(&self, what: impl Into<String>) -> Option<Table<'a>> {
         let entries = self.value.get_ref().as_table();
+        if let Some(only) = self.value.get_ref().as_array().filter(|array| array.len() == 1).and_then(|a| a.first())
+            && let (Some(at), Some(entries)) = (&self.at, only.get_ref().as_table())
+        {
+            self.wrong_type(&format!("a table: write {}", places().head(at)));
+            return Some(Table::new(what.into(), self.at.clone(), only.span(), entries, self.problems));
+        }
         if entries.is_none() {
             self.wrong_type("a table");
         }
-        entries.map(|entries| Table::new(what.into(), self.span(), entries, self.problems))
+        entries.map(|entries| Table::new(what.into(), self.at.clone(), self.span(), entries, self.problems))
     }
 
-    /// A list of tables; `what` names each in messages.
+    /// A list of tables; `what` names each in messages. Where one table is written, it is taken for the list: what else
+    /// is wrong with it is then found, and what it holds is not missing elsewhere.
     pub(in crate::manifest) fn tables(&self, what: &str) -> Vec<Table<'a>> {
-        self.elements("a list of tables").filter_map(|item| item.table(what)).collect()
+        if self.part == Part::Torn {
+            return Vec::new();
+        }
+        let Some(entries) = self.value.get_ref().as_table() else {
+            return self.elements("a list of tables").filter_map(|item| item.table(what)).collect();
+        };
+        match &self.at {
+            Some(at) if self.is_implied() => {
+                self.wrong_type(&format!("a list of tables: write {} before what belongs to it", places().head(at)));
+                return Vec::new();
+            }
+            Some(at) if !self.problems.text(&self.span()).starts_with('{') => {
+                self.wrong_type(&format!("a list of tables: write {}", places().head(at)));
+            }
+            _ => self.wrong_type("a list of tables"),
+        }
+        vec![Table::new(what.into(), self.at.clone(), self.span(), entries, self.problems)]
     }
 }
