@@ -103,3 +103,15 @@ fn all_that_is_wrong_is_said_at_once() {
     let second = "[[role.action]]\nname = \"Two\"\ncomponent = \"worse.wasm\"\n";
     check("two", None, second, &["team.toml:10:13", "team.toml:13:13", "worse.wasm"]);
 }
+
+#[test]
+fn a_config_that_the_component_does_not_take_is_refused_before_it_runs() {
+    let bytes = std::fs::read(crate::probe::build("plugins/merge-counts")).unwrap();
+    let named = "the `config` of `One` of role `A` is not one that its component takes";
+    let grant = "[role.action.allow]\ndirs = [{ host = \"out\", guest = \"/out\", write = true }]\n";
+    let slip = format!("config = {{ path = \"/out/w.md\", topp = 3 }}\n{grant}");
+    check("unknown", Some(&bytes), &slip, &[named, "'topp'", "team.toml:11:10", "did you mean `top`?"]);
+    let wrong = format!("config = {{ path = \"/out/w.md\", top = \"3\" }}\n{grant}");
+    check("wrong type", Some(&bytes), &wrong, &[named, "(at `/top`)", "team.toml:11:10"]);
+    check("none", Some(&bytes), grant, &[named, "\"path\" is a required property", "team.toml:8:1"]);
+}

@@ -194,14 +194,16 @@ impl Definition {
         self.at(slot, message.into(), pin).into()
     }
 
+    /// A problem with a component's configuration, shown where it is written.
+    pub fn at_config(&self, slot: Slot, message: impl Into<String>, hint: Option<String>) -> Diagnostics {
+        let config = |place: &Place| place.config.clone().unwrap_or(place.entry.clone());
+        self.at(slot, message.into(), config).hint_if(hint).into()
+    }
+
     /// A problem with the function that is called of a component, shown where it is named.
     pub fn at_function(&self, slot: Slot, message: impl Into<String>, hint: Option<String>) -> Diagnostics {
         let function = |place: &Place| place.function.clone().unwrap_or(place.component.clone());
-        let problem = self.at(slot, message.into(), function);
-        match hint {
-            Some(hint) => problem.hint(hint).into(),
-            None => problem.into(),
-        }
+        self.at(slot, message.into(), function).hint_if(hint).into()
     }
 
     /// A grant that a component needs and does not have, with the line that would grant it.

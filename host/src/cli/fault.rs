@@ -10,6 +10,7 @@ use super::plain::plain;
 use super::reporter::place;
 use super::terminal::{BAD, note, painted};
 use super::{preview, shown};
+use crate::build::script;
 use crate::launch::{Made, Makings};
 use crate::narrator;
 
@@ -87,14 +88,30 @@ fn cure(fault: &Fault, name: &str, made: Option<&Made>) -> Cure {
             ),
         },
         FaultKind::Interrupted => Cure { component: None, file: false, words: None },
+        FaultKind::Error if is_of_config(&fault.message) => {
+            in_file(Some(format!("mend `config` of {name} in the team file{place}")))
+        }
         FaultKind::Trap | FaultKind::Error | FaultKind::Stack | FaultKind::OutputInvalid | FaultKind::Think => {
             let words = made.map(|made| match component(name, Some(made)) {
                 Some(_) => format!("give another component, here with `--component` or in the team file{place}"),
+                None if script::is_newest(&made.from) => {
+                    "its code came with a message: mend what wrote that, and go on from a checkpoint before it \
+                     (`--checkpoint`)"
+                        .to_owned()
+                }
                 None => format!("change its source, `{}`; what has changed is used by itself", shown(&made.from)),
             });
             Cure { component: component(name, made), file: false, words }
         }
     }
+}
+
+/// Whether an action could not read its `config`: so the SDKs say it.
+fn is_of_config(message: &str) -> bool {
+    message.starts_with("config: ")
+        || message.starts_with("config.")
+        || message.starts_with("config[")
+        || message.contains("the action's `config`")
 }
 
 /// What the operator took away of the grant that a fault names.
@@ -168,6 +185,23 @@ pub(super) fn section(title: &str, lines: impl Iterator<Item = String>, tell: im
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_is_mended_where_it_comes_from() {
+        let cure_of = |from: &str, message: &str| {
+            let made = Made { from: from.into(), place: "team.toml:9".into(), withheld: Vec::new() };
+            let cure = cure(&Fault::new(FaultKind::Error, message), "A.One", Some(&made));
+            (cure.words.unwrap_or_default(), cure.file, cure.component.is_some())
+        };
+        let in_file = ("mend `config` of A.One in the team file (team.toml:9)".to_owned(), true, false);
+        assert_eq!(cure_of("greet", "config: unknown key `langage`; known are language"), in_file);
+        assert_eq!(cure_of("a.wasm", "reading the action's `config` in the team file: missing field `to`"), in_file);
+        let (words, file, _) = cure_of("greet", "the model was silent");
+        assert!(words.starts_with("change its source, `greet`") && !file, "{words}");
+        let (words, ..) = cure_of("/teams/<newest>.py", "division by zero");
+        assert!(words.contains("came with a message") && !words.contains("newest"), "{words}");
+        assert!(cure_of("a.wasm", "boom").2);
+    }
 
     #[test]
     fn a_stack_is_shown_from_where_the_guest_s_own_code_is() {

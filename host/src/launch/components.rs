@@ -1,6 +1,8 @@
 //! A team's components: sources are built, components loaded and held against what the team grants them. Nothing
 //! of the team is run.
 
+mod configured;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -151,6 +153,8 @@ impl Loading<'_> {
             checked.map_err(|error| uncallable(definition, slot, &error))?;
             // It says nothing about itself; what its author wrote of the function does.
             made.manifest = Arc::new(component::manifest(&source.bytes, function));
+        } else {
+            configured::check(definition, (slot, plugin), &made)?;
         }
         fits(definition, slot, plugin, &made)?;
         Ok(made)

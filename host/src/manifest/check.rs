@@ -121,6 +121,7 @@ impl Checked {
             skill: slot.skill.clone(),
             pin: slot.pin.as_ref().map(|pin| pin.span.clone()),
             function: slot.function.as_ref().map(|function| function.span.clone()),
+            config: slot.config_span.clone(),
             allow: slot.allow.span.clone(),
             limits: patch.written.into_keys().collect(),
             secrets: slot.allow.secrets.clone(),

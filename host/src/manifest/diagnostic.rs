@@ -94,6 +94,12 @@ impl Diagnostic {
         self
     }
 
+    /// Adds what to do about it, where that is known.
+    pub(super) fn hint_if(mut self, hint: Option<String>) -> Self {
+        self.hint = hint;
+        self
+    }
+
     /// Adds another place of the same text, with what it has to do with the problem.
     pub fn also(mut self, span: Range<usize>, reason: &'static str) -> Self {
         if let Some(place) = &mut self.place {

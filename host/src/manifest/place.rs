@@ -19,6 +19,7 @@ pub(super) struct Place {
     pub(super) skill: Option<Chosen>,
     pub(super) pin: Option<Range<usize>>,
     pub(super) function: Option<Range<usize>>,
+    pub(super) config: Option<Range<usize>>,
     pub(super) allow: Option<Range<usize>>,
     /// The limits that are written for it, or for all.
     pub(super) limits: BTreeSet<Limit>,

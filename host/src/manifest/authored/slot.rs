@@ -28,6 +28,8 @@ pub(in crate::manifest) struct Slot {
     /// What is called of a component that may know nothing of the host.
     pub(in crate::manifest) function: Option<At<String>>,
     pub(in crate::manifest) config: Value,
+    /// Where that is written.
+    pub(in crate::manifest) config_span: Option<Range<usize>>,
     pub(in crate::manifest) output_schema: Option<Schema>,
     pub(in crate::manifest) limits: Patch,
     pub(in crate::manifest) allow: Allow,
@@ -45,6 +47,7 @@ pub(in crate::manifest) struct Allow {
 /// Reads a component's keys from its table.
 pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
     bar_others(table);
+    let config = table.item("config");
     let limits = section(table, "limits", "`limits`").map(|t| limits::read(&t, subject));
     let pin = table.item("sha256").and_then(|item| read_pin(&item));
     let (component, pin, skill) = match read_skill(table) {
@@ -65,7 +68,8 @@ pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
             Subject::Action => read_function(table),
             Subject::Thinker => None,
         },
-        config: table.item("config").map_or(Value::Null, |item| item.json()),
+        config: config.as_ref().map_or(Value::Null, Item::json),
+        config_span: config.map(|item| item.span()),
         output_schema: match subject {
             Subject::Action => table.item("output_schema").and_then(|item| read_schema(&item)),
             Subject::Thinker => None,
