@@ -147,3 +147,33 @@ fn what_is_wrong_with_a_source_is_told_in_its_place_and_the_loop_goes_on() {
     dev.until_said("from saving `press/team.toml` to the result of Writer.Write");
     dev.end().expect(0);
 }
+
+#[test]
+fn replies_and_schemas_that_the_team_file_names_are_watched() {
+    let llm = "[llm]\nprovider = \"scripted\"\nreplies = \"replies.toml\"\n[[role]]\nname = \"A\"";
+    let asks = "config = { steps = [{ llm = \"hello\" }, { say = \"{reads}\", data = {} }] }\noutput_schema = \"out.json\"\nallow = { llm = { models = [\"*\"] } }";
+    let team = two("go", "a", "say = \"{inputs}!\"").replacen("[[role]]\nname = \"A\"", llm, 1);
+    let team = team.replacen("config = { steps = [{ say = \"a\" }] }", asks, 1);
+    let place = Place::with(&team);
+    let reply = |text: &str| place.write("replies.toml", format!("[[reply]]\ntext = \"{text}\"\n"));
+    reply("first");
+    place.write("out.json", "{}");
+    let mut dev = looped(&place, "team.toml", &[]);
+    dev.until_said("done after 2 steps");
+    dev.until_said("waiting for a change of 4 files");
+    reply("second");
+    dev.until_said("`replies.toml` changed");
+    dev.until_said("done after 2 steps");
+    dev.until_said("waiting for a change");
+    assert_eq!(started(&place), ["A.One", "B.Two"]);
+    let stream = place.recorded();
+    let outputs = stream::of_kind(&stream, "action-finished");
+    assert!(outputs[0]["output"]["content"].as_str().unwrap().contains("second"), "{outputs:?}");
+    // What the schema refuses now, it let pass before.
+    place.write("out.json", "{ \"type\": \"string\" }");
+    dev.until_said("`out.json` changed");
+    dev.until_said("fault: A action 0 `One`");
+    dev.until_said("waiting for a change");
+    dev.signal(Signal::INT);
+    dev.end().expect(3);
+}

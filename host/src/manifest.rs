@@ -23,7 +23,7 @@ mod table;
 mod trust;
 pub(crate) mod units;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ use self::table::Table;
 use crate::build::script;
 use crate::plugin::Plugin;
 use crate::services::external::External;
-use crate::services::llm::config::Config;
+use crate::services::llm::config::{Config, Provider};
 use crate::trust::signature::Keys;
 
 /// Team files are written by hand; a larger file is another file.
@@ -106,6 +106,29 @@ impl Definition {
     /// Reads the text of a team file. `name` is shown to people; relative paths are relative to `base`.
     pub fn parse(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
         Self::of(Source::new(text.to_owned(), name.to_owned(), base.to_owned()))
+    }
+
+    /// The files and directories that a team file names: all that its components are made from and that it is read with,
+    /// as far as it can be read.
+    pub fn named_files(path: &Path) -> BTreeSet<PathBuf> {
+        let Ok(source) = read_source(path, "team").map(Arc::new) else { return BTreeSet::new() };
+        let problems = Problems::new(Arc::clone(&source));
+        if let Ok(document) = document(&source) {
+            authored::read(Table::root(document.get_ref(), &problems));
+        }
+        problems.files()
+    }
+
+    /// Whether what an action does depends on a file, as far as the team file says: the schema of its output, or the
+    /// replies of the model that it may ask.
+    pub fn depends_on(&self, slot: Slot, file: &Path) -> bool {
+        let schema = self.places.get(&slot).and_then(|place| place.output_schema.as_deref());
+        let asks = self.plugins.get(&slot).is_some_and(|plugin| plugin.grants.llm.is_some());
+        let replies = self.llm.as_ref().filter(|_| asks).and_then(|llm| match &llm.provider {
+            Provider::Scripted { replies } | Provider::Recorded { replies } => Some(replies.as_path()),
+            Provider::OpenAi(_) => None,
+        });
+        schema == Some(file) || replies == Some(file)
     }
 
     fn of(source: Source) -> Result<Self, Diagnostics> {

@@ -88,7 +88,13 @@ async fn round(
     (watch, signal): (&mut Watch, &mut watch::Receiver<bool>),
 ) -> Result<Round, Failure> {
     let overrides = Overrides { operators: policy::find(args.policy.as_deref())?, ..Overrides::default() };
-    let what = Develop { team: &args.team, idea: args.idea.as_deref(), overrides: &overrides, storage: &args.storage };
+    let what = Develop {
+        team: &args.team,
+        idea: args.idea.as_deref(),
+        overrides: &overrides,
+        storage: &args.storage,
+        changed: change.map_or(&[], |change| &change.files),
+    };
     let mut run = match develop(&what, &mut |line| note(line), on_line(&told.lines, change)) {
         Ok(Developed::Goes(run, notes)) => {
             tell_notes(&notes, run.path());

@@ -19,6 +19,7 @@ use crate::driver::{DriverError, OnLine, WhenIdle, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
 use crate::store::{Content, Directory, Replace, Store, checkpoint_of};
+use crate::trust::lock::Lock;
 
 /// How many records are in memory at once.
 const CHUNK: usize = 1024;
@@ -33,6 +34,8 @@ pub struct Develop<'a> {
     pub overrides: &'a Overrides,
     /// Where it is saved.
     pub storage: &'a Path,
+    /// The files that have changed since the last round.
+    pub changed: &'a [PathBuf],
 }
 
 /// What became of a round.
@@ -72,7 +75,7 @@ pub fn develop(what: &Develop<'_>, report: &mut dyn FnMut(&str), on_line: OnLine
     };
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&opened.definition, &sandbox, report)?;
-    match place(&opened, &components, what.idea)? {
+    match place(&opened, &components, what)? {
         Place::Newest => {}
         Place::Back(checkpoint) => opened.go_back(&checkpoint)?,
         Place::Anew => {
@@ -101,9 +104,12 @@ pub fn develop(what: &Develop<'_>, report: &mut dyn FnMut(&str), on_line: OnLine
 
 /// The files and directories of source that a team is made from, as far as its file can be read.
 pub fn made_from(team: &Path) -> Vec<PathBuf> {
-    let plugins = Definition::read(team).map(|definition| definition.plugins).unwrap_or_default();
-    let components: BTreeSet<PathBuf> = plugins.into_values().map(|plugin| plugin.component).collect();
-    components.into_iter().collect()
+    let mut files = Definition::named_files(team);
+    // Skills lie on the shelf, and the lock beside the file.
+    let definition = Definition::read(team).ok();
+    files.extend(definition.iter().flat_map(|read| &read.plugins).map(|(_, plugin)| plugin.component.clone()));
+    files.extend(definition.map(|read| Lock::new(&read.source.base).path().to_owned()));
+    files.into_iter().collect()
 }
 
 fn anew(what: &Develop<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Developed, LaunchError> {
@@ -118,13 +124,13 @@ fn anew(what: &Develop<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Re
 
 /// Where the change matters. A role at fault is tried again where it is. What else was made with what is changed now is
 /// made again: the round begins before it was first used. A change of nothing that was used is just gone on with.
-fn place(opened: &Opened, components: &Components, idea: Option<&str>) -> Result<Place, LaunchError> {
+fn place(opened: &Opened, components: &Components, what: &Develop<'_>) -> Result<Place, LaunchError> {
     let Origin::Database { store, .. } = &opened.origin else { return Ok(Place::Newest) };
     let (env, definition) = (opened.stepper.env(), &opened.definition);
     if !opened.has_begun() {
         return Ok(Place::Newest);
     }
-    if idea.or(definition.idea.as_deref()).is_some_and(|idea| idea != env.idea) {
+    if what.idea.or(definition.idea.as_deref()).is_some_and(|idea| idea != env.idea) {
         return Ok(Place::Anew);
     }
     let saved = store.definition()?;
@@ -134,7 +140,9 @@ fn place(opened: &Opened, components: &Components, idea: Option<&str>) -> Result
         _ => None,
     });
     let rewritten = before.iter().flat_map(|before| rewritten(before, definition));
-    let changed: BTreeSet<Slot> = replaced.chain(rewritten).collect();
+    let depends = |slot: &Slot| what.changed.iter().any(|file| definition.depends_on(*slot, file));
+    let depending = definition.plugins.keys().copied().filter(depends);
+    let changed: BTreeSet<Slot> = replaced.chain(rewritten).chain(depending).collect();
     if at_fault(&opened.stepper).any(|slot| changed.contains(&slot)) {
         return Ok(Place::Newest);
     }

@@ -200,11 +200,13 @@ pub(super) struct Problems {
     found: RefCell<Vec<Diagnostic>>,
     /// What is written and could not be read, as `schema::places` names it. What seems to be missing may be that.
     unread: RefCell<BTreeSet<String>>,
+    /// The files that are named in it.
+    files: RefCell<BTreeSet<PathBuf>>,
 }
 
 impl Problems {
     pub(super) fn new(source: Arc<Source>) -> Self {
-        Self { source, found: RefCell::default(), unread: RefCell::default() }
+        Self { source, found: RefCell::default(), unread: RefCell::default(), files: RefCell::default() }
     }
 
     /// A problem at a place of the text, yet to be added.
@@ -219,6 +221,16 @@ impl Problems {
 
     pub(super) fn add(&self, problem: Diagnostic) {
         self.found.borrow_mut().push(problem);
+    }
+
+    /// Remembers a file that is named.
+    pub(super) fn names(&self, file: PathBuf) {
+        self.files.borrow_mut().insert(file);
+    }
+
+    /// The files that are named.
+    pub(super) fn files(&self) -> BTreeSet<PathBuf> {
+        self.files.borrow().clone()
     }
 
     /// Remembers that something is written in a place, and could not be read.

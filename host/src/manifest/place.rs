@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::diagnostic::{Diagnostic, Source};
@@ -20,6 +21,8 @@ pub(super) struct Place {
     pub(super) pin: Option<Range<usize>>,
     pub(super) function: Option<Range<usize>>,
     pub(super) config: Option<Range<usize>>,
+    /// The file with the schema of its output.
+    pub(super) output_schema: Option<PathBuf>,
     pub(super) allow: Option<Range<usize>>,
     /// The limits that are written for it, or for all.
     pub(super) limits: BTreeSet<Limit>,

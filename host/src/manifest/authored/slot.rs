@@ -30,7 +30,8 @@ pub(in crate::manifest) struct Slot {
     pub(in crate::manifest) config: Value,
     /// Where that is written.
     pub(in crate::manifest) config_span: Option<Range<usize>>,
-    pub(in crate::manifest) output_schema: Option<Schema>,
+    /// With the file that it is in.
+    pub(in crate::manifest) output_schema: Option<(Schema, PathBuf)>,
     pub(in crate::manifest) limits: Patch,
     pub(in crate::manifest) allow: Allow,
 }
@@ -106,7 +107,7 @@ fn read_component(table: &Table<'_>) -> Option<At<PathBuf>> {
             table.lacks(&WAYS);
             return None;
         };
-        let found = path(&item)?;
+        let found = file(&item)?;
         if script::is_script(&found.value) && !found.value.is_dir() {
             let message = format!("`{}` is a script, not a component", item.text()?.value);
             item.refuse(message, format!("write `script = \"{}\"`", item.text()?.value));
@@ -115,7 +116,7 @@ fn read_component(table: &Table<'_>) -> Option<At<PathBuf>> {
         return Some(found);
     };
     refuse_beside(table, "script", &["component"]);
-    let found = path(&item)?;
+    let found = file(&item)?;
     if !script::is_script(&found.value) {
         let endings: Vec<String> = script::endings().map(|ending| format!("`.{ending}`")).collect();
         let hint = format!("the names of scripts end in {}", endings.join(", "));
@@ -161,6 +162,13 @@ pub(in crate::manifest) fn path(item: &Item<'_>) -> Option<At<PathBuf>> {
     Some(At { value: item.base().join(&text.value), span: text.span })
 }
 
+/// A file, or the directory that it is built from, made absolute.
+pub(in crate::manifest) fn file(item: &Item<'_>) -> Option<At<PathBuf>> {
+    let found = path(item)?;
+    item.names(&found.value);
+    Some(found)
+}
+
 fn read_pin(item: &Item<'_>) -> Option<At<String>> {
     let pin = item.text()?;
     if pin.value.len() != 64 || !pin.value.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -173,14 +181,14 @@ fn read_pin(item: &Item<'_>) -> Option<At<String>> {
     Some(At { value: pin.value.to_ascii_lowercase(), span: pin.span })
 }
 
-fn read_schema(item: &Item<'_>) -> Option<Schema> {
-    let file = path(item)?.value;
+fn read_schema(item: &Item<'_>) -> Option<(Schema, PathBuf)> {
+    let file = file(item)?.value;
     let schema = load_schema(&file);
     if let Err(reason) = &schema {
         let message = format!("cannot use the schema `{}`: {reason}", file.display());
         item.refuse(message, "it must be a file that holds a JSON Schema");
     }
-    schema.ok()
+    Some((schema.ok()?, file))
 }
 
 fn load_schema(file: &Path) -> Result<Schema, String> {

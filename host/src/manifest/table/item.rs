@@ -60,6 +60,11 @@ impl<'a> Item<'a> {
         &self.problems.source.base
     }
 
+    /// Remembers a file that it names.
+    pub(in crate::manifest) fn names(&self, file: &Path) {
+        self.problems.names(file.to_owned());
+    }
+
     /// Whether it is a string.
     pub(in crate::manifest) fn is_text(&self) -> bool {
         self.value.get_ref().is_str()
