@@ -99,6 +99,8 @@ const RULES: &[Rule] = &[
             "host/src/build",
             // Where the shelf is.
             "host/src/skills",
+            // Where policies are.
+            "host/src/manifest/operator/search",
             // Whether colours are wanted.
             "host/src/manifest/diagnostic",
             "host/src/telemetry",

@@ -4,16 +4,16 @@
 
 use std::path::Path;
 
-use strata_core::event::CallPolicy;
 use strata_host::manifest::Overrides;
+use strata_host::manifest::operator::in_force;
 use strata_host::store::Replace;
-use strata_host::{LiveEnvironment, Message, Resume, Start, WhenIdle};
+use strata_host::{CallPolicy, LiveEnvironment, Message, Resume, Start, WhenIdle};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let team = std::env::args().nth(1).unwrap_or_else(|| "plugins/teams/snake/team.toml".into());
     let storage = tempfile::tempdir()?;
-    let overrides = Overrides::default();
+    let overrides = Overrides { operators: in_force(None)?, ..Overrides::default() };
 
     let mut environment = LiveEnvironment::create(Start {
         team: Path::new(&team),

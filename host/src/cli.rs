@@ -26,7 +26,6 @@ mod manual;
 mod metrics;
 mod new;
 mod plain;
-mod policy;
 mod prompt;
 mod prune;
 mod replay;

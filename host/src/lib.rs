@@ -1,4 +1,45 @@
 //! strata-host: runs teams of agents whose every action is a sandboxed WebAssembly component.
+//!
+//! The program of that name is this library with a command line. To run teams in a program of one's own:
+//!
+//! | | |
+//! |---|---|
+//! | [`LiveEnvironment`] | a team's environment: `create` from a [`Start`], or `load` from a [`Resume`]; then `start`, `send`, `idle`, `stop` |
+//! | [`manifest::Overrides`] | what the program changes of a team file: caps, components, and the policies that bind the team |
+//! | [`manifest::operator::in_force`] | the policies that bind teams on this machine, as the command line has them |
+//! | [`live::Events`], [`narrator::Line`] | what happens, line by line, as `--events` writes it |
+//! | [`manifest::Definition`] | a team file, read and checked, without running it |
+//! | [`launch`] | what the commands do, one function each: reports, comparisons, forks, answers, checkpoints |
+//! | [`build::build`], [`skills::Shelf`], [`graph`] | components from source, those on the shelf, pictures of teams |
+//!
+//! A team is taken up where it was saved:
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use strata_host::manifest::Overrides;
+//! use strata_host::manifest::operator::in_force;
+//! use strata_host::{CallPolicy, CheckpointId, LiveEnvironment, Resume, WhenIdle};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let overrides = Overrides { operators: in_force(None)?, ..Overrides::default() };
+//! let checkpoint = CheckpointId::from("main-3");
+//! let mut environment = LiveEnvironment::load(Resume {
+//!     path: Path::new("store"),
+//!     team: None,
+//!     overrides: &overrides,
+//!     answers: &[],
+//!     calls: CallPolicy::Auto,
+//!     strict: false,
+//!     checkpoint: Some(&checkpoint),
+//!     in_doubt: &[],
+//!     when_idle: WhenIdle::End,
+//! })?;
+//! environment.start(WhenIdle::End)?;
+//! println!("{}", environment.ended().await?.name());
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod blob;
 pub mod build;
@@ -30,5 +71,6 @@ mod user;
 pub use driver::WhenIdle;
 pub use launch::{Resume, Start};
 pub use live::LiveEnvironment;
-pub use strata_core::event::Status;
+pub use strata_core::event::{CallPolicy, Status};
+pub use strata_core::id::CheckpointId;
 pub use strata_core::message::Message;

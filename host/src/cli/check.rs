@@ -2,12 +2,13 @@
 
 use super::{CheckArgs, Failure, note, print, show_text, warn};
 use crate::launch::Components;
+use crate::manifest::operator::in_force;
 use crate::manifest::{Definition, policy};
 use crate::sandbox::WasmSandbox;
 
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let mut definition = Definition::read(&args.team)?;
-    definition.bind(&super::policy::find(args.policy.as_deref())?)?;
+    definition.bind(&in_force(args.policy.as_deref())?)?;
     let sandbox = WasmSandbox::one_shot().map_err(|error| Failure::internal(error.to_string()))?;
     let components = Components::load(&definition, &sandbox, &mut |line| note(line))?;
     components.equip(&definition, sandbox)?;

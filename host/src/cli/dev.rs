@@ -14,11 +14,12 @@ use super::reporter::{Loudness, Reporter};
 use super::run::{Held, Listener, listener, play, tell_notes, to_its_end};
 use super::signals::Signals;
 use super::watch::{Change, Watch};
-use super::{Failure, exit_code, note, policy, shown};
+use super::{Failure, exit_code, note, shown};
 use crate::driver::OnLine;
 use crate::driver::clock::now_ms;
 use crate::launch::{Develop, Developed, LaunchError, Run, develop};
 use crate::manifest::Overrides;
+use crate::manifest::operator::in_force;
 use crate::narrator::Line;
 
 /// So many changed files are named.
@@ -87,7 +88,7 @@ async fn round(
     (told, change): (&Told, Option<&Change>),
     (watch, signal): (&mut Watch, &mut watch::Receiver<bool>),
 ) -> Result<Round, Failure> {
-    let overrides = Overrides { operators: policy::find(args.policy.as_deref())?, ..Overrides::default() };
+    let overrides = Overrides { operators: in_force(args.policy.as_deref())?, ..Overrides::default() };
     let what = Develop {
         team: &args.team,
         idea: args.idea.as_deref(),

@@ -2,16 +2,17 @@
 
 use strata_core::id::Digest;
 
-use super::{Failure, ReplayArgs, note, policy, show_line, show_text};
+use super::{Failure, ReplayArgs, note, show_line, show_text};
 use crate::launch::{self, Replay};
 use crate::manifest::Overrides;
+use crate::manifest::operator::in_force;
 use crate::replay::{Difference, OnDifference, Report, Selection, Skipped};
 
 pub(super) fn replay(args: ReplayArgs) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(1).build();
     let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start the runtime: {error}")))?;
     let on_difference = if args.verify { OnDifference::Stop } else { OnDifference::GoOn };
-    let operators = policy::find(args.policy.as_deref())?;
+    let operators = in_force(args.policy.as_deref())?;
     let overrides = Overrides { operators, components: args.component, ..Overrides::default() };
     let replay = Replay {
         path: &args.path,

@@ -13,7 +13,6 @@ use tokio::sync::watch;
 
 use super::ending::Ending;
 use super::live::Live;
-use super::policy;
 use super::prompt::{Asked, Prompt};
 use super::reporter::{Loudness, Reporter};
 use super::requests::answer_of;
@@ -23,6 +22,7 @@ use super::{Failure, RunArgs, exit_code, joins, metrics, note, print, screen, wa
 use crate::driver::{Motion, OnLine, Stop};
 use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
+use crate::manifest::operator::in_force;
 use crate::narrator::{self, Line};
 use crate::services::llm::Audience;
 use crate::store::Replace;
@@ -128,7 +128,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         max_parallel: args.max_parallel,
         investment: args.investment,
         record: args.record.clone(),
-        operators: policy::find(args.policy.as_deref())?,
+        operators: in_force(args.policy.as_deref())?,
         components: args.component.clone(),
     };
     let report = &mut |line: &str| {

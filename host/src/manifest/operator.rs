@@ -1,8 +1,8 @@
 //! An operator's own file, `policy.toml`: what every team is bound by, whatever its file says. Read with the same care as a
-//! team file; what is left of a team's limits and grants is `bind`'s. Where such files
-//! are is known to who starts the team.
+//! team file; what is left of a team's limits and grants is `bind`'s, where such files are `search`'s.
 
 mod bind;
+mod search;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,6 +19,7 @@ use super::table::{At, Table};
 use crate::plugin::{Access, Bounds, DirBound, Limit};
 
 pub(super) use bind::Cut;
+pub use search::in_force;
 
 /// The version of the format that this program reads.
 const SCHEMA: &str = "strata.policy/1";

@@ -1,10 +1,9 @@
-//! Which policies bind a team that is started here: the machine's, the user's, and one that is named. All of them hold, so
-//! that none can widen another.
+//! Which policies bind a team that is started here.
 
 use std::path::{Path, PathBuf};
 
+use super::Operator;
 use crate::manifest::Diagnostics;
-use crate::manifest::operator::Operator;
 use crate::user;
 
 /// The file that holds for everyone on this machine.
@@ -14,8 +13,15 @@ const OF_USER: &str = "strata-host/policy.toml";
 /// The variable that names one more where the command line does not.
 const VARIABLE: &str = "STRATA_POLICY";
 
-/// Reads all policies that hold here.
-pub(super) fn find(named: Option<&Path>) -> Result<Vec<Operator>, Diagnostics> {
+/// Reads all policies that are in force here: the machine's, the user's, and one that is named, by the caller or else by
+/// `$STRATA_POLICY`. All of them hold, so that none can widen another.
+///
+/// The command line binds every team by them. A program that embeds teams does what it means to: these, as
+/// `Overrides::operators`, bind its teams in the same way; without them no policy does.
+///
+/// # Errors
+/// Fails if one of the files cannot be read, or is no policy.
+pub fn in_force(named: Option<&Path>) -> Result<Vec<Operator>, Diagnostics> {
     let usual = [Some(PathBuf::from(OF_MACHINE)), user::config().map(|config| config.join(OF_USER))];
     // One that cannot be looked at may hold all the same: reading it says why.
     let there = |path: &PathBuf| path.try_exists().unwrap_or(true);
