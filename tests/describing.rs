@@ -127,7 +127,7 @@ fn the_doctor_says_what_to_do_about_what_is_wrong() {
     let findings: Value = serde_json::from_str(&ended.stdout).unwrap();
     let doubtful = findings.as_array().unwrap().iter().filter(|finding| finding["state"] == "doubtful");
     let doubtful: Vec<&str> = doubtful.map(|finding| finding["about"].as_str().unwrap()).collect();
-    assert_eq!(doubtful, ["cache", "skills", "rust", "python", "javascript"]);
+    assert_eq!(doubtful, ["cache", "skills", "rust", "python", "c", "javascript"]);
     assert!(
         findings.as_array().unwrap().iter().all(|finding| finding["state"] == "good" || finding["advice"].is_string())
     );

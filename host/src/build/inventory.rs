@@ -17,12 +17,18 @@ pub struct Tool {
 }
 
 /// A language, the programs that its builds call, and where they are had.
-const LANGUAGES: [(&str, &[&[&str]], &str); 3] = [
+const LANGUAGES: [(&str, &[&[&str]], &str); 4] = [
     ("rust", &[&["cargo", "--version"]], "actions in rust need it: install rust, e.g. from https://rustup.rs"),
     (
         "python",
         &[&["python3", "--version"], &["python3", "-c", "import ensurepip, venv"]],
         "actions in python need it: install python 3 with `venv`, e.g. `apt install python3-venv`",
+    ),
+    (
+        "c",
+        // The compiler is zig's, from PyPI.
+        &[&["python3", "--version"], &["python3", "-c", "import ensurepip, venv"]],
+        "actions in c need it to set up their compiler: install python 3 with `venv`, e.g. `apt install python3-venv`",
     ),
     (
         "javascript",
