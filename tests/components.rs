@@ -115,3 +115,14 @@ fn a_config_that_the_component_does_not_take_is_refused_before_it_runs() {
     check("wrong type", Some(&bytes), &wrong, &[named, "(at `/top`)", "team.toml:11:10"]);
     check("none", Some(&bytes), grant, &[named, "\"path\" is a required property", "team.toml:8:1"]);
 }
+
+#[test]
+fn what_a_compiler_says_is_told_once_for_all_actions_of_a_directory() {
+    let second = "[[role.action]]\nname = \"Two\"\ncomponent = \"bad\"\n";
+    let place = Place::with(&TEAM.replace("bad.wasm", "bad").replace("EXTRA", second));
+    std::fs::create_dir(place.path("bad")).unwrap();
+    place.write("bad/build.sh", "echo 'no such word: nothing' >&2\nexit 1\n");
+    let told = place.host(&["check", "team.toml"]).expect(2).stderr;
+    assert_eq!(told.matches("no such word").count(), 1, "{told}");
+    assert!(told.contains("the same stands for `A.Two` (team.toml:11)"), "{told}");
+}

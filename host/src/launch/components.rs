@@ -41,14 +41,18 @@ impl Components {
         let lock = lock.map_err(|error| Diagnostics::from(Diagnostic::new(error.to_string())))?;
         let mut loading = Loading { definition, sandbox, lock, sources: BTreeMap::new(), made: BTreeMap::new() };
         let mut loaded = BTreeMap::new();
-        let mut problems: Vec<Diagnostics> = Vec::new();
+        let mut problems: Vec<(Slot, Diagnostics)> = Vec::new();
+        let mut unloadable: BTreeMap<String, Vec<Slot>> = BTreeMap::new();
         for (slot, plugin) in &definition.plugins {
             match loading.load(*slot, plugin, report) {
                 Ok(component) => drop(loaded.insert(*slot, component)),
-                Err(problem) => problems.push(problem),
+                Err(Refused::Here(problem)) => problems.push((*slot, problem)),
+                Err(Refused::Anywhere(why)) => unloadable.entry(why).or_default().push(*slot),
             }
         }
-        match problems.into_iter().reduce(Diagnostics::and) {
+        problems.extend(unloadable.into_iter().map(|(why, slots)| (slots[0], nowhere(definition, why, &slots))));
+        problems.sort_by_key(|(slot, _)| *slot);
+        match problems.into_iter().map(|(_, problem)| problem).reduce(Diagnostics::and) {
             Some(problems) => Err(problems),
             None => Ok(Self { loaded }),
         }
@@ -110,6 +114,36 @@ struct Loading<'a> {
     made: BTreeMap<Making, Result<Loaded, Unloadable>>,
 }
 
+/// Why a component cannot stand in a place.
+enum Refused {
+    /// In this one, for what is said of it.
+    Here(Diagnostics),
+    /// In none, for what it is.
+    Anywhere(String),
+}
+
+impl From<Diagnostics> for Refused {
+    fn from(problem: Diagnostics) -> Self {
+        Self::Here(problem)
+    }
+}
+
+/// A component that stands in several places and can be loaded in none is told once: what a compiler says is long.
+fn nowhere(definition: &Definition, why: String, slots: &[Slot]) -> Diagnostics {
+    let name = |slot: &Slot| {
+        let role = &definition.team.role(slot.role).name;
+        format!("`{role}.{}` ({})", part_name(definition, *slot), definition.place(*slot))
+    };
+    match slots {
+        [only] => definition.at_component(*only, why),
+        [first, others @ ..] => {
+            let others: Vec<String> = others.iter().map(name).collect();
+            definition.refused(*first, why, format!("the same stands for {}", others.join(", ")))
+        }
+        [] => Diagnostic::new(why).into(),
+    }
+}
+
 /// What decides whether a file can be loaded, and how.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Making {
@@ -136,9 +170,9 @@ impl Making {
 
 impl Loading<'_> {
     /// Nothing is compiled of what may not be loaded.
-    fn load(&mut self, slot: Slot, plugin: &Plugin, report: &mut dyn FnMut(&str)) -> Result<Loaded, Diagnostics> {
+    fn load(&mut self, slot: Slot, plugin: &Plugin, report: &mut dyn FnMut(&str)) -> Result<Loaded, Refused> {
         let (definition, sandbox, path) = (self.definition, self.sandbox, &plugin.component);
-        let refuse = |why: &Unloadable| definition.at_component(slot, why.told(plugin));
+        let refuse = |why: &Unloadable| Refused::Anywhere(why.told(plugin));
         let limit = plugin.limits.component_bytes;
         let read = || Source::read(path, limit, &definition.trust, report);
         let source = self.sources.entry((path.clone(), limit)).or_insert_with(read);
