@@ -91,7 +91,8 @@ fn each_fault_is_told_with_its_place_and_cause_and_the_command_told_goes_on() {
     let place = Place::of("faults");
     let ended = place.host(&["run", "team.toml", "--storage", STORAGE, "--events", "events"]).expect(3);
     for (role, index, action, kind, cause) in FAULTS {
-        let place = format!("fault: {role} action {index} `{action}` attempt 1: {kind}: ");
+        let at = if index < 0 { format!("`{action}`") } else { format!("action {index} `{action}`") };
+        let place = format!("fault: {role} {at} attempt 1: {kind}: ");
         let line = ended.stderr.lines().find(|line| line.starts_with(&place));
         let line = line.unwrap_or_else(|| panic!("`{place}` is not in:\n{}", ended.stderr));
         assert!(line[place.len()..].contains(cause), "`{line}` does not tell `{cause}`");

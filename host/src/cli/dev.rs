@@ -69,7 +69,9 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
         let seen = match seen {
             Some(change) => change,
             None => {
-                note(format_args!("waiting for a change of {} files; Ctrl-C ends it", watch.count()));
+                let count = watch.count();
+                let files = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
+                note(format_args!("waiting for a change of {files}; Ctrl-C ends it"));
                 tokio::select! {
                     biased;
                     _ = stop.wait_for(|stop| *stop) => return Ok(code),

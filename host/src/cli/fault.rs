@@ -49,7 +49,12 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings) -> Option<C
     let cause = message.lines().next().unwrap_or_default();
     let attempt = activation.current.attempts;
     let head = painted(BAD, "fault:");
-    note(format_args!("{head} {} action {index} `{action}` attempt {attempt}: {kind}: {cause}", role.name));
+    let at = match index {
+        0.. => format!("{} action {index} `{action}`", role.name),
+        // Where no action is called, what is done names itself.
+        _ => format!("{} `{action}`", role.name),
+    };
+    note(format_args!("{head} {at} attempt {attempt}: {kind}: {cause}"));
     message.lines().skip(1).for_each(|line| note(format_args!("    {line}")));
     section("stack of the guest, innermost first", frames(&fault.backtrace).iter().take(FRAMES).cloned(), on_stderr);
     section("what it logged last", fault.log.iter().cloned(), on_stderr);

@@ -56,11 +56,18 @@ pub(super) fn compile(source: &str) -> Result<Condition, Refusal> {
     if let Ok(value) = evaluate(&program, &Subject::default())
         && !matches!(value, Value::Bool(_))
     {
-        let reason = format!("it gives a {}, not true or false", value.type_of());
+        let reason = not_a_truth(value.type_of());
         return Err(Refusal::new(reason, "compare it with something: `== …`"));
     }
     let judge = move |message: &Message| judge(&program, message);
     Ok(Condition::new(source.to_owned(), Box::new(judge)))
+}
+
+/// Says that a value of some type is not what a condition gives.
+fn not_a_truth(found: impl std::fmt::Display) -> String {
+    let found = found.to_string();
+    let article = if found.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+    format!("it gives {article} {found}, not true or false")
 }
 
 /// What is judged.
@@ -92,7 +99,7 @@ fn judge(program: &Program, message: &Message) -> Result<bool, String> {
     }
     match outcome {
         Ok(Value::Bool(holds)) => Ok(holds),
-        Ok(other) => Err(format!("it gives a {}, not true or false", other.type_of())),
+        Ok(other) => Err(not_a_truth(other.type_of())),
         Err(error) if is_missing(&error) => Ok(false),
         Err(error) => Err(error.to_string()),
     }

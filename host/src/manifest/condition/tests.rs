@@ -93,7 +93,7 @@ fn a_bad_condition_is_refused_with_its_reason() {
     check("contents == 'x'", "there is no `contents`");
     check("lower(content) == 'x'", "there is no function `lower`");
     check("content", "a string");
-    check("size(content) + 1", "a int");
+    check("size(content) + 1", "an int");
     check("Foo{x: 1} == 1", "makes a `Foo`");
     check("content.matches('(')", "pattern is wrong");
     check("content.matches(cause_by)", "needs a pattern");
