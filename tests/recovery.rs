@@ -213,3 +213,23 @@ fn every_attempt_of_an_action_is_given_the_same_bytes() {
         .collect();
     assert_eq!(outputs, ["Show of 2 news", "Before of 1 news", "Show of 1 news"]);
 }
+
+#[test]
+fn a_component_that_no_other_was_before_is_not_told_as_replaced() {
+    let place = Place::with(
+        "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\
+         [[role.action]]\nname = \"One\"\ncomponent = \"probe.wasm\"\n",
+    );
+    let rc = "{ \"memory\": { \"storage\": [], \"index\": {}, \"ignore_id\": false }, \"state\": -1, \
+              \"watch\": [\"UserRequirement\"], \"react_mode\": \"by_order\", \"max_react_loop\": 1 }";
+    let role = format!(
+        "{{ \"name\": \"A\", \"profile\": \"\", \"goal\": \"\", \"constraints\": \"\", \"desc\": \"\", \
+         \"is_human\": false, \"states\": [\"0. One\"], \"actions\": [{{ \"name\": \"One\" }}], \"rc\": {rc}, \
+         \"addresses\": [\"A\"], \"recovered\": false, \"latest_observed_msg\": null }}"
+    );
+    fs::create_dir(place.path("store")).unwrap();
+    let env = format!("{{ \"desc\": \"\", \"roles\": {{ \"A\": {role} }}, \"history\": \"\" }}");
+    place.write("store/team.json", format!("{{ \"env\": {env}, \"investment\": 3.0, \"idea\": \"go\" }}"));
+    let ended = place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    assert!(!ended.stderr.contains("replaced"), "{}", ended.stderr);
+}

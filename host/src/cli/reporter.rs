@@ -92,7 +92,8 @@ impl Reporter {
                 let (lineage, parent) = (line.text("lineage"), line.text("parent"));
                 note(format_args!("goes on from `{parent}` as lineage `{lineage}`; what came after it stays saved"));
             }
-            "component-changed" => {
+            // Where none was known before, as in what another program saved, nothing was replaced.
+            "component-changed" if !line.text("old").is_empty() => {
                 note(format_args!("component of {}.{} was replaced", line.text("role"), line.text("action")));
             }
             _ => {}
