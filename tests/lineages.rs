@@ -115,6 +115,8 @@ fn every_checkpoint_restored_three_times_cold_and_warm_ends_the_same_and_leaves_
         assert_eq!(ids(&place, &warm)[..all.len()], all);
         let told = place.host(&["events", &warm, "--lineage", "main"]).expect(0).events();
         assert_eq!(told, lines, "what was is told as it was");
+        let told = place.host(&["events", &format!("{warm}@main")]).expect(0).events();
+        assert_eq!(told, lines, "the same by the name behind the path");
     }
 }
 
@@ -250,7 +252,7 @@ fn a_fork_can_be_given_away_while_the_team_runs() {
 fn what_is_no_fork_is_refused_and_nothing_is_made() {
     let place = done();
     let before = bytes(&place, "store");
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["fork", "store", "--at", "none", "--to", "x"], "there is no checkpoint `none`"),
         (&["fork", "store", "--at", "none"], "there is no checkpoint `none`"),
         (&["run", "--recover_path", "store", "--checkpoint", "none"], "there is no checkpoint `none`"),
@@ -258,6 +260,7 @@ fn what_is_no_fork_is_refused_and_nothing_is_made() {
         (&["fork", "store", "--at", "main-1", "--set", "nowhere/k=1", "--to", "x"], "`tracking`, `role/foo`"),
         (&["fork", "store", "--at", "main-1", "--set", "tracking/k=a"], "a text needs quotes"),
         (&["events", "store", "--lineage", "none"], "there is no lineage `none`"),
+        (&["events", "store@none"], "there is no lineage `none`"),
         (&["diff", "store", "store@none"], "there is no checkpoint `none`"),
     ];
     for (args, part) in cases {

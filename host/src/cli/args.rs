@@ -52,12 +52,16 @@ pub(super) enum Command {
     )]
     Checkpoints(SavedArgs),
     /// Print the recorded events of a saved team, one JSON object a line, oldest first.
+    ///
+    /// Told is what led to where the team stands. What happened in other lineages after they were left is told where they
+    /// are named: `PATH@LINEAGE`.
     #[command(
-        after_help = "Examples:\n  strata-host events store | jq -c 'select(.kind == \"host-call\")'\n  strata-host events store --lineage main.1"
+        after_help = "Examples:\n  strata-host events store | jq -c 'select(.kind == \"host-call\")'\n  strata-host events store@main.1"
     )]
     Events {
-        /// The storage directory or its team.json.
-        path: PathBuf,
+        /// The storage directory or its team.json, perhaps with @LINEAGE.
+        #[arg(value_name = "PATH[@LINEAGE]")]
+        path: String,
         /// Those that lead to the newest state of this lineage instead of the current one.
         #[arg(long, value_name = "NAME")]
         lineage: Option<String>,

@@ -6,8 +6,11 @@ use super::{Failure, note, print};
 use crate::launch::Telling;
 use crate::store::StoreError;
 
-pub(super) fn events(path: &Path, lineage: Option<&str>) -> Result<u8, Failure> {
-    let mut telling = Telling::of(path, lineage)?;
+pub(super) fn events(at: &str, lineage: Option<&str>) -> Result<u8, Failure> {
+    let mut telling = match lineage {
+        Some(_) => Telling::of(Path::new(at), lineage)?,
+        None => Telling::at(at)?,
+    };
     let (dropped, all) = telling.dropped()?;
     if dropped > 0 {
         note(format_args!("{dropped} of {all} recorded events were pruned and are not told"));

@@ -31,6 +31,14 @@ impl Telling {
         Ok(Self { reader, narrator, told: 0 })
     }
 
+    /// The same for what is given as `PATH` or `PATH@LINEAGE`.
+    pub fn at(text: &str) -> Result<Self, LaunchError> {
+        match text.rsplit_once('@').filter(|_| !Path::new(text).exists()) {
+            Some((path, lineage)) => Self::of(Path::new(path), Some(lineage)),
+            None => Self::of(Path::new(text), None),
+        }
+    }
+
     /// How many of the events were pruned, and of how many.
     pub fn dropped(&self) -> Result<(u64, u64), StoreError> {
         self.reader.dropped()
