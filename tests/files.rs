@@ -99,6 +99,7 @@ fn a_role_that_puts_a_file_where_another_one_needs_a_directory_is_at_fault_with_
         fs::create_dir_all(place.path("out/d")).unwrap();
         let failed = place.run().expect(3);
         assert!(failed.stderr.contains("the file `out/d/x` was written by A and B in one step"), "{}", failed.stderr);
+        assert!(!failed.stderr.contains("reducer"), "{}", failed.stderr);
         assert!(place.path("out/d").is_dir() && !place.path("out/d/x").exists());
     }
 }

@@ -27,7 +27,7 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, (set, frozenset)):
         return sorted(value)
-    raise TypeError(f"a {type(value).__name__} is nothing that JSON can hold")
+    raise TypeError(f"a value of the type `{type(value).__name__}` is nothing that JSON can hold")
 
 
 def decode(wanted: Any, value: Any, where: str, *, strict: bool = False) -> Any:

@@ -82,6 +82,9 @@ fn cure(fault: &Fault, name: &str, made: Option<&Made>) -> Cure {
             Some(withheld) => format!("its operator does not allow it: {withheld}"),
             None => format!("grant it in `[role.action.allow]` of {name}{place}"),
         })),
+        FaultKind::StateConflict if fault.message.starts_with("the file `") => {
+            in_file(Some("let one role of a step write the file, or one after the other".to_owned()))
+        }
         FaultKind::StateConflict => in_file(Some(
             "give the scope a `reducer` (`[env.scope.NAME]`), or let one role of a step write the key".to_owned(),
         )),
