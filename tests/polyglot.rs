@@ -52,10 +52,14 @@ fn a_role_that_fails_is_mended_and_the_others_are_kept() {
     let place = copy();
     let team = String::from_utf8(place.read(TEAM)).unwrap();
     // A fault in the middle of three roles that the join waits for.
-    place.write(TEAM, team.replace("deviations = 2.5", "deviations = \"many\""));
+    let config = "config = { deviations = 2.5 }\n";
+    place.write(TEAM, team.replace(config, &format!("{config}[role.action.limits]\noutput = \"16B\"\n")));
     let failed = place.host(&["run", TEAM, "--storage", "store"]).expect(3);
-    let told = "fault: Analyst action 0 `Explain` attempt 1: error: config.deviations: expected number";
-    assert!(failed.stderr.contains(told), "{}", failed.stderr);
+    assert!(failed.stderr.contains("fault: Analyst action 0 `Explain` attempt 1: "), "{}", failed.stderr);
+    // What a component says that it takes is held against the team file before anything runs.
+    place.write(TEAM, team.replace("deviations = 2.5", "deviations = \"many\""));
+    let refused = place.host(&["run", TEAM, "--recover_path", "store"]).expect(2);
+    assert!(refused.stderr.contains("\"many\" is not of type \"number\""), "{}", refused.stderr);
     place.write(TEAM, team);
     let resumed = place.host(&["run", TEAM, "--recover_path", "store", "--events", "-"]).expect(0);
     let finished = stream::actions(&resumed.events(), "action-finished");

@@ -2,7 +2,7 @@
 //! a model's code is run. Building their interpreters needs the tools of their languages, as in `javascript`, `python`.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::Path;
 
 use serde_json::Value;
@@ -148,7 +148,7 @@ fn a_script_is_the_same_on_a_machine_that_has_built_its_interpreter_anew() {
 
     // Another cache, that has nothing of this one's but the tools.
     let cache = place.path("cache/strata-host");
-    fs::create_dir_all(&cache).unwrap();
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&cache).unwrap();
     let tools = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache/strata-host/javascript");
     symlink(tools, cache.join("javascript")).unwrap();
     for args in [&["check", "team.toml"][..], &["replay", "store", "--verify"]] {

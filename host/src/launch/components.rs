@@ -187,10 +187,11 @@ impl Loading<'_> {
             checked.map_err(|error| uncallable(definition, slot, &error))?;
             // It says nothing about itself; what its author wrote of the function does.
             made.manifest = Arc::new(component::manifest(&source.bytes, function));
-        } else {
-            configured::check(definition, (slot, plugin), &made)?;
         }
         fits(definition, slot, plugin, &made)?;
+        if plugin.function.is_none() {
+            configured::check(definition, (slot, plugin), &made)?;
+        }
         Ok(made)
     }
 }
