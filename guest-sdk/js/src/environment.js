@@ -2,13 +2,13 @@
 
 import { message } from "./action.js";
 import { call } from "./host.js";
-import { parse, write } from "./json.js";
+import { body, parse, write } from "./json.js";
 
 /** Publishes one more message, when the step commits. */
 export function emit(emission) {
   const { content, data, to = [], causeBy = null, route = [] } =
     typeof emission === "string" ? { content: emission } : emission;
-  call("environment", "emit", { content: String(content), data: write(data, "an emission's data"), to, causeBy, route });
+  call("environment", "emit", { ...body(content, data, "an emission's data"), to, causeBy, route });
 }
 
 class Scope {

@@ -143,8 +143,8 @@ export class HostError extends Error {
 }
 export type HostErrorKind = "denied" | "invalid" | "not-found" | "upstream" | "out-of-budget" | "expired";
 
-/** Publishes one more message, when the step commits. */
-export function emit(emission: string | (Output & { content: string; causeBy?: string })): void;
+/** Publishes one more message, when the step commits. Data alone becomes the content as JSON. */
+export function emit(emission: string | (Output & { causeBy?: string })): void;
 
 /** Values that last between calls. The writer sees its own writes at once, others after the step. */
 export interface Scope {

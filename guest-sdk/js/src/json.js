@@ -22,4 +22,10 @@ export function write(value, what) {
   return text.replace(ESCAPE, (escape, half) => (half ? "\ufffd" : escape));
 }
 
+/** The content and the data of a message: where no content is given, it is the data as JSON. */
+export function body(content, value, what) {
+  const data = write(value, what);
+  return { content: content === undefined ? data ?? "" : String(content), data };
+}
+
 const ESCAPE = /\\(?:u(d[0-9a-f]{3})|.)/g;

@@ -4,7 +4,7 @@
 import { Context, Situation } from "./action.js";
 import { failed, result } from "./border.js";
 import { Failure, HostError } from "./errors.js";
-import { write } from "./json.js";
+import { body, write } from "./json.js";
 
 const KINDS = { denied: "denied", upstream: "host", "out-of-budget": "host" };
 const INTERFACES = { thinker: "choose", planner: "plan" };
@@ -71,8 +71,7 @@ export function output(returned) {
     returned === undefined || returned === null || typeof returned !== "object"
       ? { content: returned ?? "" }
       : returned;
-  const text = content === undefined ? JSON.stringify(data) ?? "" : String(content);
-  return result("output", { content: text, data: write(data, "the output's data"), to, route }, "what `run` returned");
+  return result("output", { ...body(content, data, "the output's data"), to, route }, "what `run` returned");
 }
 
 /** What a planner returned, as the host takes it. */

@@ -92,13 +92,14 @@ test("state, memory, messages and the log go through the host", async () => {
       assert.equal(memory.labelled("Plan", 1)[0].content, "plan");
       emit("more");
       emit({ content: "data", data: [1], to: ["B"], causeBy: "Count" });
+      emit({ data: { n: 1 } });
       log.warn("careful");
       assert.throws(() => state.scope("nowhere").get("k"), { name: "HostError", kind: "invalid" });
     },
   }));
   assert.deepEqual(host.state, { role: { k: null }, tracking: { n: 2 } });
   assert.deepEqual(host.emitted.map(({ content, data, causeBy }) => [content, data, causeBy]),
-    [["more", undefined, null], ["data", [1], "Count"]]);
+    [["more", undefined, null], ["data", [1], "Count"], ['{"n":1}', { n: 1 }, null]]);
   assert.deepEqual(host.logged, [{ level: "warn", text: "careful" }]);
 });
 
