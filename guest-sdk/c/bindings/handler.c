@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: 6b17f930f1131d68
+// wit fingerprint: b6a17936c4d642ed
 #include "bindings.h"
 #include <stdlib.h>
 

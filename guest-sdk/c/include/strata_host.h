@@ -21,7 +21,7 @@ typedef enum {
   STRATA_NOT_FOUND,
   // The service behind the host failed, also after its retries.
   STRATA_UPSTREAM,
-  // The budget of the run does not cover the call.
+  // The action's own budget does not cover the call.
   STRATA_OUT_OF_BUDGET,
   // Nobody answered in time.
   STRATA_EXPIRED,

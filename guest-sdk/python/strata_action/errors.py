@@ -50,7 +50,7 @@ class Upstream(HostError):
 
 
 class OutOfBudget(HostError):
-    """The budget does not cover the call."""
+    """The action's own budget does not cover the call."""
 
     kind = "out-of-budget"
     failure = "host"

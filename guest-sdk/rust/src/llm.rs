@@ -24,7 +24,7 @@ pub use block::CodeBlock;
 /// Asks the team's model one question.
 ///
 /// # Errors
-/// Fails if no model is granted, the provider fails, or the budget does not cover the call.
+/// Fails if no model is granted, the provider fails, or the action's own budget does not cover the call.
 pub fn ask(prompt: impl Into<String>) -> Result<Reply, HostError> {
     Request::new(prompt).send()
 }
@@ -110,7 +110,7 @@ impl Request {
     /// Asks.
     ///
     /// # Errors
-    /// Fails if the model is not granted, the provider fails, or the budget does not cover the call.
+    /// Fails if the model is not granted, the provider fails, or the action's own budget does not cover the call.
     pub fn send(&self) -> Result<Reply, HostError> {
         host::llm::complete(self)
     }
