@@ -19,6 +19,7 @@ use crate::plugin::{Access, DirGrant};
 use disk::{Found, Root};
 use path::{Place, names_only};
 use stage::Stage;
+use tree::{Tree, within};
 
 mod cap;
 pub(in crate::sandbox) mod disk;
@@ -29,6 +30,7 @@ mod place;
 mod scratch;
 mod stage;
 mod staging;
+mod tree;
 
 pub(in crate::sandbox) use opened::Opened;
 pub(crate) use place::is_seen_from;
@@ -57,8 +59,7 @@ pub(in crate::sandbox) struct Files {
 /// A granted directory.
 struct Granted {
     grant: DirGrant,
-    /// What its files' names in the records begin with.
-    name: String,
+    tree: Arc<Tree>,
     root: Arc<Root>,
 }
 
@@ -84,7 +85,7 @@ type Asked<T> = Result<T, HostError>;
 impl Files {
     pub(in crate::sandbox) fn new(grants: &[DirGrant], view: &Arc<View>, gateway: Option<Gateway>) -> Self {
         let granted = |grant: &DirGrant| Granted {
-            name: place::name_of(&view.base, &grant.host),
+            tree: Arc::new(Tree::of(&view.base, &grant.host)),
             root: Arc::new(Root::new(grant.host.clone())),
             grant: grant.clone(),
         };
@@ -188,13 +189,13 @@ impl Files {
     /// Whether a directory that is capped can take a file of this length in the place of the old one.
     async fn fits(&self, place: &Place, length: u64, old: u64) -> Asked<()> {
         let Some(limit) = place.max_bytes else { return Ok(()) };
-        let below = self.changes.iter().filter(|(path, _)| place::inside(&place.below, path).is_some());
+        let below = self.changes.iter().filter(|(path, _)| place.tree.inside(path).is_some());
         let (gone, come) = below
             .fold((old, length), |(gone, come), (_, change)| (gone + size(&change.before), come + size(&change.after)));
         // What the role's finished actions wrote may not lie in its place yet.
         let seen = self.view.files.iter().filter(|(path, _)| !self.changes.contains_key(*path));
-        let seen = seen.filter_map(|(path, content)| Some((place::inside(&place.below, path)?, size(content))));
-        let seen: Vec<(PathBuf, u64)> = seen.map(|(inside, bytes)| (inside.into(), bytes)).collect();
+        let seen = seen.filter_map(|(path, content)| Some((PathBuf::from(&*place.tree.inside(path)?), size(content))));
+        let seen: Vec<(PathBuf, u64)> = seen.collect();
         let at = place.clone();
         aside(move || {
             let lies = |inside: &Path| match at.root.look(inside) {
@@ -306,13 +307,13 @@ impl Files {
         });
         let mut names: BTreeMap<String, bool> =
             on_disk.await?.into_iter().map(|(name, found)| (name, found == Found::Directory)).collect();
+        let directory = place.inside.to_string_lossy();
         let decided = self.view.files.iter();
         let decided = decided.chain(self.changes.iter().map(|(path, change)| (path, &change.after)));
         for (path, content) in decided {
-            let Some(name) = place::inside(&place.name, path).filter(|rest| !rest.is_empty() && !rest.contains('/'))
-            else {
-                continue;
-            };
+            let inside = place.tree.inside(path);
+            let below = inside.as_deref().and_then(|inside| within(&directory, inside));
+            let Some(name) = below.filter(|rest| !rest.is_empty() && !rest.contains('/')) else { continue };
             match content {
                 Content::Absent => names.remove(name),
                 Content::Directory => names.insert(name.into(), true),
@@ -349,7 +350,7 @@ impl Files {
         }
         let below = |granted: &&Granted| Path::new(&path).starts_with(&granted.grant.guest);
         let found = self.grants.iter().filter(below).max_by_key(|granted| granted.grant.guest.len());
-        let Some(Granted { grant, name, root }) = found else {
+        let Some(Granted { grant, tree, root }) = found else {
             let hint = "add the directory to the action's `allow.dirs`";
             let message = format!("`{path}` lies in no granted directory; {hint}");
             return Err(HostError::new(HostErrorKind::Denied, message));
@@ -359,9 +360,9 @@ impl Files {
             let message = format!("`{path}` leads outside of the granted directory `{}`", grant.guest);
             return Err(HostError::new(HostErrorKind::Denied, message));
         };
-        let (root, guest, below) = (Arc::clone(root), grant.guest.clone(), name.clone());
-        let name = place::joined(&below, &inside);
-        Ok(Place { root, access: grant.access, max_bytes: grant.max_bytes, guest, path, inside, name, below })
+        let (root, guest, tree, name) =
+            (Arc::clone(root), grant.guest.clone(), Arc::clone(tree), tree.name_of(&inside));
+        Ok(Place { root, access: grant.access, max_bytes: grant.max_bytes, guest, path, inside, name, tree })
     }
 }
 

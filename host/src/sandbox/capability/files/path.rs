@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::disk::Root;
-use super::place;
+use super::tree::Tree;
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::Access;
 use crate::sandbox::limits::bytes;
@@ -24,14 +24,14 @@ pub(super) struct Place {
     pub(super) inside: PathBuf,
     /// Its name in the records.
     pub(super) name: String,
-    /// The directory's.
-    pub(super) below: String,
+    /// The directory.
+    pub(super) tree: Arc<Tree>,
 }
 
 impl Place {
     /// A directory above, in the same grant.
     pub(super) fn at(&self, inside: &Path) -> Self {
-        Self { inside: inside.into(), name: place::joined(&self.below, inside), ..self.clone() }
+        Self { inside: inside.into(), name: self.tree.name_of(inside), ..self.clone() }
     }
 
     pub(super) fn too_large(&self, limit: u64) -> HostError {

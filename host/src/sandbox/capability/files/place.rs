@@ -10,6 +10,7 @@ use strata_core::file::{Content, Placement};
 use strata_core::id::Digest;
 
 use super::disk::{Found, Root};
+use super::tree::Tree;
 use crate::blob::digest_of;
 use crate::plugin::{Access, DirGrant};
 
@@ -41,20 +42,20 @@ pub enum Placed {
 #[derive(Debug, Default)]
 pub struct Directories {
     base: PathBuf,
-    roots: BTreeMap<String, Root>,
+    roots: BTreeMap<Tree, Root>,
 }
 
 impl Directories {
     /// The writable ones among these, as a team file in the directory `base` grants them.
     pub fn new<'a>(base: &Path, grants: impl Iterator<Item = &'a DirGrant>) -> Self {
         let writable = grants.filter(|grant| grant.access == Access::Write);
-        let roots = writable.map(|grant| (name_of(base, &grant.host), Root::new(grant.host.clone()))).collect();
+        let roots = writable.map(|grant| (Tree::of(base, &grant.host), Root::new(grant.host.clone()))).collect();
         Self { base: base.into(), roots }
     }
 
     /// One directory, in which the files are laid out by their names.
     pub fn apart(directory: &Path) -> Self {
-        let roots = [(String::new(), Root::new(directory.into()))].into();
+        let roots = [(Tree::of(directory, directory), Root::new(directory.into()))].into();
         Self { base: directory.into(), roots }
     }
 
@@ -72,12 +73,12 @@ impl Directories {
     ) -> Result<Placed, PlaceError> {
         let fail = |source| PlaceError { path: placement.path.clone(), source };
         let roots = self.roots.iter().rev();
-        let found = roots.filter_map(|(name, root)| Some((root, Path::new(inside(name, &placement.path)?))));
+        let found = roots.filter_map(|(tree, root)| Some((root, PathBuf::from(&*tree.inside(&placement.path)?))));
         // A name is ours, but the records may come from anywhere.
         let mut found = found.filter(|(_, inside)| inside.components().all(|c| matches!(c, Component::Normal(_))));
         match found.find(|(_, inside)| !inside.as_os_str().is_empty()) {
             None => Ok(Placed::NotGranted),
-            Some((root, inside)) => settle(root, inside, (placement, bytes), known).map_err(fail),
+            Some((root, inside)) => settle(root, &inside, (placement, bytes), known).map_err(fail),
         }
     }
 }
@@ -182,47 +183,7 @@ fn name(inside: &Path) -> String {
     inside.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// What a directory is called in the records: its way from the team file's, so that a team can be moved with its
-/// files; its whole path where it lies elsewhere. Links are not looked into.
-pub(super) fn name_of(base: &Path, host: &Path) -> String {
-    let (base, host) = (plain(base), plain(host));
-    host.strip_prefix(&base).unwrap_or(&host).to_string_lossy().into_owned()
-}
-
-/// A path without `.` and `..`.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                plain.pop();
-            }
-            component => plain.push(component),
-        }
-    }
-    plain
-}
-
-/// The name of a place in a directory.
-pub(super) fn joined(directory: &str, inside: &Path) -> String {
-    match (directory, inside.to_string_lossy()) {
-        ("", inside) => inside.into_owned(),
-        (directory, inside) if inside.is_empty() => directory.into(),
-        (directory, inside) => format!("{}/{inside}", directory.trim_end_matches('/')),
-    }
-}
-
-/// What a name in the records is within a directory; none where it does not lie there.
-pub(in crate::sandbox) fn inside<'a>(directory: &str, path: &'a str) -> Option<&'a str> {
-    if directory.is_empty() {
-        return (!path.starts_with('/')).then_some(path);
-    }
-    let rest = path.strip_prefix(directory.trim_end_matches('/'))?;
-    if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
-}
-
 /// Whether what lies at a path can be seen from one of these directories.
 pub(crate) fn is_seen_from(base: &Path, grants: &[DirGrant], path: &str) -> bool {
-    grants.iter().any(|grant| inside(&name_of(base, &grant.host), path).is_some())
+    grants.iter().any(|grant| Tree::of(base, &grant.host).inside(path).is_some())
 }

@@ -14,8 +14,8 @@ use strata_core::file::{Content, FileChange};
 
 use super::cap::Cap;
 use super::disk::{Found, Root};
-use super::place::joined;
 use super::scratch::Scratch;
+use super::tree::Tree;
 use super::{KEPT_BYTES, Opened};
 use crate::blob::{Blobs, digest_of};
 use crate::sandbox::limits::bytes;
@@ -27,8 +27,7 @@ const STAGED_FILES: usize = 10_000;
 
 /// A directory to be staged.
 pub(super) struct Wanted {
-    /// Its name in the records.
-    pub name: String,
+    pub tree: Arc<Tree>,
     /// What the guest calls it.
     pub guest: String,
     pub root: Arc<Root>,
@@ -48,7 +47,7 @@ pub(super) struct Stage {
 }
 
 struct Staged {
-    name: String,
+    tree: Arc<Tree>,
     guest: String,
     /// What it is a copy of.
     original: Arc<Root>,
@@ -88,7 +87,7 @@ impl Stage {
         let mut room = Room { bytes: STAGED_BYTES, files: STAGED_FILES };
         for (i, wanted) in wanted.into_iter().enumerate() {
             let copy = Root::new(scratch.path().join(i.to_string()));
-            let Wanted { name, guest, root, max_bytes, instead } = wanted;
+            let Wanted { tree, guest, root, max_bytes, instead } = wanted;
             let fail = |error: io::Error| format!("cannot stage `{guest}`: {error}");
             copy.create().map_err(fail)?;
             let number = opened.stage(copy.host()).map_err(fail)?;
@@ -109,14 +108,14 @@ impl Stage {
             if let Some(granted) = max_bytes {
                 caps.push(Cap::of((&guest, &copy), (&opened, number), granted).map_err(fail)?);
             }
-            dirs.push(Staged { name, guest, original: root, copy, held });
+            dirs.push(Staged { tree, guest, original: root, copy, held });
         }
         Ok(Self { _scratch: scratch, dirs, caps, opened })
     }
 
     /// The copy that stands for a directory.
-    pub(super) fn copy_of(&self, name: &str) -> Option<Arc<Root>> {
-        self.dirs.iter().find(|dir| dir.name == name).map(|dir| Arc::clone(&dir.copy))
+    pub(super) fn copy_of(&self, tree: &Tree) -> Option<Arc<Root>> {
+        self.dirs.iter().find(|dir| *dir.tree == *tree).map(|dir| Arc::clone(&dir.copy))
     }
 
     /// How much they may come to hold.
@@ -203,7 +202,7 @@ impl Staged {
         (before, after): (Content, Content),
         (changes, kept): (&mut Vec<FileChange>, &mut Keep),
     ) -> io::Result<()> {
-        let change = FileChange { path: joined(&self.name, inside), before, after };
+        let change = FileChange { path: self.tree.name_of(inside), before, after };
         if !change.is_one() {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use strata_core::file::{Content, FileChange};
 
 use super::stage::{STAGED_BYTES, Stage, Wanted, too_much};
-use super::{Files, Granted, Opened, cap, place, size};
+use super::{Files, Granted, Opened, cap, size};
 use crate::blob::Blobs;
 use crate::plugin::{Access, DirGrant};
 use crate::sandbox::View;
@@ -18,10 +18,10 @@ impl Files {
     /// Lets a guest that uses WASI work in copies of the directories that it may write, or sees otherwise than they are.
     pub(in crate::sandbox) async fn stage(&mut self) -> Result<(), String> {
         let mut wanted = Vec::new();
-        for Granted { grant, name, root } in &self.grants {
+        for Granted { grant, tree, root } in &self.grants {
             let below = self.view.files.iter().filter_map(|(path, content)| {
-                let inside = place::inside(name, path).filter(|inside| !inside.is_empty())?;
-                Some((PathBuf::from(inside), content))
+                let inside = tree.inside(path).filter(|inside| !inside.is_empty())?;
+                Some((PathBuf::from(&*inside), content))
             });
             let below: Vec<_> = below.collect();
             // Before their bytes are in memory.
@@ -38,8 +38,8 @@ impl Files {
                 }
             }
             if grant.access == Access::Write || !instead.is_empty() {
-                let (name, guest, root) = (name.clone(), grant.guest.clone(), Arc::clone(root));
-                wanted.push(Wanted { name, guest, root, max_bytes: grant.max_bytes, instead });
+                let (tree, guest, root) = (Arc::clone(tree), grant.guest.clone(), Arc::clone(root));
+                wanted.push(Wanted { tree, guest, root, max_bytes: grant.max_bytes, instead });
             }
         }
         if wanted.is_empty() {
@@ -48,7 +48,7 @@ impl Files {
         let made = tokio::task::spawn_blocking(move || Stage::make(wanted)).await;
         let stage = made.map_err(|error| format!("cannot stage files: {error}"))??;
         for granted in &mut self.grants {
-            if let Some(copy) = stage.copy_of(&granted.name) {
+            if let Some(copy) = stage.copy_of(&granted.tree) {
                 granted.grant.host = copy.host().into();
                 granted.root = copy;
             }
