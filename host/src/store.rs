@@ -7,6 +7,7 @@
 mod blob;
 mod codec;
 mod directory;
+mod each;
 mod error;
 mod file;
 mod lineage;
@@ -40,6 +41,7 @@ use strata_core::money::Usd;
 use crate::blob::Blobs;
 
 pub use directory::{Content, Created, Directory, Opened, Replace};
+pub use each::{PIECE, each};
 pub use error::StoreError;
 pub use lock::Lock;
 pub use memory::MemoryStore;

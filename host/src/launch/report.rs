@@ -12,8 +12,6 @@ use crate::driver::DriverError;
 use crate::report::{Beside, Gathering, Report};
 use crate::store::{At, CheckpointRow, Reader, StoreError};
 
-/// How many records are in memory at once.
-const CHUNK: usize = 1024;
 /// States of other lineages that are loaded, the newest: each has to be read by itself.
 const MAX_ELSEWHERE: usize = 40;
 
@@ -59,21 +57,14 @@ fn through(
     let beginning = reader.beginning()?;
     beside.pruned = beginning.dropped;
     let mut gathering = Gathering::new(team.stepper.at(beginning.env), chain(&beside.checkpoints, end));
-    let mut from = beginning.from;
     let there = |gathering: &Gathering| last.is_some() && gathering.stepper().env().checkpoint.as_ref() == last;
-    loop {
-        let records = reader.records(from, CHUNK)?;
-        for record in &records {
-            if there(&gathering) {
-                return Ok(gathering);
-            }
-            gathering.record(record).map_err(DriverError::from)?;
+    for record in reader.all(beginning.from) {
+        if there(&gathering) {
+            break;
         }
-        if records.len() < CHUNK {
-            return Ok(gathering);
-        }
-        from += CHUNK as u64;
+        gathering.record(&record?).map_err(DriverError::from)?;
     }
+    Ok(gathering)
 }
 
 /// The newest states that are not gone through, with their times.

@@ -4,10 +4,7 @@ use std::path::Path;
 
 use super::{LaunchError, reader};
 use crate::narrator::{Line, Narrator};
-use crate::store::{At, Reader, StoreError};
-
-/// How many records are in memory at once.
-const CHUNK: usize = 1024;
+use crate::store::{At, PIECE, Reader, StoreError};
 
 /// Tells the records of a saved team as public lines, also while it runs.
 pub struct Telling {
@@ -46,7 +43,7 @@ impl Telling {
 
     /// The next lines; none when there are no more by now.
     pub fn more(&mut self) -> Result<Option<Vec<Line>>, StoreError> {
-        let records = self.reader.records(self.told, CHUNK)?;
+        let records = self.reader.records(self.told, PIECE)?;
         self.told += records.len() as u64;
         let tell = |record: &crate::store::Record| self.narrator.tell(&record.event, record.line, record.time_ms);
         let lines = records.iter().flat_map(tell).collect();

@@ -17,7 +17,7 @@ use super::error::StoreError;
 use super::lock::{LOCK_FILE, Lock};
 use super::reader::Reader;
 use super::sqlite::{NEW_DATABASE, SqliteStore};
-use super::{At, SavedDefinition, Store, file, schema, team_json};
+use super::{At, Durability, SavedDefinition, Store, file, schema, team_json};
 use crate::blob::Blobs;
 
 /// The database's name.
@@ -179,22 +179,18 @@ impl Directory {
             // Another process did the same in the meantime, and its run may have gone on from there.
             return Err(StoreError::Locked { path: self.path.clone(), pid: None });
         }
-        let mut store = SqliteStore::create(lock, &self.path, base, definition)?;
+        let mut store = SqliteStore::create(lock, &self.path, (base, definition), &Blobs::new())?;
         store.know_team_json(bytes)?;
         Ok(store)
     }
 
     /// Puts a `team.json` here, where no team is yet.
     pub fn give(&self, text: &str) -> Result<(), StoreError> {
-        std::fs::create_dir_all(&self.path).map_err(|e| StoreError::io(&self.path, "create", e))?;
-        let _lock = Lock::take(&self.path)?;
-        match self.content()? {
-            Content::TeamJson | Content::Database => Err(StoreError::Occupied { path: self.path.clone() }),
-            _ => file::prepare(&self.path, TEAM_JSON, &|out| out.write_all(text.as_bytes()))?.publish(),
-        }
+        let _lock = self.take_empty()?;
+        file::prepare(&self.path, TEAM_JSON, &|out| out.write_all(text.as_bytes()))?.publish()
     }
 
-    /// Puts a `team.json` here, where no team is yet, and the bytes of its files.
+    /// Puts a team here, where none is yet, with the bytes of its files: a database, and the `team.json` of it.
     pub fn give_with(
         &self,
         text: &str,
@@ -202,9 +198,19 @@ impl Directory {
         definition: &SavedDefinition,
         blobs: &Blobs,
     ) -> Result<(), StoreError> {
-        self.give(text)?;
-        let mut store = self.adopt(text.as_bytes(), base, definition)?;
-        store.put_blobs(blobs)
+        let lock = self.take_empty()?;
+        let mut store = SqliteStore::create(lock, &self.path, (base, definition), blobs)?;
+        store.write_team_json(&|out| out.write_all(text.as_bytes()), Durability::Full)
+    }
+
+    /// Locks the directory, made where it is not there, in which there must be no team.
+    fn take_empty(&self) -> Result<Lock, StoreError> {
+        std::fs::create_dir_all(&self.path).map_err(|e| StoreError::io(&self.path, "create", e))?;
+        let lock = Lock::take(&self.path)?;
+        match self.content()? {
+            Content::TeamJson | Content::Database => Err(StoreError::Occupied { path: self.path.clone() }),
+            _ => Ok(lock),
+        }
     }
 
     /// Makes a database for a fresh run. What is finished makes room by itself, what is not only where `replace`
@@ -226,7 +232,7 @@ impl Directory {
                 return Err(StoreError::Unfinished { path: self.path.clone() });
             }
         };
-        let store = SqliteStore::create(lock, &self.path, base, definition)?;
+        let store = SqliteStore::create(lock, &self.path, (base, definition), &Blobs::new())?;
         Ok(Created { store, moved_to })
     }
 

@@ -16,6 +16,7 @@ use strata_core::money::Usd;
 
 use super::codec::Damage;
 use super::directory::{DATABASE, Directory};
+use super::each::each;
 use super::error::StoreError;
 use super::file;
 use super::lineage::{Path, Row};
@@ -247,6 +248,11 @@ impl Reader {
     /// dropped, oldest first, without the first `from`.
     pub fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.steadily(|reader| reader.records_now(from, limit))
+    }
+
+    /// The same, one by one to the last.
+    pub fn all(&self, from: u64) -> impl Iterator<Item = Result<Record, StoreError>> {
+        each(from, |from, limit| self.records(from, limit))
     }
 
     fn records_now(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {

@@ -70,18 +70,19 @@ struct LockedDirectory {
 }
 
 impl SqliteStore {
-    /// Creates a database whose run starts from `base`. It appears under its name when it is complete.
+    /// Creates a database whose run starts from `base`, with the bytes of files. It appears under its name when it is
+    /// complete.
     pub(super) fn create(
         lock: Lock,
         directory: &Path,
-        base: &Environment,
-        definition: &SavedDefinition,
+        (base, definition): (&Environment, &SavedDefinition),
+        blobs: &Blobs,
     ) -> Result<Self, StoreError> {
         let (new, path) = (directory.join(NEW_DATABASE), directory.join(DATABASE));
         let fail = |e| StoreError::sqlite(&path, "create", e);
         file::remove(&new).map_err(|e| StoreError::io(&new, "replace", e))?;
         let conn = Connection::open(&new).map_err(fail)?;
-        fill(&conn, base, definition).map_err(fail)?;
+        fill(&conn, base, definition, blobs).map_err(fail)?;
         conn.close().map_err(|(_, e)| fail(e))?;
         let publish = || {
             File::open(&new)?.sync_all()?;

@@ -5,16 +5,22 @@ use rusqlite::{Connection, params};
 use strata_core::environment::Environment;
 
 use super::snapshot::Snapshot;
+use crate::blob::Blobs;
 use crate::store::lineage::{FIRST, Head, Row, key};
 use crate::store::reader::definition_bytes;
-use crate::store::{Record, SavedDefinition, codec, marks, schema};
+use crate::store::{Record, SavedDefinition, blob, codec, marks, schema};
 
 /// When SQLite syncs by itself: the log is written at each commit and synced when it is moved into the database. We sync
 /// it where a commit must survive the power.
 pub(super) const SYNCHRONOUS: &str = "normal";
 
 /// Fills a new database, which nobody sees yet: it needs no sync before it is complete.
-pub(super) fn fill(conn: &Connection, base: &Environment, definition: &SavedDefinition) -> rusqlite::Result<()> {
+pub(super) fn fill(
+    conn: &Connection,
+    base: &Environment,
+    definition: &SavedDefinition,
+    blobs: &Blobs,
+) -> rusqlite::Result<()> {
     conn.pragma_update(None, "synchronous", "off")?;
     let tx = conn.unchecked_transaction()?;
     schema::create(conn)?;
@@ -23,6 +29,7 @@ pub(super) fn fill(conn: &Connection, base: &Environment, definition: &SavedDefi
     Head { lineage: FIRST, line: crate::store::FIRST_LINE as i64 }.write(conn)?;
     Snapshot::of(base).put(conn, key(FIRST, 0), Vec::new())?;
     put_definition(conn, definition)?;
+    blob::put(conn, blobs)?;
     tx.commit()?;
     conn.pragma_update(None, "journal_mode", "wal")
 }
