@@ -77,7 +77,8 @@ fn fault(role: &Role, strata: &Place<'_>) -> Read<Option<Fault>> {
             let kind = place.word("kind", FaultKind::from_name)?;
             let hope = if place.flag("retryable")? { Hope::Retryable } else { Hope::Final };
             return Ok(Some(Fault {
-                kind: kind.ok_or_else(|| place.invalid("says no `kind`"))?,
+                // The kind of which the least is known.
+                kind: kind.unwrap_or(FaultKind::Error),
                 hope,
                 message: place.get_text("message")?,
                 backtrace: place.texts("backtrace")?.unwrap_or_default(),

@@ -63,8 +63,13 @@ impl<'a> Exporter<'a> {
             history: self.memory(self.env.history.iter().copied(), "/env/history"),
             more: self.more("/env"),
         };
-        let investment = self.env.budget.map_or(0.0, Usd::dollars);
+        let investment = self.investment();
         layout::File { env, investment, idea: &self.env.idea, strata: self.strata(definition), more: self.more("") }
+    }
+
+    /// What may be spent, as MetaGPT has it.
+    fn investment(&self) -> f64 {
+        self.env.budget.map_or(0.0, Usd::dollars)
     }
 
     /// Something for each role, in order.
@@ -174,6 +179,7 @@ impl<'a> Exporter<'a> {
             budget: layout::Budget {
                 total: env.spent.dollars(),
                 max: env.budget.map(Usd::dollars),
+                investment: self.investment(),
                 by: env.ledger.iter().map(|(at, spending)| (slot_name(self.team, *at), used(spending))).collect(),
             },
             dead_letters: env.dead_letters.iter().map(dead).collect(),

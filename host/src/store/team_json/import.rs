@@ -14,7 +14,7 @@ use strata_core::environment::outbox::Outbound;
 use strata_core::environment::scope::Scope;
 use strata_core::environment::{DeadLetter, Environment, RoleState};
 use strata_core::event::{CallPolicy, Status};
-use strata_core::id::{CheckpointId, Digest, RoleId, Slot};
+use strata_core::id::{CheckpointId, Digest, RoleId, RunId, Slot};
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
 use strata_core::shape::Shape;
@@ -96,7 +96,10 @@ pub fn import(team: &Team, bytes: &[u8]) -> Result<Environment, ImportError> {
     let mut env = Environment::new(team);
     match &file.strata {
         Some(strata) => header(team, &file.whole, strata, &mut env)?,
-        None => foreign_header(&file, bytes, &mut env)?,
+        None => foreign_header(&file, &mut env)?,
+    }
+    if env.run.0.is_empty() {
+        env.run = made_up(bytes);
     }
     contents(team, &file, &places, &mut env)?;
     unknown(team, &file, &places, &mut env.foreign)?;
@@ -138,6 +141,11 @@ fn header(team: &Team, whole: &Place<'_>, strata: &Place<'_>, env: &mut Environm
     if let Some(budget) = strata.get_object("budget")? {
         env.spent = budget.dollars("total")?.unwrap_or_default();
         env.budget = budget.dollars("max")?;
+        // It stands there twice: where somebody has changed the one that MetaGPT has, that is what is meant.
+        let (meant, written) = (whole.dollars("investment")?, budget.dollars("investment")?);
+        if written.is_some() && meant.is_some() && meant != written {
+            env.budget = meant.filter(|max| max.0 > 0);
+        }
         if let Some(by) = budget.get_object("by")? {
             for slot in slots(team) {
                 if let Some(place) = by.get_object(&slot_name(team, slot))? {
@@ -167,11 +175,15 @@ fn spending(place: &Place<'_>) -> Result<Spending, ImportError> {
     })
 }
 
-/// What a file of another program says about the run. It gets a name that is the same each time it is read.
-fn foreign_header(file: &File<'_>, bytes: &[u8], env: &mut Environment) -> Result<(), ImportError> {
+/// A name for a run that has none, the same each time the file is read.
+fn made_up(bytes: &[u8]) -> RunId {
     /// So many digits of a hash tell the runs of one operator apart.
     const DIGITS: usize = 16;
-    env.run = format!("imported-{}", &hash(bytes)[..DIGITS]).as_str().into();
+    format!("imported-{}", &hash(bytes)[..DIGITS]).as_str().into()
+}
+
+/// What a file of another program says about the run.
+fn foreign_header(file: &File<'_>, env: &mut Environment) -> Result<(), ImportError> {
     env.idea = file.whole.get_text("idea")?;
     env.budget = file.whole.dollars("investment")?.filter(|max| max.0 > 0);
     Ok(())

@@ -249,6 +249,8 @@ pub(super) struct State<'a> {
 pub(super) struct Budget {
     pub total: f64,
     pub max: Option<f64>,
+    /// What `/investment` says, to tell whether somebody has changed that.
+    pub investment: f64,
     /// By `ROLE/ACTION`.
     pub by: BTreeMap<String, Spending>,
 }

@@ -131,6 +131,8 @@ pub(super) fn parse(place: &Place<'_>, labels: &Labels) -> Result<Message, Impor
         Some(name) => place.texts(name)?.unwrap_or_default(),
         None => vec![TO_ALL.into()],
     };
+    // Early versions of MetaGPT mean everybody by an empty text.
+    let send_to = if send_to == [""] { vec![TO_ALL.into()] } else { send_to };
     Ok(Message {
         id: id(place)?.as_str().into(),
         content: text(CONTENT)?.unwrap_or_default(),

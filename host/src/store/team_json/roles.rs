@@ -31,21 +31,18 @@ const CONTEXT: &[&str] = &["memory", "state", "watch", "react_mode", "max_react_
 const MEMORY: &[&str] = &["storage", "index", "ignore_id"];
 const ACTION: &[&str] = &["name"];
 
-/// Finds out which role each entry stands for. Ours are keyed by name; others may be keyed by profile.
+/// Finds out which role each entry stands for. Entries are keyed by name, or by profile. What has a name of its own stands
+/// for no role of another name in a file of ours, or a team with other roles would seem to fit.
 pub(super) fn find<'a>(team: &Team, file: &'a File<'a>) -> Result<BTreeMap<String, Place<'a>>, ImportError> {
     let mut found = BTreeMap::new();
     for (key, place) in file.roles.fields()? {
         place.object()?;
-        let name = match file.strata {
-            Some(_) => key.to_owned(),
-            None => {
-                let (name, profile) = (place.get_text("name")?, place.get_text("profile")?);
-                let by_name = team.roles.iter().find(|role| role.name == key || role.name == name);
-                let job = |role: &&Role| !role.profile.is_empty() && [key, &profile].contains(&role.profile.as_str());
-                let role = by_name.or_else(|| team.roles.iter().find(job));
-                role.map_or_else(|| if name.is_empty() { key.into() } else { name }, |role| role.name.clone())
-            }
-        };
+        let (name, profile) = (place.get_text("name")?, place.get_text("profile")?);
+        let called = |name: &str| team.roles.iter().find(|role| role.name == name);
+        let job = |role: &&Role| !role.profile.is_empty() && [key, &profile].contains(&role.profile.as_str());
+        let by_job = || team.roles.iter().find(job).filter(|_| file.strata.is_none() || name.is_empty());
+        let role = called(key).or_else(|| called(&name)).or_else(by_job);
+        let name = role.map_or(if name.is_empty() { key } else { &name }, |role| &role.name).to_owned();
         if found.insert(name.clone(), place).is_some() {
             return Err(place.invalid(format!("stands for role `{name}`, as another entry does")));
         }
@@ -78,10 +75,8 @@ pub(super) fn check_shape(
 
 /// Takes over what can be seen of a role's shape. Empty lists of other programs say nothing.
 fn see(place: &Place<'_>, shape: &mut RoleShape, ours: bool) -> Result<(), ImportError> {
-    let actions = actions(place)?;
-    if ours || !actions.is_empty() {
-        shape.actions = actions;
-    }
+    let actions = actions(place)?.filter(|actions| ours || !actions.is_empty());
+    shape.actions = actions.unwrap_or(std::mem::take(&mut shape.actions));
     let Some(rc) = place.get_object("rc")? else { return Ok(()) };
     let watch = rc.texts("watch")?;
     if let Some(mut watch) = watch.filter(|watch| ours || !watch.is_empty()) {
@@ -102,17 +97,19 @@ fn see(place: &Place<'_>, shape: &mut RoleShape, ours: bool) -> Result<(), Impor
     Ok(())
 }
 
-/// The names of a role's actions, in order.
-fn actions(place: &Place<'_>) -> Result<Vec<String>, ImportError> {
-    let states = place.texts("states")?.unwrap_or_default();
-    if states.is_empty() {
-        return place.each("actions", |action| {
+/// The names of a role's actions, in order; none where nothing is said of them.
+fn actions(place: &Place<'_>) -> Result<Option<Vec<String>>, ImportError> {
+    let states = place.texts("states")?;
+    if states.as_ref().is_none_or(Vec::is_empty) {
+        let actions = place.each("actions", |action| {
             action.object()?;
             action.get_text("name")
-        });
+        })?;
+        return Ok(Some(actions).filter(|_| states.is_some() || place.get("actions").is_some()));
     }
     // A state is the number of an action and its name.
-    Ok(states.iter().map(|state| state.split_once(". ").map_or(state.as_str(), |(_, name)| name).into()).collect())
+    let name = |state: &String| state.split_once(". ").map_or(state.as_str(), |(_, name)| name).into();
+    Ok(states.map(|states| states.iter().map(name).collect()))
 }
 
 /// Reads what a role holds.

@@ -118,7 +118,7 @@ fn every_documented_field_is_there() {
     check("/strata/faults/0/kind", json!("trap"));
     check("/strata/faults/0/attempt", json!(1));
     check("/strata/faults/0/step", json!(1));
-    check("/strata/budget", json!({"total": 0.0, "max": 0.5, "by": {}}));
+    check("/strata/budget", json!({"total": 0.0, "max": 0.5, "investment": 0.5, "by": {}}));
     check("/strata/state", json!({"env": {}, "role": {}}));
     check("/strata/joins/wait~1~01", json!({"sources": ["B/2", "A"], "queue": {"B/2": [], "A": []}}));
     check("/strata/joins/quiet", json!({"sources": ["A", "C"], "queue": {"A": [], "C": []}}));
