@@ -297,3 +297,20 @@ fn a_run_killed_at_any_line_repeats_no_write_silently() {
         assert!(texts[0].starts_with("got /v1/read,/v1/write,") && texts[0].ends_with(",/v1/last"), "{texts:?}");
     }
 }
+
+#[test]
+fn what_one_attempt_was_kept_open_for_ends_no_later_one() {
+    let web = Web::new();
+    let slow = r#"{ http = "URL/slow/1200", method = "POST" }"#;
+    let place = team(&web, &[("A", slow)], "timeout = \"400ms\"\nretries = 1\nbackoff = \"1ms\"");
+    // It is at work when the time is over for which the first attempt would have been kept open.
+    let next =
+        "[[role.action]]\nname = \"q\"\ncomponent = \"probe.wasm\"\nconfig = { steps = [{ sleep = \"12s\" }] }\n";
+    let text = String::from_utf8(place.read("team.toml")).unwrap();
+    place.write("team.toml", text + next);
+    let events = place.run().expect(0).events();
+    let ends: Vec<&Value> = kinds(&events, "action-failed").chain(kinds(&events, "action-finished")).collect();
+    let ends: Vec<_> = ends.iter().map(|line| (line["action"].as_str(), line["attempt"].as_u64())).collect();
+    assert_eq!(ends, [(Some("p"), Some(1)), (Some("p"), Some(2)), (Some("q"), Some(1))]);
+    assert_eq!(web.lines().len(), 1);
+}

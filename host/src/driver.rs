@@ -33,7 +33,7 @@ use strata_core::id::{RoleId, Slot};
 use strata_core::stepper::Illegal;
 use tokio::sync::{mpsc, watch};
 
-use crate::gateway::{QUEUE, Question};
+use crate::gateway::{AttemptId, QUEUE, Question};
 use crate::plugin::Plugin;
 use crate::sandbox::{Directories, PlaceError, Sandbox};
 use crate::services::external::External;
@@ -125,7 +125,7 @@ enum Arrived {
     /// A pause before another try is over.
     Due(RoleId),
     /// An attempt that has ended was kept open long enough.
-    Overdue(RoleId, u32),
+    Overdue(AttemptId),
     /// The time of a request is over.
     Over(Over),
     /// A message was handed over, or could not be.
@@ -137,6 +137,7 @@ pub struct Driver {
     journal: Journal,
     equipment: Equipment,
     attempts: BTreeMap<RoleId, Attempt>,
+    attempts_made: u64,
     outside: Outside,
     arrivals: FuturesUnordered<BoxFuture<'static, Arrived>>,
     /// Calls that left the host and did not come back yet.
@@ -163,6 +164,7 @@ impl Driver {
             outside: Outside::new(equipment.external.take()),
             equipment,
             attempts: BTreeMap::new(),
+            attempts_made: 0,
             arrivals: FuturesUnordered::new(),
             flights: FuturesUnordered::new(),
             questions,
@@ -203,12 +205,25 @@ impl Driver {
     /// It waits for the disk on the thread that polls it: one that blocks on it and has nothing else to do, or other
     /// tasks wait, too.
     pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
+        self.let_go();
         self.await_ends();
-        let ended = self.go_on(stop).await;
+        let ended = match self.go_on(stop).await {
+            // What is under way is neither lost nor paid for again because of that.
+            Err(DriverError::Files(error)) => self.interrupt().await.and(Err(DriverError::Files(error))),
+            ended => ended,
+        };
         self.motion.send_replace(Motion::Still);
         // Who gave an order too late is told so, and not kept waiting for a run that may never come.
         (self.give, self.orders) = Orders::channel();
         ended
+    }
+
+    /// Lets go of what an earlier run left: its state is in the journal, its pauses and hand-overs begin anew.
+    fn let_go(&mut self) {
+        self.arrivals = FuturesUnordered::new();
+        self.flights = FuturesUnordered::new();
+        self.attempts.clear();
+        self.outside.let_go();
     }
 
     async fn go_on(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
@@ -227,7 +242,7 @@ impl Driver {
                 true = is_told(stop) => return self.stop(&turn).await,
                 Some(first) = self.arrivals.next(), if !self.arrivals.is_empty() => self.arrived(first)?,
                 Some(served) = self.flights.next(), if !self.flights.is_empty() => self.served(served)?,
-                Some(question) = self.questions.recv() => self.answer(question)?,
+                Some(question) = self.questions.recv() => self.asked(question)?,
                 incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
                 Some(order) = self.orders.recv() => self.obey(order)?,
             }
@@ -291,6 +306,11 @@ impl Driver {
         }
     }
 
+    /// An attempt that has not been recorded as ended.
+    fn running(&mut self, id: AttemptId) -> Option<&mut Attempt> {
+        self.attempts.get_mut(&id.role).filter(|attempt| attempt.id() == id)
+    }
+
     /// Starts attempts. One that is alone runs on this thread, where nothing has to be handed over; several run in
     /// parallel.
     fn start(&mut self, calls: Vec<Invocation>) {
@@ -311,11 +331,7 @@ impl Driver {
             match arrived {
                 Arrived::Ended(ending) => self.ended(ending)?,
                 Arrived::Due(role) => self.journal.stage(Event::RetryDue { role })?,
-                Arrived::Overdue(role, number) => {
-                    if self.attempts.get(&role).is_some_and(|attempt| attempt.number() == number) {
-                        self.conclude(role)?;
-                    }
-                }
+                Arrived::Overdue(attempt) => self.overdue(attempt)?,
                 Arrived::Over(over) => self.over(over)?,
                 Arrived::Handed(handed) => self.handed(handed)?,
             }

@@ -130,11 +130,20 @@ pub enum Answer {
     File(Option<Arc<[u8]>>),
 }
 
+/// An attempt of a driver, told from all others that the driver ever made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptId {
+    /// Who is at work.
+    pub role: RoleId,
+    /// How many attempts the driver made before.
+    pub serial: u64,
+}
+
 /// A question on its way.
 #[derive(Debug)]
 pub struct Question {
-    /// Whose attempt asks.
-    pub role: RoleId,
+    /// The attempt that asks.
+    pub attempt: AttemptId,
     /// What it asks.
     pub ask: Ask,
     /// Where the answer goes. A guest that is gone no longer listens.
@@ -144,20 +153,20 @@ pub struct Question {
 /// A guest's end of the way.
 #[derive(Clone, Debug)]
 pub struct Gateway {
-    role: RoleId,
+    attempt: AttemptId,
     questions: mpsc::Sender<Question>,
 }
 
 impl Gateway {
-    /// The gateway of an attempt of `role`.
-    pub fn new(role: RoleId, questions: mpsc::Sender<Question>) -> Self {
-        Self { role, questions }
+    /// The gateway of an attempt.
+    pub fn new(attempt: AttemptId, questions: mpsc::Sender<Question>) -> Self {
+        Self { attempt, questions }
     }
 
     /// Asks, and waits for the answer. None when the driver is gone: the attempt is about to be dropped.
     pub async fn ask(&self, ask: Ask) -> Option<Answer> {
         let (reply, answer) = oneshot::channel();
-        let question = Question { role: self.role, ask, reply };
+        let question = Question { attempt: self.attempt, ask, reply };
         self.questions.send(question).await.ok()?;
         answer.await.ok()
     }

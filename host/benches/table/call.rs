@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use strata_core::id::RoleId;
 use strata_core::team::Profile;
-use strata_host::gateway::Gateway;
+use strata_host::gateway::{AttemptId, Gateway};
 use strata_host::plugin::Plugin;
 use strata_host::sandbox::{Call, Metering, Sandbox, WasmSandbox};
 use tokio::sync::mpsc;
@@ -85,7 +85,7 @@ impl Ours {
         let role = Profile { name: "R".into(), ..Profile::default() };
         let call = Call::first(digest, Plugin::new("/guest.wasm"), role, "A");
         let (questions, _) = mpsc::channel(1);
-        Self { sandbox, call, gateway: Gateway::new(RoleId(0), questions) }
+        Self { sandbox, call, gateway: Gateway::new(AttemptId { role: RoleId(0), serial: 0 }, questions) }
     }
 
     async fn call(&self) {

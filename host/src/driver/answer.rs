@@ -11,17 +11,21 @@ use super::attempt::Attempt;
 use super::call::Outward;
 use super::clock::now_ms;
 use super::{Driver, DriverError};
-use crate::gateway::{Answer, Ask, HostError, HostErrorKind, Question, START};
+use crate::gateway::{Answer, Ask, AttemptId, HostError, HostErrorKind, Question, START};
 use crate::services::llm;
 
 impl Driver {
+    /// Answers one question, unless its attempt has ended: nothing is done any more on behalf of that.
+    pub(super) fn asked(&mut self, question: Question) -> Result<(), DriverError> {
+        match self.running(question.attempt) {
+            Some(_) if !question.reply.is_closed() => self.answer(question),
+            _ => Ok(()),
+        }
+    }
+
     /// Answers one question. A guest that is gone does not listen any more; that is no error.
     pub(super) fn answer(&mut self, question: Question) -> Result<(), DriverError> {
-        let Question { role, ask, reply } = question;
-        if reply.is_closed() {
-            // Nothing is done any more on behalf of an attempt that has ended.
-            return Ok(());
-        }
+        let Question { attempt: AttemptId { role, .. }, ask, reply } = question;
         let stepper = self.journal.stepper();
         let (team, env) = (stepper.team(), stepper.env());
         let answer = match ask {

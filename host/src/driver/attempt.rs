@@ -16,7 +16,7 @@ use strata_core::team::{Candidate, Profile, Role};
 use super::Driver;
 use super::flights::{Batch, Flights};
 use crate::blob::Blobs;
-use crate::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind};
+use crate::gateway::{Answer, Ask, AttemptId, Gateway, HostError, HostErrorKind};
 use crate::plugin::Plugin;
 use crate::sandbox::{Call, Entry, Returned, Value};
 use crate::services::llm::think;
@@ -26,6 +26,7 @@ const KEY_DIGITS: usize = 16;
 
 /// What the driver keeps of a running attempt.
 pub(super) struct Attempt {
+    id: AttemptId,
     call: Invocation,
     plugin: Option<Arc<Plugin>>,
     /// Recorded host calls that were not served yet.
@@ -53,16 +54,16 @@ type Succeeded = (Finished, (Vec<FileChange>, Blobs));
 
 /// The end of an attempt.
 pub(super) struct Ending {
-    pub(super) role: RoleId,
-    pub(super) attempt: u32,
+    pub(super) attempt: AttemptId,
     pub(super) result: Result<Finished, Fault>,
     pub(super) files: (Vec<FileChange>, Blobs),
 }
 
 impl Attempt {
-    fn new(mut call: Invocation, plugin: Option<Arc<Plugin>>, begun: &[Begun]) -> Self {
+    fn new(id: AttemptId, mut call: Invocation, plugin: Option<Arc<Plugin>>, begun: &[Begun]) -> Self {
         let orphans = begun.iter().filter(|begun| call.journal == Journal::Keep && begun.result == Known::No);
         Self {
+            id,
             orphans: orphans.map(|begun| begun.intent.request.clone()).collect(),
             recorded: std::mem::take(&mut call.recorded),
             call,
@@ -76,6 +77,10 @@ impl Attempt {
             files: Vec::new(),
             blobs: Blobs::new(),
         }
+    }
+
+    pub(super) fn id(&self) -> AttemptId {
+        self.id
     }
 
     pub(super) fn role(&self) -> RoleId {
@@ -147,11 +152,13 @@ fn is_answered(call: &HostCall) -> bool {
 
 impl Driver {
     /// Prepares an attempt. Nothing happens until the future is polled.
-    pub(super) fn attempt(&self, call: Invocation) -> (Attempt, BoxFuture<'static, Ending>) {
+    pub(super) fn attempt(&mut self, call: Invocation) -> (Attempt, BoxFuture<'static, Ending>) {
+        let attempt = AttemptId { role: call.role, serial: self.attempts_made };
+        self.attempts_made += 1;
         let id = call.role;
         let team = self.journal.stepper().team().clone();
         let role = team.role(id);
-        let gateway = Gateway::new(id, self.ask.clone());
+        let gateway = Gateway::new(attempt, self.ask.clone());
         let slot = slot(role, id, call.work);
         let result: BoxFuture<'static, Result<Succeeded, Fault>> = match slot {
             Some(place) => match (self.equipment.plugins.get(&place), call.digest.clone()) {
@@ -183,18 +190,17 @@ impl Driver {
                 Box::pin(async move { Ok((choice.await?, (Vec::new(), Blobs::new()))) })
             }
         };
-        let attempt = call.attempt;
         let ending = Box::pin(async move {
             let (result, files) = match result.await {
                 Ok((finished, files)) => (Ok(finished), files),
                 Err(fault) => (Err(fault), Default::default()),
             };
-            Ending { role: id, attempt, result, files }
+            Ending { attempt, result, files }
         });
         let plugin = slot.and_then(|place| self.equipment.plugins.get(&place).cloned());
         let activation = self.journal.env().role(id).activation.as_ref();
         let begun = activation.map_or(&[][..], |activation| &activation.current.begun);
-        (Attempt::new(call, plugin, begun), ending)
+        (Attempt::new(attempt, call, plugin, begun), ending)
     }
 
     fn entry(&self, role: &Role, call: &Invocation) -> Entry {
@@ -227,12 +233,12 @@ pub(super) fn elsewhere(attempt: &Attempt, ending: BoxFuture<'static, Ending>) -
             self.0.abort();
         }
     }
-    let (role, attempt) = (attempt.role(), attempt.number());
+    let attempt = attempt.id();
     let mut task = AbortOnDrop(tokio::spawn(ending));
     Box::pin(async move {
         (&mut task.0).await.unwrap_or_else(|error| {
             let fault = Fault::new(FaultKind::Host, format!("the host failed while it ran the action: {error}"));
-            Ending { role, attempt, result: Err(fault), files: Default::default() }
+            Ending { attempt, result: Err(fault), files: Default::default() }
         })
     })
 }

@@ -19,7 +19,7 @@ use super::attempt::Attempt;
 use super::flights::{Batch, Given};
 use super::{Driver, DriverError, Equipment, Journal, spans};
 use crate::excerpt::excerpt;
-use crate::gateway::{Answer, HostError, HostErrorKind};
+use crate::gateway::{Answer, AttemptId, HostError, HostErrorKind};
 use crate::services::http::{self, Sent};
 use crate::services::llm::{self, Completed, Failed, Hearing};
 
@@ -50,8 +50,7 @@ struct Made {
 
 /// A call that came back.
 pub(super) struct Served {
-    role: RoleId,
-    attempt: u32,
+    attempt: AttemptId,
     /// Its place among those that were made together.
     nth: usize,
     kind: HostCallKind,
@@ -177,7 +176,7 @@ impl Driver {
     /// Lets a call leave: the `nth` of those that are made together, under this key.
     fn take_off(&mut self, role: RoleId, (nth, key): (usize, String), request: String, call: Outward) {
         let Some(attempt) = self.attempts.get_mut(&role) else { return };
-        let (number, kind, weight, what) = (attempt.number(), call.kind(), call.weight(), call.told());
+        let (id, kind, weight, what) = (attempt.id(), call.kind(), call.weight(), call.told());
         let given_up = attempt.flights.take_off(weight);
         let name = &self.journal.stepper().team().role(role).name;
         let hearing = self.audience.as_ref().filter(|_| kind == HostCallKind::Llm);
@@ -189,7 +188,7 @@ impl Driver {
                 made = making.instrument(span.clone()) => Some(made),
                 () = given_up => None,
             };
-            Served { role, attempt: number, nth, kind, request, what, weight, span, made }
+            Served { attempt: id, nth, kind, request, what, weight, span, made }
         }));
     }
 
@@ -202,8 +201,8 @@ impl Driver {
 
     /// Records a call that came back, and hands it to the guest.
     pub(super) fn served(&mut self, served: Served) -> Result<(), DriverError> {
-        let Served { role, attempt: number, nth, kind, request, what, weight, span, made } = served;
-        let ours = self.attempts.get_mut(&role).filter(|attempt| attempt.number() == number);
+        let Served { attempt: AttemptId { role, serial }, nth, kind, request, what, weight, span, made } = served;
+        let ours = self.running(AttemptId { role, serial });
         let (Some(attempt), Some(Made { given, outcome, cost, tokens })) = (ours, made) else { return Ok(()) };
         let work = attempt.work();
         let response = match &given {

@@ -10,6 +10,7 @@ use strata_core::id::RoleId;
 
 use super::attempt::Ending;
 use super::{Arrived, Driver, DriverError};
+use crate::gateway::AttemptId;
 
 /// How long an attempt that has ended (it ran into a limit, or the run is being stopped) is kept open for answers that
 /// are paid for, or that say whether a write was made. Most answers that are under way arrive in that time, and an
@@ -20,24 +21,30 @@ impl Driver {
     /// An attempt has ended. It is kept open while answers of weight are under way: with one that is recorded nobody
     /// has to pay twice, or to wonder whether something was done.
     pub(super) fn ended(&mut self, ending: Ending) -> Result<(), DriverError> {
-        // One that asked a person is no longer among them, and another may already be under way.
-        let ours = self.attempts.get_mut(&ending.role).filter(|attempt| attempt.number() == ending.attempt);
-        let Some(attempt) = ours else { return Ok(()) };
+        // One that asked a person is no longer among them.
+        let Some(attempt) = self.running(ending.attempt) else { return Ok(()) };
         attempt.ended = Some(ending.result);
         (attempt.files, attempt.blobs) = ending.files;
         attempt.flights.lighten();
         if !attempt.flights.is_heavy() {
-            return self.conclude(ending.role);
+            return self.conclude(ending.attempt.role);
         }
-        let (role, number) = (attempt.role(), attempt.number());
         tracing::warn!(
             "an action has ended while calls of it are under way; waiting up to {GRACE:?} for their answers"
         );
         self.arrivals.push(Box::pin(async move {
             tokio::time::sleep(GRACE).await;
-            Arrived::Overdue(role, number)
+            Arrived::Overdue(ending.attempt)
         }));
         Ok(())
+    }
+
+    /// An attempt was kept open long enough, if it still is.
+    pub(super) fn overdue(&mut self, attempt: AttemptId) -> Result<(), DriverError> {
+        match self.running(attempt) {
+            Some(_) => self.conclude(attempt.role),
+            None => Ok(()),
+        }
     }
 
     /// Records the end of an attempt. What is still under way is given up.
@@ -86,9 +93,10 @@ impl Driver {
         for role in self.attempts.keys().copied().collect::<Vec<_>>() {
             self.conclude(role)?;
         }
-        self.place()?;
+        // A file that cannot be put in its place keeps nothing else from being saved.
+        let placed = self.place();
         self.journal.stage(self.journal.stepper().ended(Status::Interrupted))?;
         self.journal.flush()?;
-        Ok(Status::Interrupted)
+        placed.map(|()| Status::Interrupted)
     }
 }

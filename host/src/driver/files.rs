@@ -33,22 +33,26 @@ impl Driver {
         }
         self.journal.flush()?;
         let pending = self.journal.env().files.pending.clone();
-        let (mut count, mut aside) = (0, Vec::new());
+        let (mut count, mut aside, mut failed) = (0, Vec::new(), Ok(()));
         for placement in pending.iter().take_while(|placement| !self.is_watched(&placement.path)) {
-            match self.put(placement)? {
-                Placed::There => {}
-                Placed::Aside(name) => aside.push((placement.path.clone(), name)),
-                Placed::NotGranted => tracing::warn!(
+            match self.put(placement) {
+                Ok(Placed::There) => {}
+                Ok(Placed::Aside(name)) => aside.push((placement.path.clone(), name)),
+                Ok(Placed::NotGranted) => tracing::warn!(
                     "`{}` is not put in its place: no action is granted to write there any more",
                     placement.path
                 ),
+                Err(error) => {
+                    failed = Err(error);
+                    break;
+                }
             }
             count += 1;
         }
         if count > 0 {
             self.journal.stage(Event::FilesPlaced { count, aside })?;
         }
-        Ok(())
+        failed
     }
 
     fn put(&self, placement: &Placement) -> Result<Placed, DriverError> {

@@ -38,6 +38,11 @@ impl Outside {
         self.bridge.iter_mut().for_each(Bridge::rest);
     }
 
+    /// Forgets that a message is being handed over: nobody waits for it any more.
+    pub(super) fn let_go(&mut self) {
+        self.is_handing = false;
+    }
+
     /// Whether a message can be handed over now.
     fn is_free(&self) -> bool {
         !self.is_handing && self.bridge.as_ref().is_none_or(Bridge::is_open)

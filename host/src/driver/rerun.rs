@@ -126,7 +126,8 @@ impl Rerun {
 
     /// Answers a question, unless the record does not know the answer.
     fn answer(&mut self, question: Question, recorded: &mut Vec<HostCall>) -> Result<Option<Again>, DriverError> {
-        let Question { role, ask, reply } = question;
+        let Question { attempt, ask, reply } = question;
+        let role = attempt.role;
         match ask {
             Ask::Now => Ok(told(reply, HostCallKind::Clock, "", recorded, time)),
             Ask::Start => Ok(told(reply, HostCallKind::Clock, START, recorded, time)),
@@ -157,7 +158,7 @@ impl Rerun {
                     Ok(None)
                 }
             },
-            ask => self.driver.answer(Question { role, ask, reply }).map(|()| None),
+            ask => self.driver.answer(Question { attempt, ask, reply }).map(|()| None),
         }
     }
 

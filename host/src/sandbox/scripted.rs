@@ -103,6 +103,7 @@ mod tests {
     use strata_core::team::Profile;
 
     use super::*;
+    use crate::gateway::AttemptId;
     use crate::plugin::Plugin;
 
     fn call(role: &str, action: &str, attempt: u32) -> Call {
@@ -112,7 +113,7 @@ mod tests {
 
     fn play(sandbox: &ScriptedSandbox, call: Call) -> Result<Returned, Fault> {
         let (questions, _) = tokio::sync::mpsc::channel(1);
-        let calling = pin!(sandbox.call(call, Gateway::new(RoleId(0), questions)));
+        let calling = pin!(sandbox.call(call, Gateway::new(AttemptId { role: RoleId(0), serial: 0 }, questions)));
         match calling.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(ended) => ended.result,
             Poll::Pending => panic!("these scripts do not wait"),

@@ -7,7 +7,7 @@ use strata_core::fault::{FaultKind, Hope};
 use strata_core::id::RoleId;
 use strata_core::json::Json;
 use strata_core::team::Candidate;
-use strata_host::gateway::Gateway;
+use strata_host::gateway::{AttemptId, Gateway};
 use strata_host::plugin::Schema;
 use strata_host::sandbox::{Call, Entry, Metering, Returned, Sandbox, Value, WasmSandbox};
 
@@ -259,7 +259,8 @@ fn a_call_is_ended_by_dropping_it() {
 fn a_call_whose_driver_is_gone_is_interrupted() {
     let guest = guest::running("(drop (call $now)) unreachable");
     let (questions, _) = tokio::sync::mpsc::channel(1);
-    let calling = SANDBOX.call(call(&guest, plugin(limits())), Gateway::new(RoleId(0), questions));
+    let calling =
+        SANDBOX.call(call(&guest, plugin(limits())), Gateway::new(AttemptId { role: RoleId(0), serial: 0 }, questions));
     assert_eq!(block_on(calling).result.unwrap_err().kind, FaultKind::Interrupted);
 }
 

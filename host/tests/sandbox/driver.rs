@@ -9,7 +9,7 @@ use strata_core::json::Json;
 use strata_core::request::Answer as Answered;
 use strata_core::team::Profile;
 use strata_host::blob::digest_of;
-use strata_host::gateway::{self, Answer, Ask, Gateway, HostError, HostErrorKind, QUEUE};
+use strata_host::gateway::{self, Answer, Ask, AttemptId, Gateway, HostError, HostErrorKind, QUEUE};
 use strata_host::plugin::{Limits, Plugin};
 use strata_host::sandbox::{Call, Ended, Metering, Sandbox, WasmSandbox};
 use strata_host::services::human::Question;
@@ -75,7 +75,7 @@ pub fn gateway() -> Gateway {
             let _ = question.reply.send(answer(question.ask));
         }
     });
-    Gateway::new(RoleId(0), questions)
+    Gateway::new(AttemptId { role: RoleId(0), serial: 0 }, questions)
 }
 
 fn answer(ask: Ask) -> Answer {

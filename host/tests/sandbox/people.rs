@@ -2,7 +2,7 @@
 
 use strata_core::fault::FaultKind;
 use strata_core::id::RoleId;
-use strata_host::gateway::{Gateway, QUEUE, Question};
+use strata_host::gateway::{AttemptId, Gateway, QUEUE, Question};
 use strata_host::sandbox::{Ended, Sandbox, Value};
 use tokio::sync::mpsc;
 
@@ -62,7 +62,8 @@ fn an_attempt_whose_question_is_not_answered_ends_at_once_and_holds_nothing() {
     let guest = asking("", None);
     let ended = block_on(async {
         let (questions, mut asked) = mpsc::channel::<Question>(QUEUE);
-        let calling = SANDBOX.call(call(&guest, plugin(limits())), Gateway::new(RoleId(0), questions));
+        let calling = SANDBOX
+            .call(call(&guest, plugin(limits())), Gateway::new(AttemptId { role: RoleId(0), serial: 0 }, questions));
         let unanswered = async {
             let question = asked.recv().await.expect("it asks");
             drop(question.reply);

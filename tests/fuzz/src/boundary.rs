@@ -8,7 +8,7 @@ use strata_core::id::{Digest, RoleId};
 use strata_core::json::Json;
 use strata_core::request::Answer as Answered;
 use strata_core::team::Profile;
-use strata_host::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind, QUEUE, Question};
+use strata_host::gateway::{Answer, Ask, AttemptId, Gateway, HostError, HostErrorKind, QUEUE, Question};
 use strata_host::manifest::Definition;
 use strata_host::plugin::Plugin;
 use strata_host::sandbox::{Call, Metering, Sandbox, WasmSandbox};
@@ -84,7 +84,8 @@ impl Stage {
         self.runtime.block_on(async {
             let (questions, asked) = mpsc::channel(QUEUE);
             let answering = tokio::spawn(answer_all(asked));
-            let ended = self.sandbox.call(call, Gateway::new(RoleId(0), questions)).await;
+            let ended =
+                self.sandbox.call(call, Gateway::new(AttemptId { role: RoleId(0), serial: 0 }, questions)).await;
             answering.abort();
             if let Err(fault) = ended.result {
                 assert!(!fault.message.is_empty());

@@ -75,13 +75,15 @@ impl Program {
     pub(super) fn write(&mut self, line: String) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let gone = "the program has ended";
         let (done, written) = oneshot::channel();
-        // There is room: lines are written one after another.
         self.stay_open();
-        let sent = self.lines.as_ref().is_some_and(|lines| lines.try_send((line, done)).is_ok());
+        // Lines are written one after another: there is room, unless one of an earlier run was not taken.
+        let sent = match self.lines.as_ref().map(|lines| lines.try_send((line, done))) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(sync::TrySendError::Full(_))) => Err("the program does not take what it is told"),
+            Some(Err(sync::TrySendError::Disconnected(_))) | None => Err(gone),
+        };
         Box::pin(async move {
-            if !sent {
-                return Err(gone.into());
-            }
+            sent?;
             match written.await {
                 Ok(Ok(())) => Ok(Vec::new()),
                 Ok(Err(error)) => Err(format!("cannot write to the program: {error}")),
