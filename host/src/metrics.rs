@@ -160,8 +160,7 @@ impl Counts {
             }
             Event::HostCalled { role, work, call, source, .. } => {
                 let live = *source == Source::Live;
-                let from = if live { "live" } else { "journal" };
-                *self.calls.entry([call.kind.name(), from, call.outcome.name()]).or_default() += 1;
+                *self.calls.entry([call.kind.name(), source.name(), call.outcome.name()]).or_default() += 1;
                 if live {
                     let action = action_name(team.role(*role), *work).to_owned();
                     let place = [self.role(*role), action];

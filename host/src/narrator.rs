@@ -14,6 +14,7 @@ use strata_core::id::{JoinId, Part, RoleId, Slot};
 use strata_core::message::Draft;
 use strata_core::request::Request;
 use strata_core::shape::Shape;
+use strata_core::stepper::conflict;
 use strata_core::team::Role;
 
 use count::{is_choice, is_sent, is_start};
@@ -168,7 +169,7 @@ impl Narrator {
 
     fn conflict(&self, scope: &str, key: &str, writers: &[Writer]) -> Vec<Told> {
         let names: Vec<&str> = writers.iter().map(|writer| self.role(writer.role)).collect();
-        let message = format!("`{key}` in scope `{scope}` was written by {} in one step", names.join(" and "));
+        let message = conflict(scope, key, &names);
         writers.iter().map(|writer| ("action-failed", self.conflicted(writer, &message))).collect()
     }
 
@@ -178,7 +179,7 @@ impl Narrator {
             Event::HostCalled { role, work, call, source, what } => {
                 let mut fields = self.call(*role, *work);
                 fields["call"] = call.kind.name().into();
-                fields["source"] = if *source == Source::Live { "live" } else { "recorded" }.into();
+                fields["source"] = source.name().into();
                 // What is served again costs nothing.
                 let cost = if *source == Source::Live { call.cost.dollars() } else { 0.0 };
                 fields["cost"] = json!(cost);

@@ -94,6 +94,16 @@ pub enum Source {
     Recorded,
 }
 
+impl Source {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Recorded => "recorded",
+        }
+    }
+}
+
 /// What happens to recorded host calls when a call is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Journal {

@@ -32,6 +32,7 @@ use crate::team::{OnFault, React, Role, Team, Thinker};
 
 pub use apply::Illegal;
 use awake::{Awake, Stand};
+pub use commit::conflict;
 pub use files::FILES_SCOPE;
 use recall::Recall;
 

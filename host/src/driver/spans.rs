@@ -145,7 +145,7 @@ impl Spans {
 }
 
 fn call_span(attempt: &Span, kind: HostCallKind, what: &str, source: Source) -> Span {
-    let source = if source == Source::Live { "live" } else { "journal" };
+    let source = source.name();
     info_span!(
         target: SPANS, parent: attempt, "host call", otel.name = kind.name(), kind = kind.name(), what, source,
         outcome = Empty, cost_dollars = Empty, tokens = Empty, otel.status_code = Empty

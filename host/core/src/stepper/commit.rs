@@ -1,6 +1,7 @@
 //! The commit: what a step's results become, all at once and in a fixed order: role, call, emission.
 
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -155,16 +156,7 @@ impl Stepper {
     /// Takes back what conflicts: every writer goes back to before the call that wrote the key.
     pub(super) fn undo(&mut self, scope: &str, key: &str, writers: &[Writer]) {
         let names: Vec<&str> = writers.iter().map(|writer| self.team.role(writer.role).name.as_str()).collect();
-        let names = names.join(" and ");
-        let message = match scope {
-            FILES_SCOPE => alloc::format!(
-                "the file `{key}` was written by {names} in one step; let one role write it, or one after the other"
-            ),
-            _ => alloc::format!(
-                "`{key}` in scope `{scope}` was written by {names} in one step, and the scope has no reducer; \
-                 set `[env.scope.{scope}] reducer` or let one role write it"
-            ),
-        };
+        let message = conflict(scope, key, &names);
         let mut files = Vec::new();
         for Writer { role, .. } in writers {
             if let Some(activation) = &mut self.env.roles[role.index()].activation
@@ -175,6 +167,22 @@ impl Stepper {
             }
         }
         self.take_back(files);
+    }
+}
+
+/// What is said of several roles that wrote one thing in one step.
+pub fn conflict(scope: &str, key: &str, roles: &[&str]) -> String {
+    let names = roles.join(" and ");
+    match scope {
+        FILES_SCOPE => {
+            format!(
+                "the file `{key}` was written by {names} in one step; let one role write it, or one after the other"
+            )
+        }
+        _ => format!(
+            "`{key}` in scope `{scope}` was written by {names} in one step, and the scope has no reducer; \
+             set `[env.scope.{scope}] reducer` or let one role write it"
+        ),
     }
 }
 

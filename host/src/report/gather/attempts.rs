@@ -6,7 +6,7 @@ use strata_core::event::{Event, Finished, HostCall, HostCallKind, Outcome, Sourc
 use strata_core::fault::{Fault as Failure, FaultKind};
 use strata_core::id::{Digest, RoleId};
 use strata_core::money::Usd;
-use strata_core::stepper::Stepper;
+use strata_core::stepper::{Stepper, conflict};
 
 use super::super::room::{Kept, Text};
 use super::super::{Attempt, Call, End, Fault, ModelSpending};
@@ -83,7 +83,9 @@ impl Attempts {
                 self.end(*role, End::Finished, said, at);
             }
             Event::StepConflicted { scope, key, writers, .. } => {
-                let message = format!("`{key}` in scope `{scope}` was written by several in one step");
+                let names: Vec<&str> =
+                    writers.iter().map(|writer| stepper.team().role(writer.role).name.as_str()).collect();
+                let message = conflict(scope, key, &names);
                 writers.iter().for_each(|writer| self.conflict(writer, stepper, &message, at));
             }
             Event::RunResumed { .. } => self.cut_off(End::Killed, at),
