@@ -123,3 +123,50 @@ fn a_policy_that_cannot_be_read_stops_everything() {
     );
     check(&["--policy", "closed.toml"], "the team has an `[env.external]`, which its operator does not allow");
 }
+
+#[test]
+fn a_model_is_asked_where_and_with_the_keys_that_the_policy_allows() {
+    let place = Place::with("");
+    let check = |llm: &str, allow: &str, cut: &str| {
+        let head = format!("[llm]\nprovider = \"openai\"\nmodel = \"m\"\n{llm}\n[[role]]");
+        place.write("team.toml", TEAM.replacen("[[role]]", &head, 1));
+        let allow = format!("llm = {{ models = [\"*\"], {allow} }}\nsecrets = [\"HOME\"]\n");
+        place.write("policy.toml", format!("schema = \"strata.policy/1\"\n[allow]\n{allow}"));
+        let checked = place.host(&["check", "team.toml", "--policy", "policy.toml"]).expect(0);
+        let told = checked.stderr.lines().find(|line| line.contains("`[llm]`")).unwrap_or_default();
+        assert_eq!(told, cut, "{llm}");
+    };
+    let cut = |what: &str| format!("policy: `[llm]` is not there: {what} is not allowed (policy.toml)");
+    let ours = "base_url = \"https://api.example.com/v1\"";
+    let key = "base_url = \"https://api.example.com/v1\"\napi_key = { env = \"HOME\" }";
+    check(ours, "calls = 1", &cut("the endpoint `https://api.example.com/v1`"));
+    check(ours, "endpoints = [{ host = \"*.example.com\", path = \"/v1/*\" }]", "");
+    check(
+        ours,
+        "endpoints = [{ host = \"*.example.com\", path = \"/v2/*\" }]",
+        &cut("the endpoint `https://api.example.com/v1`"),
+    );
+    check(key, "endpoints = [{ host = \"*.example.com\" }]", &cut("the key `HOME` for `api.example.com`"));
+    check(key, "endpoints = [{ host = \"*.example.com\", secrets = [\"HOME\"] }]", "");
+    let private = "base_url = \"http://10.0.0.1/v1\"";
+    check(private, "endpoints = [{ host = \"*\" }]", &cut("the endpoint `http://10.0.0.1/v1`"));
+    check(private, "endpoints = [{ host = \"10.0.0.1\" }]", "");
+}
+
+#[test]
+fn source_is_built_where_the_policy_allows_it_only() {
+    let place = Place::with(&TEAM.replace("probe.wasm", "src"));
+    // Whoever builds it is told that it is nothing to build.
+    place.write("src/readme.txt", "");
+    let checked = |policy: &str, text: &str| {
+        place.write("policy.toml", format!("schema = \"strata.policy/1\"\n{policy}"));
+        let refused = place.host(&["check", "team.toml", "--policy", "policy.toml"]).expect(2);
+        assert!(refused.stderr.contains(text), "{}", refused.stderr);
+        assert!(refused.stderr.contains("team.toml:"), "{}", refused.stderr);
+    };
+    let told = "is a directory of source, and its operator does not allow to build any";
+    checked("[allow]\n", told);
+    checked("[allow]\nbuild = false\n", told);
+    checked("[allow]\nbuild = true\n", "no source of an action was found");
+    checked("[limits]\n", "no source of an action was found");
+}

@@ -22,13 +22,23 @@ pub(super) fn read(item: &Item<'_>, secrets: &mut Vec<At<String>>) -> Vec<HttpGr
     item.tables("`http`").iter().filter_map(|table| read_grant(table, secrets)).collect()
 }
 
+/// Reads the endpoints that models may have in an operator's file: grants that say nothing of methods.
+pub(super) fn read_endpoints(item: &Item<'_>) -> Vec<HttpGrant> {
+    let mut sent = Vec::new();
+    item.tables("`endpoints`").iter().filter_map(|table| read_place(table, vec!["POST".into()], &mut sent)).collect()
+}
+
 fn read_grant(table: &Table<'_>, secrets: &mut Vec<At<String>>) -> Option<HttpGrant> {
+    let methods = table.item("methods").map(|item| read_methods(table, &item));
+    read_place(table, methods.unwrap_or_else(|| READS.map(String::from).into()), secrets)
+}
+
+fn read_place(table: &Table<'_>, methods: Vec<String>, secrets: &mut Vec<At<String>>) -> Option<HttpGrant> {
     let host = table.required("host").and_then(|item| {
         let text = item.text()?.value;
         let read = HostPattern::parse(&text);
         read.map_err(|why| item.refuse(format!("`{}` cannot be `{text}`", item.key), why)).ok()
     });
-    let methods = table.item("methods").map(|item| read_methods(table, &item));
     let path = table.item("path").and_then(|item| {
         let text = item.text()?.value;
         if !text.starts_with('/') {
@@ -40,12 +50,7 @@ fn read_grant(table: &Table<'_>, secrets: &mut Vec<At<String>>) -> Option<HttpGr
     let named = read_named(table, "secrets");
     let names = named.iter().map(|name| name.value.clone()).collect();
     secrets.extend(named);
-    Some(HttpGrant {
-        host: host?,
-        methods: methods.unwrap_or_else(|| READS.map(String::from).into()),
-        path: path.unwrap_or_else(|| ANY_PATH.into()),
-        secrets: names,
-    })
+    Some(HttpGrant { host: host?, methods, path: path.unwrap_or_else(|| ANY_PATH.into()), secrets: names })
 }
 
 fn read_methods(table: &Table<'_>, item: &Item<'_>) -> Vec<String> {

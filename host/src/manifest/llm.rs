@@ -8,7 +8,7 @@ use strata_core::money::Usd;
 use super::authored::slot;
 use super::http;
 use super::table::{Item, Table};
-use crate::services::endpoint::Service;
+use crate::services::endpoint::{self, Service};
 use crate::services::llm::config::{Config, Endpoint, Price, Provider};
 
 /// More tries than any upstream deserves.
@@ -89,7 +89,14 @@ fn read_replies(item: &Item<'_>) -> Option<PathBuf> {
 
 fn read_openai(table: &Table<'_>) -> Option<Endpoint> {
     let base_url = table.required("base_url").and_then(|i| http::read_url(&i, Service::Models));
-    let api_key = table.item("api_key").and_then(|item| read_api_key(&item));
+    let key = table.item("api_key");
+    let api_key = key.as_ref().and_then(read_api_key);
+    if let (Some(url), Some(key), Some(_)) = (&base_url, &key, &api_key)
+        && endpoint::completions(&url.value).is_ok_and(|url| !endpoint::takes_keys(&url))
+    {
+        let why = "keys are sent over https, or to a machine that is named by its address";
+        key.refuse(format!("`api_key` cannot be sent to `{}`", url.value), why);
+    }
     let retries = table.item("retries").and_then(|i| i.whole(0..=MAX_RETRIES));
     let timeout = table.item("timeout").and_then(|item| item.duration());
     Some(Endpoint {

@@ -33,14 +33,16 @@ pub struct Operator {
     /// What may be granted; none where the file does not say.
     bounds: Option<Bounds>,
     /// Whether a team may have an `[env.external]`.
-    external: Outside,
+    external: Permission,
+    /// Whether components that are directories of source are built: that runs what lies in them.
+    build: Permission,
     /// What a team may spend.
     caps: Caps,
 }
 
-/// What an operator says of the world outside of teams.
+/// What an operator says of something that a team has or has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outside {
+enum Permission {
     Allowed,
     Forbidden,
 }
@@ -67,8 +69,14 @@ fn read(root: Table<'_>, source: Arc<Source>) -> Operator {
     {
         item.refuse("this schema of policies is not supported", format!("this version reads `{SCHEMA}`"));
     }
-    let mut operator =
-        Operator { source, limits: BTreeMap::new(), bounds: None, external: Outside::Allowed, caps: Caps::default() };
+    let mut operator = Operator {
+        source,
+        limits: BTreeMap::new(),
+        bounds: None,
+        external: Permission::Allowed,
+        build: Permission::Allowed,
+        caps: Caps::default(),
+    };
     if let Some(limits) = section(&root, "limits", "`[limits]`") {
         operator.limits = read_limits(&limits);
     }
@@ -77,8 +85,11 @@ fn read(root: Table<'_>, source: Arc<Source>) -> Operator {
     }
     if let Some(allow) = section(&root, "allow", "`[allow]`") {
         operator.bounds = Some(read_bounds(&allow));
-        let external = allow.item("external").and_then(|item| item.flag());
-        operator.external = if external == Some(true) { Outside::Allowed } else { Outside::Forbidden };
+        let permission = |key| match allow.item(key).and_then(|item| item.flag()) {
+            Some(true) => Permission::Allowed,
+            Some(false) | None => Permission::Forbidden,
+        };
+        (operator.external, operator.build) = (permission("external"), permission("build"));
     }
     operator
 }
@@ -86,8 +97,11 @@ fn read(root: Table<'_>, source: Arc<Source>) -> Operator {
 fn read_bounds(allow: &Table<'_>) -> Bounds {
     let mut sent = Vec::new();
     let dirs = allow.item("dirs").map(|dirs| dirs.tables("`dirs`")).unwrap_or_default();
+    let llm = section(allow, "llm", "`llm`");
+    let endpoints = llm.as_ref().and_then(|llm| llm.item("endpoints"));
     Bounds {
-        llm: section(allow, "llm", "`llm`").and_then(|llm| slot::read_llm(&llm)),
+        endpoints: endpoints.map(|item| http::read_endpoints(&item)).unwrap_or_default(),
+        llm: llm.and_then(|llm| slot::read_llm(&llm)),
         dirs: dirs.iter().filter_map(read_dir).collect(),
         env: read_names(allow, "env"),
         http: allow.item("http").map(|item| http::read(&item, &mut sent)).unwrap_or_default(),

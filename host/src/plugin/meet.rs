@@ -12,6 +12,8 @@ use super::{Access, DirGrant, Grants, LlmGrant, pattern};
 pub struct Bounds {
     /// Language models.
     pub llm: Option<LlmGrant>,
+    /// Where models may be asked, and with which keys.
+    pub endpoints: Vec<HttpGrant>,
     /// Directories, with all that is below them.
     pub dirs: Vec<DirBound>,
     /// Names of environment variables; `*` stands for any run of characters.
@@ -50,11 +52,6 @@ impl Grants {
 }
 
 impl Bounds {
-    /// Whether a secret may be used at all.
-    pub fn has_secret(&self, name: &str) -> bool {
-        is_named(&self.secrets, name)
-    }
-
     /// Whether a model may be asked.
     pub fn has_model(&self, name: &str) -> bool {
         self.llm.as_ref().is_some_and(|llm| is_named(&llm.models, name))

@@ -53,6 +53,20 @@ pub(crate) fn read(text: &str, service: Service) -> Result<Url, Unfit> {
     }
 }
 
+/// The address of the completions below a base address.
+pub(crate) fn completions(base_url: &str) -> Result<Url, Unfit> {
+    let mut url = read(base_url, Service::Models)?;
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.pop_if_empty().extend(["chat", "completions"]);
+    }
+    Ok(url)
+}
+
+/// Whether a key can be sent there: over TLS, or to a machine that is named by its address, as guests' secrets.
+pub(crate) fn takes_keys(url: &Url) -> bool {
+    url.scheme() == "https" || !matches!(url.host(), Some(url::Host::Domain(name)) if name != "localhost")
+}
+
 /// An address for people, as far as it can be told. Where the credentials of one that is wrong end nobody knows: at its
 /// last `@`, at worst, also if that looks like a part of the query.
 fn without_secrets(text: &str) -> String {
@@ -87,6 +101,21 @@ mod tests {
         check("https://a.example/v1#x", Service::Models, "it holds a fragment");
         check("https://me@a.example/", Service::Messages, "it holds credentials");
         check("ftp://a.example/", Service::Models, "it is no HTTP address");
+    }
+
+    #[test]
+    fn a_key_is_sent_over_tls_or_to_an_address() {
+        let check = |text: &str, expected: bool| {
+            let url = read(text, Service::Models).expect(text);
+            assert_eq!(takes_keys(&url), expected, "{text}");
+        };
+        check("https://a.example/v1", true);
+        check("http://a.example/v1", false);
+        check("http://localhost.example/v1", false);
+        check("http://localhost:8000", true);
+        check("http://127.0.0.1:8000", true);
+        check("http://192.168.1.5:8000/v1", true);
+        check("http://[::1]/v1", true);
     }
 
     #[test]

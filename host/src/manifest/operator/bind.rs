@@ -5,12 +5,14 @@ use std::ops::Range;
 use strata_core::id::Slot;
 use strata_core::money::Usd;
 
-use super::{Operator, Outside, refuse};
+use super::{Operator, Permission, refuse};
 use crate::manifest::advice::show;
 use crate::manifest::overrides::slot_name;
 use crate::manifest::{Definition, Diagnostics};
+use crate::plugin::http::{Refusal, permit};
 use crate::plugin::{Grants, Plugin};
-use crate::services::llm::config::{Config, Provider};
+use crate::services::endpoint;
+use crate::services::llm::config::{Config, Endpoint, Provider};
 
 /// What a policy took away.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,11 +38,14 @@ impl Definition {
     /// Binds the team by its operators' policies. All of them hold.
     pub fn bind(&mut self, operators: &[Operator]) -> Result<(), Diagnostics> {
         for operator in operators {
-            if operator.external == Outside::Forbidden && self.external.is_some() {
+            if operator.external == Permission::Forbidden && self.external.is_some() {
                 return Err(refuse(
                     operator,
                     "the team has an `[env.external]`, which its operator does not allow".into(),
                 ));
+            }
+            if operator.build == Permission::Forbidden {
+                self.refuse_sources(operator)?;
             }
             self.bind_plugins(operator);
             self.bind_model(operator);
@@ -67,6 +72,21 @@ impl Definition {
     /// What may be spent where this much was to be.
     pub fn within_budget(&self, budget: Option<Usd>) -> Option<Usd> {
         budget.into_iter().chain(self.most).min()
+    }
+
+    /// To build a component is to run what its author wrote, outside of every sandbox.
+    fn refuse_sources(&self, operator: &Operator) -> Result<(), Diagnostics> {
+        let sources = self.plugins.iter().filter(|(_, plugin)| plugin.component.is_dir());
+        let refused = sources.map(|(slot, plugin)| {
+            let dir = plugin.component.display();
+            let message = format!("`{dir}` is a directory of source, and its operator does not allow to build any");
+            let name = &operator.source.name;
+            let hint = format!(
+                "name a component that `strata-host build` made of it, or set `build = true` in `[allow]` of `{name}`"
+            );
+            self.refused(*slot, message, hint)
+        });
+        refused.reduce(Diagnostics::and).map_or(Ok(()), Err)
     }
 
     fn bind_plugins(&mut self, operator: &Operator) {
@@ -97,7 +117,8 @@ impl Definition {
         }
     }
 
-    /// A model that no grant may name is not asked for a role either, nor with a secret that none may use.
+    /// A model that no grant may name is not asked for a role either, nor one at an endpoint, or with a key, that is not
+    /// allowed for models.
     fn bind_model(&mut self, operator: &Operator) {
         let (Some(bounds), Some(llm)) = (&operator.bounds, &self.llm) else { return };
         let name = &operator.source.name;
@@ -122,8 +143,13 @@ impl Definition {
             self.most = self.most.into_iter().chain([most]).min();
             policy.budget = policy.budget.into_iter().chain([most]).min();
         }
-        let tokens = policy.purses.tokens.into_iter().chain(operator.caps.tokens).min();
-        policy.purses.tokens = tokens;
+        if let Some(most) = operator.caps.tokens {
+            if let Some(had) = policy.purses.tokens.filter(|had| *had > most) {
+                let text = format!("`tokens` is {most}, not {had} ({})", operator.source.name);
+                self.cuts.push(Cut { slot: None, text, asked: Asked::Written });
+            }
+            policy.purses.tokens = policy.purses.tokens.into_iter().chain([most]).min();
+        }
     }
 }
 
@@ -141,9 +167,13 @@ fn refused(llm: &Config, bounds: &crate::plugin::Bounds) -> Option<String> {
     if let Some(model) = llm.model.as_ref().filter(|model| !bounds.has_model(model)) {
         return Some(format!("the model `{model}`"));
     }
-    let Provider::OpenAi(endpoint) = &llm.provider else { return None };
-    let key = endpoint.api_key_env.as_ref()?;
-    (!bounds.has_secret(key)).then(|| format!("the secret `{key}`"))
+    let Provider::OpenAi(Endpoint { base_url, api_key_env, .. }) = &llm.provider else { return None };
+    let url = endpoint::completions(base_url).ok()?;
+    match permit(&bounds.endpoints, "POST", &url, api_key_env.as_slice()) {
+        Ok(()) => None,
+        Err(Refusal::Secret { name, host }) => Some(format!("the key `{name}` for `{host}`")),
+        Err(_) => Some(format!("the endpoint `{base_url}`")),
+    }
 }
 
 /// The kinds of grants of which something is missing.

@@ -27,7 +27,7 @@ use super::{Hearing, Reply, Request};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::http::shown;
 use crate::services::client::{self, chain};
-use crate::services::endpoint::{self, Service, Unfit};
+use crate::services::endpoint::{self, Unfit};
 
 /// The largest reply that is read: some forty times what models can write in one go, and small enough to hold
 /// `PARALLEL` of them.
@@ -255,15 +255,11 @@ impl OpenAi {
     }
 }
 
-/// The address of the completions below a base address.
 fn completions(base_url: &str) -> Result<Url, ConfigError> {
-    let mut url = endpoint::read(base_url, Service::Models).map_err(|Unfit { shown, problem, hint }| {
-        ConfigError::BaseUrl { url: shown, reason: format!("{problem}; {hint}") }
-    })?;
-    if let Ok(mut path) = url.path_segments_mut() {
-        path.pop_if_empty().extend(["chat", "completions"]);
-    }
-    Ok(url)
+    endpoint::completions(base_url).map_err(|Unfit { shown, problem, hint }| ConfigError::BaseUrl {
+        url: shown,
+        reason: format!("{problem}; {hint}"),
+    })
 }
 
 fn client(url: &Url, timeout: Duration) -> Result<Client, reqwest::Error> {
