@@ -76,6 +76,34 @@ fn a_team_or_role_that_has_used_up_its_budget_stops_and_goes_on_with_more() {
 }
 
 #[test]
+fn a_cap_is_lifted_where_the_mended_file_or_the_edited_copy_says_so_and_nowhere_else() {
+    let place = place(&team("investment = 2", "", ""));
+    place.run().expect(5);
+    let resumed = |team: &str, code: i32| {
+        place.write("mended.toml", team);
+        let _ = std::fs::remove_dir_all(place.path("copy"));
+        place.write("copy/team.json", place.read("store/team.json"));
+        place.host(&["run", "mended.toml", "--recover_path", "copy"]).expect(code);
+    };
+    resumed(&team("investment = 0", "", ""), 0);
+    resumed(&team("investment = 3", "", ""), 0);
+    // What the command line of the first run may have said holds on.
+    resumed(&team("", "", ""), 5);
+    let edited = |pointer: &str, value: f64, code: i32| {
+        let mut saved = place.team_json();
+        *saved.pointer_mut(pointer).unwrap() = value.into();
+        let _ = std::fs::remove_dir_all(place.path("copy"));
+        place.write("copy/team.json", saved.to_string());
+        place.host(&["run", "--recover_path", "copy"]).expect(code);
+    };
+    edited("/investment", 3.0, 0);
+    edited("/investment", 0.0, 0);
+    edited("/investment", 1.0, 5);
+    edited("/strata/budget/max", 3.0, 0);
+    edited("/strata/budget/max", 1.0, 5);
+}
+
+#[test]
 fn the_smallest_budget_is_one() {
     let place = place(&team("investment = 1e-300", "", ""));
     place.run().expect(5);

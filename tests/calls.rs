@@ -232,3 +232,16 @@ fn a_model_that_fails_for_too_long_stops_the_run_which_a_resume_goes_on_with() {
     assert_eq!(output(&place), "got /v1/paid,re: q");
     assert_eq!((web.lines().len(), total(&place)), (4, 2.0));
 }
+
+#[test]
+fn which_calls_another_attempt_is_served_can_be_said_of_a_fresh_run_too() {
+    for (calls, source) in [("auto", "live"), ("reuse", "recorded")] {
+        let web = Web::new();
+        let steps = "steps = [{ llm = \"q\" }, { fail = \"retryable\", attempts = [1] }]";
+        let place = team(&web, "plain", "probe.wasm", steps);
+        let text = String::from_utf8(place.read("team.toml")).unwrap();
+        place.write("team.toml", text + "[role.action.limits]\nretries = 1\nbackoff = \"1ms\"\n");
+        place.host(&["run", "team.toml", "--storage", "store", "--calls", calls]).expect(0);
+        assert_eq!(sources(&place), ["live", source]);
+    }
+}

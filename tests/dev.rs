@@ -177,3 +177,31 @@ fn replies_and_schemas_that_the_team_file_names_are_watched() {
     dev.signal(Signal::INT);
     dev.end().expect(3);
 }
+
+#[test]
+fn what_was_changed_while_the_team_could_not_run_is_done_again_once_it_can() {
+    let place = Place::with("");
+    let team = two("go", "a", "llm = \"q\" }, { say = \"{reads}").replace(
+        "[[role]]\nname = \"A\"",
+        "[llm]\nprovider = \"scripted\"\nreplies = \"replies.toml\"\n[[role]]\nname = \"A\"",
+    ) + "[role.action.allow]\nllm = { models = [\"*\"] }\n";
+    let team = team.replace("{reads} }", "{reads}\" }");
+    let reply = |text: &str| place.write("replies.toml", format!("[[reply]]\ntext = \"{text}\"\n"));
+    reply("one");
+    place.write("team.toml", &team);
+    let mut dev = looped(&place, "team.toml", &[]);
+    dev.until_said("waiting for a change");
+    place.write("team.toml", format!("{team}nonsense"));
+    dev.until_said("waiting for a change");
+    reply("two");
+    dev.until_said("`replies.toml` changed");
+    dev.until_said("waiting for a change");
+    place.write("team.toml", &team);
+    dev.until_said("done after 2 steps");
+    dev.until_said("waiting for a change");
+    dev.signal(Signal::INT);
+    dev.end().expect(0);
+    let recorded = place.recorded();
+    let finished = stream::of_kind(&recorded, "action-finished");
+    assert_eq!(finished.last().unwrap()["output"]["content"], "two");
+}

@@ -6,6 +6,8 @@ use std::fs;
 use serde_json::Value;
 
 use crate::place::Place;
+use crate::stream;
+use crate::web::Web;
 
 /// A team of these roles, each of which hears the idea and runs its probes one after the other. All of them may write
 /// `out`.
@@ -273,4 +275,68 @@ fn what_is_not_in_its_place_yet_counts_towards_what_a_directory_may_hold() {
     let place = Place::with(&roles.replace("write = true }", "write = true, max_size = \"100B\" }"));
     let failed = place.run().expect(3);
     assert!(failed.stderr.contains("would hold 120 bytes, and 100 bytes are granted"), "{}", failed.stderr);
+}
+
+#[test]
+fn a_file_is_one_file_by_whichever_grant_it_is_reached() {
+    let place = Place::with("");
+    let above = place.path("").file_name().unwrap().to_string_lossy().into_owned();
+    let of_above = |text: String| {
+        let (writer, other) = text.split_once("name = \"Other\"").unwrap();
+        let other = other.replace("{ host = \"out\", guest = \"/out\"", "{ host = \"..\", guest = \"/up\"");
+        format!("{writer}name = \"Other\"{other}")
+    };
+    let path = format!("/up/{above}/out/shared");
+    let reads = format!("{{ read = \"{path}\" }}, {{ say = \"{{reads}}\" }}");
+    let slow = format!("{{ sleep = \"300ms\" }}, {reads}");
+    let write = r#"{ write = "/out/shared", text = "new" }"#;
+    place.write("team.toml", of_above(team(&[("Writer", &[write]), ("Other", &[&reads, &slow])])));
+    fs::create_dir(place.path("out")).unwrap();
+    fs::write(place.path("out/shared"), "old").unwrap();
+    let lines = place.run().expect(0).events();
+    assert_eq!(finished(&lines, "Other"), ["old", "old"], "it sees the change after the step");
+    assert_eq!(out(&place, "shared").as_deref(), Some("new"));
+
+    let writes = format!("{{ write = \"{path}\", text = \"other\" }}");
+    place.write("team.toml", of_above(team(&[("Writer", &[write]), ("Other", &[&writes])])));
+    let ended = place.run().expect(3);
+    let told = "the file `out/shared` was written by Writer and Other in one step";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    let events = ended.events();
+    let failed = stream::of_kind(&events, "action-failed");
+    assert!(failed[0]["message"].as_str().unwrap().starts_with(told), "{failed:?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_put_in_its_place_stops_the_run_in_order() {
+    let web = Web::new();
+    let role = |name: &str, steps: &str, allow: &str| {
+        format!(
+            "[[role]]\nname = \"{name}\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"p\"\n\
+             component = \"probe.wasm\"\nconfig = {{ steps = [{steps}] }}\n[role.action.allow]\n{allow}\n"
+        )
+    };
+    let out = "dirs = [{ host = \"out\", guest = \"/out\", write = true }]";
+    let pays = format!("{{ http = \"http://127.0.0.1:{}/v1/slow/3000\", method = \"POST\" }}", web.port());
+    let granted = format!("http = [{{ host = \"127.0.0.1:{}\", methods = [\"POST\"] }}]", web.port());
+    let roles = [
+        role("Writes", "{ write = \"/out/x\", text = \"new\" }", out),
+        role("Sleeps", "{ sleep = \"1500ms\" }", out),
+        role("Pays", &pays, &granted),
+    ];
+    let head = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n";
+    let place = Place::with(&format!("{head}{}", roles.concat()));
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    process.until("action-finished", Some("Writes"));
+    web.wait(1);
+    // It waits for whoever could see it.
+    let _ = fs::remove_dir_all(place.path("out"));
+    fs::write(place.path("out"), "in the way").unwrap();
+    let ended = process.end().expect(1);
+    assert!(ended.stderr.contains("cannot put the file `out/x` in its place"), "{}", ended.stderr);
+    assert_eq!(place.team_json()["strata"]["status"], "interrupted");
+    fs::remove_file(place.path("out")).unwrap();
+    place.resume().expect(0);
+    assert_eq!(fs::read_to_string(place.path("out/x")).unwrap(), "new");
+    assert_eq!(web.lines().len(), 1, "its answer was waited for and recorded");
 }

@@ -51,7 +51,7 @@ const RULES: &[Rule] = &[
             "host/src/sandbox/engine/cache",
             "host/src/build",
             "host/src/scaffold",
-            "host/src/cli/run",
+            "host/src/cli/events_sink",
             "host/src/skills/files",
             "host/src/trust/lock",
             // Where the operator says.

@@ -12,6 +12,7 @@ use strata_host::{LiveEnvironment, Message, Resume, Start, Status, WhenIdle};
 use crate::place::Place;
 use crate::process::Signal;
 use crate::stream;
+use crate::web::Web;
 
 /// Greets whoever speaks to it.
 const GREETER: &str = r#"
@@ -35,7 +36,8 @@ fn said(text: &str) -> Message {
 fn create(place: &Place) -> LiveEnvironment {
     let (team, storage) = (place.path("team.toml"), place.path("store"));
     let overrides = Overrides::default();
-    let what = Start { team: &team, idea: None, overrides: &overrides, storage: &storage, replace: Replace::Never };
+    let (replace, calls) = (Replace::Never, CallPolicy::Auto);
+    let what = Start { team: &team, idea: None, overrides: &overrides, storage: &storage, replace, calls };
     LiveEnvironment::create(what).unwrap()
 }
 
@@ -264,4 +266,53 @@ fn who_gives_up_waiting_for_a_process_that_is_stopped_has_sent_nothing() {
     assert_eq!(process.until("action-finished", Some("A"))["output"]["content"], "re: again");
     process.signal(Signal::INT);
     process.end().expect(0);
+}
+
+/// A team whose one action does this, with limits, at a server to which everything is granted.
+fn asking(web: &Web, steps: &str, limits: &str, more: &str) -> Place {
+    let port = web.port();
+    Place::with(&format!(
+        "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n{more}\n[[role]]\nname = \"A\"\n\
+         watch = [\"UserRequirement\"]\n[[role.action]]\nname = \"p\"\ncomponent = \"probe.wasm\"\n\
+         config = {{ steps = [{steps}] }}\n[role.action.limits]\n{limits}\n[role.action.allow]\n\
+         http = [{{ host = \"127.0.0.1:{port}\", methods = [\"POST\"] }}]\n"
+    ))
+}
+
+async fn ended(environment: &mut LiveEnvironment) -> Result<Status, LiveError> {
+    let ended = tokio::time::timeout(Duration::from_secs(60), environment.ended()).await;
+    ended.expect("it does not end")
+}
+
+#[test]
+fn an_environment_that_was_stopped_while_an_attempt_was_kept_open_goes_on() {
+    let web = Web::new();
+    let write = format!("{{ http = \"http://127.0.0.1:{}/v1/slow/1500\", method = \"POST\" }}", web.port());
+    let place = asking(&web, &write, "timeout = \"200ms\"\nretries = 2\nbackoff = \"1ms\"", "");
+    in_runtime(async {
+        let mut environment = create(&place);
+        environment.start(WhenIdle::End).unwrap();
+        web.wait(1);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(environment.stop().await.unwrap(), Status::Interrupted);
+        environment.start(WhenIdle::End).unwrap();
+        assert_eq!(ended(&mut environment).await.unwrap(), Status::Done);
+    });
+    assert_eq!(web.lines().len(), 1, "its answer was recorded");
+}
+
+#[test]
+fn a_message_on_its_way_out_when_an_environment_is_stopped_is_handed_over_when_it_goes_on() {
+    let web = Web::new();
+    let outside = format!("[env.external]\nkind = \"http\"\nurl = \"http://127.0.0.1:{}/v1/once/x\"", web.port());
+    let place = asking(&web, "{ say = \"out\", to = [\"somebody\"] }", "", &outside);
+    in_runtime(async {
+        let mut environment = create(&place);
+        environment.start(WhenIdle::Stay).unwrap();
+        web.wait(1);
+        environment.stop().await.unwrap();
+        environment.start(WhenIdle::End).unwrap();
+        ended(&mut environment).await.unwrap();
+    });
+    assert_eq!(web.lines().len(), 2);
 }

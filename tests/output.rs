@@ -125,6 +125,13 @@ fn a_resume_writes_its_events_after_those_of_the_file_and_a_fresh_run_begins_it_
     place.host(&["run", "--recover_path", "other", "--events", "lines"]).expect(0);
     let rest = recorded("other").split_off(before.len());
     assert_eq!(lines(), format!("{before}{{\"n\":\n{rest}"));
+    // What was recorded and told nobody, since the run was killed, is made up for.
+    let first: String = before.split_inclusive('\n').take(3).collect();
+    place.host(&["run", "team.toml", "--storage", "third"]).expect(3);
+    place.write("lines", &first);
+    place.host(&["run", "--recover_path", "third", "--events", "lines"]).expect(0);
+    let told = recorded("third").split_inclusive('\n').skip(3).collect::<String>();
+    assert_eq!(lines(), first + &told);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::place::Place;
 use crate::probe::build;
 use crate::process::{Ended, Signal};
@@ -232,4 +234,42 @@ fn a_component_that_no_other_was_before_is_not_told_as_replaced() {
     place.write("store/team.json", format!("{{ \"env\": {env}, \"investment\": 3.0, \"idea\": \"go\" }}"));
     let ended = place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
     assert!(!ended.stderr.contains("replaced"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_edited_copy_may_leave_things_out_and_call_roles_by_their_profiles() {
+    let team = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[[role]]\nname = \"RoleA\"\n\
+                profile = \"Role A\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"a\"\n\
+                component = \"probe.wasm\"\n[[role.action]]\nname = \"b\"\ncomponent = \"probe.wasm\"\n\
+                config = { steps = [{ fail = \"trap\", attempts = [1] }] }\n";
+    let place = Place::with(team);
+    place.run().expect(3);
+    let check = |edit: &dyn Fn(&mut Value)| {
+        let mut saved = place.team_json();
+        edit(&mut saved);
+        let _ = fs::remove_dir_all(place.path("copy"));
+        place.write("copy/team.json", saved.to_string());
+        let events = place.host(&["run", "--recover_path", "copy", "--events", "-"]).expect(0).events();
+        assert_eq!(stream::actions(&events, "action-started"), ["RoleA.b"]);
+    };
+    let removed = |at: &'static str, keys: &'static [&'static str]| {
+        move |saved: &mut Value| {
+            let fields = saved.pointer_mut(at).unwrap().as_object_mut().unwrap();
+            keys.iter().for_each(|key| drop(fields.remove(*key)));
+        }
+    };
+    let rekeyed = |saved: &mut Value| {
+        let roles = saved["env"]["roles"].as_object_mut().unwrap();
+        let role = roles.remove("RoleA").unwrap();
+        roles.insert("Role A".into(), role);
+    };
+    check(&removed("/strata", &["run_id"]));
+    check(&|saved| saved["strata"]["run_id"] = Value::Null);
+    check(&removed("/env/roles/RoleA", &["states", "actions"]));
+    check(&removed("/strata/faults/0", &["kind"]));
+    check(&rekeyed);
+    check(&|saved| {
+        rekeyed(saved);
+        removed("/env/roles/Role A", &["name"])(saved);
+    });
 }

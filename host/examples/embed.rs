@@ -21,6 +21,7 @@ async fn main() -> anyhow::Result<()> {
         overrides: &overrides,
         storage: storage.path(),
         replace: Replace::Never,
+        calls: CallPolicy::Auto,
     })?;
     let mut events = environment.events()?;
     environment.start(WhenIdle::End)?;

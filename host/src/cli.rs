@@ -13,6 +13,8 @@ mod diff;
 mod doctor;
 mod ending;
 mod events;
+mod events_sink;
+mod failure;
 mod fault;
 mod files;
 mod fork;
@@ -47,94 +49,15 @@ use args::{
     AnswerArgs, CheckArgs, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, LockArgs,
     PruneArgs, ReplayArgs, ReportArgs, RunArgs, SavedArgs, SendArgs,
 };
-use strata_core::event::Status;
-use terminal::{BAD, Stream, note, painted, print, show_line, show_text, warn};
+use failure::{Failure, exit_code};
+use terminal::{Stream, note, print, show_line, show_text, warn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-use crate::driver::DriverError;
 use crate::excerpt::excerpt;
-use crate::manifest::{Diagnostics, Paint};
-use crate::skills::SkillError;
+use crate::manifest::Paint;
 use crate::telemetry::Exporting;
-
-/// Why a command failed, with its exit code.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    code: u8,
-    message: String,
-}
-
-impl Failure {
-    /// The command line or a file is wrong.
-    fn usage(message: impl Into<String>) -> Self {
-        Self { code: 2, message: message.into() }
-    }
-
-    /// The machine failed us.
-    fn internal(message: impl Into<String>) -> Self {
-        Self { code: 1, message: message.into() }
-    }
-
-    /// The saved state does not fit the team.
-    fn unfit(message: impl Into<String>) -> Self {
-        Self { code: 8, message: message.into() }
-    }
-
-    /// Stdout does not take what is printed.
-    fn unprinted(error: std::io::Error) -> Self {
-        Self::internal(format!("cannot write to stdout: {error}"))
-    }
-
-    fn tell(&self) {
-        // What is rendered with its place in a file says so itself, perhaps in colour.
-        let first = self.message.lines().next().unwrap_or_default();
-        let rendered = first.contains("error:") || first.starts_with('\u{1b}');
-        let prefix = if rendered { String::new() } else { painted(BAD, "error:") + " " };
-        note(format_args!("{prefix}{}", self.message.trim_end()));
-    }
-}
-
-impl From<Diagnostics> for Failure {
-    fn from(diagnostics: Diagnostics) -> Self {
-        Self::usage(diagnostics.render(Paint::for_stderr()))
-    }
-}
-
-impl From<SkillError> for Failure {
-    fn from(error: SkillError) -> Self {
-        match error {
-            SkillError::File { .. } => Self::internal(error.to_string()),
-            _ => Self::usage(error.to_string()),
-        }
-    }
-}
-
-impl From<DriverError> for Failure {
-    fn from(error: DriverError) -> Self {
-        match error {
-            DriverError::Store(error) => error.into(),
-            DriverError::Illegal(error) => Self::internal(error.to_string()),
-            DriverError::Files(error) => Self::internal(error.to_string()),
-        }
-    }
-}
-
-/// The exit code of a run that ended with this status.
-fn exit_code(status: Status) -> u8 {
-    match status {
-        Status::Done => 0,
-        Status::Running => 1,
-        Status::Failed => 3,
-        Status::Waiting => 4,
-        Status::OutOfBudget => 5,
-        Status::Stalled => 6,
-        Status::StepLimit => 7,
-        Status::InDoubt => 10,
-        Status::Interrupted => 130,
-    }
-}
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {

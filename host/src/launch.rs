@@ -88,9 +88,15 @@ pub enum LaunchError {
     /// A flag does not fit the team.
     #[error(transparent)]
     Override(#[from] OverrideError),
-    /// Something needed was not given.
+    /// What was given does not do, or something was not given.
     #[error("{0}")]
     Missing(String),
+    /// The team has nothing left to do.
+    #[error("the team is done; load it with `when_idle: WhenIdle::Stay` to give it more to do")]
+    Done,
+    /// The process that runs the team did not take an order.
+    #[error("the process that runs the team did not take it: {0}")]
+    NotTaken(String),
     /// An answer is not taken.
     #[error(transparent)]
     Answer(#[from] AnswerError),
@@ -137,10 +143,13 @@ impl Run {
         if let Err(error) = &control {
             tracing::warn!("other processes cannot reach this run: {error}");
         }
-        let status = self.driver.run(stop).await?;
+        let ended = self.driver.run(stop).await;
         drop(control);
-        self.driver.journal_mut().save()?;
-        Ok(status)
+        // With a file that cannot be put in its place, the run has ended in order all the same.
+        if matches!(ended, Ok(_) | Err(DriverError::Files(_))) {
+            self.driver.journal_mut().save()?;
+        }
+        ended
     }
 
     /// Records an answer for a team that does not run, durably.
@@ -211,6 +220,13 @@ fn saved_definition(definition: &Definition) -> SavedDefinition {
         text: source.text.clone(),
         components: definition.given_components(),
     }
+}
+
+/// The team as it was when it was saved, with the components that a command line put in place then.
+fn define_again(saved: &SavedDefinition) -> Result<Definition, LaunchError> {
+    let mut definition = Definition::parse(&saved.text, &saved.name, &saved.base)?;
+    definition.give_again(&saved.components)?;
+    Ok(definition)
 }
 
 fn durability(definition: &Definition) -> Durability {

@@ -36,7 +36,7 @@ use thread::Running;
 ///
 /// use strata_host::manifest::Overrides;
 /// use strata_host::store::Replace;
-/// use strata_host::{LiveEnvironment, Message, Start, WhenIdle};
+/// use strata_host::{CallPolicy, LiveEnvironment, Message, Start, WhenIdle};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut environment = LiveEnvironment::create(Start {
@@ -45,6 +45,7 @@ use thread::Running;
 ///     overrides: &Overrides::default(),
 ///     storage: Path::new("workspace/storage/team"),
 ///     replace: Replace::Never,
+///     calls: CallPolicy::Auto,
 /// })?;
 /// let mut events = environment.events()?;
 /// environment.start(WhenIdle::Stay)?;
@@ -119,10 +120,7 @@ impl LiveEnvironment {
         let (tell, newest) = watch::channel(0);
         match launch::resume(what, &mut |line| tracing::info!("{line}"), telling(tell))? {
             Resumed::Goes(run, _) => Ok(Self::of(*run, newest)),
-            Resumed::Finished(..) => {
-                let why = "the team is done; load it with `when_idle: WhenIdle::Stay` to give it more to do";
-                Err(LaunchError::Missing(why.into()))
-            }
+            Resumed::Finished(..) => Err(LaunchError::Done),
         }
     }
 

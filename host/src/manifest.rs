@@ -69,6 +69,8 @@ pub struct Definition {
     pub trust: Keys,
     /// How what happens is kept.
     pub run: RunConfig,
+    /// Whether the file says what may be spent, be it without a cap.
+    pub(crate) says_budget: bool,
     places: BTreeMap<Slot, Place>,
     modes: Vec<Range<usize>>,
     given: BTreeMap<Slot, Given>,
@@ -147,6 +149,7 @@ impl Definition {
             external: authored.env.external,
             trust: authored.trust,
             run: authored.run.config,
+            says_budget: authored.says_budget,
             places: checked.places,
             modes: checked.modes,
             given: BTreeMap::new(),

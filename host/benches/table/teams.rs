@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use strata_host::manifest::Overrides;
 use strata_host::store::Replace;
-use strata_host::{LiveEnvironment, Start, WhenIdle};
+use strata_host::{CallPolicy, LiveEnvironment, Start, WhenIdle};
 
 use super::bare::{At, Log, Until};
 use super::run::Place;
@@ -23,9 +23,14 @@ pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result
     let run = |name: &str, count: usize| {
         let start = |n: usize| {
             let storage = place.dir.join(format!("{name}-{n}"));
-            let (overrides, team) = (Overrides::default(), team.as_path());
-            let what = Start { team, idea: None, overrides: &overrides, storage: &storage, replace: Replace::Never };
-            LiveEnvironment::create(what)
+            LiveEnvironment::create(Start {
+                team: &team,
+                idea: None,
+                overrides: &Overrides::default(),
+                storage: &storage,
+                replace: Replace::Never,
+                calls: CallPolicy::Auto,
+            })
         };
         runtime.block_on(async {
             let mut environments = (0..count).map(start).collect::<Result<Vec<_>, _>>()?;

@@ -14,6 +14,8 @@ pub struct Usd(pub u64);
 impl Usd {
     /// Nothing.
     pub const ZERO: Self = Self(0);
+    /// As many dollars as may be written as a cap or a price: what a `u64` holds of units, rounded down.
+    pub const MOST_DOLLARS: f64 = 18e6;
     const PICO: f64 = 1e12;
 
     /// From dollars; negative amounts and non-numbers are zero.

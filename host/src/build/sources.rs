@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use strata_core::id::hex;
 
 /// Directories that hold what tools made and not what the action is made from. Hidden ones are left out as well.
-const MADE: [&str; 6] = ["__pycache__", "build", "dist", "node_modules", "target", "venv"];
+const MADE: [&str; 2] = ["__pycache__", "node_modules"];
+/// The same, where they lie directly in the action's directory: below, `build` may be anything.
+const MADE_ABOVE: [&str; 4] = ["build", "dist", "target", "venv"];
 /// An action's own files. More of them means that the directory is something else, e.g. a home.
 const MOST_FILES: usize = 10_000;
 /// All of them together; they are read at each build. Far more than a component may hold.
@@ -54,7 +56,8 @@ pub fn of(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
                 continue;
             }
             if kind.is_dir() {
-                if !MADE.contains(&name.as_ref()) {
+                let made = MADE.contains(&&*name) || (next == dir && MADE_ABOVE.contains(&&*name));
+                if !made {
                     open.push(entry.path());
                 }
             } else if kind.is_file() || entry.path().is_file() {
@@ -133,6 +136,7 @@ mod tests {
         let mut known = vec![taken(), fingerprint(dir, &["2"]).expect("it can be taken")];
         let changes = [("action.py", "b", true), ("more/x", "", true), ("more/xy", "", true), ("more/x", "y", true)];
         let made = [(".git/x", "1", false), ("target/x", "1", false), ("more/__pycache__/x", "1", false)];
+        let made = made.into_iter().chain([("build/x", "1", false), ("more/build/x", "1", true)]);
         for (name, text, counts) in changes.into_iter().chain(made) {
             write(dir, name, text);
             assert_eq!(!known.contains(&taken()), counts, "{name}");

@@ -141,9 +141,9 @@ pub(super) struct RunArgs {
     /// Go on with the team saved in this directory (or in its team.json).
     #[arg(long = "recover_path", alias = "recover-path", value_name = "PATH")]
     pub(super) recover_path: Option<PathBuf>,
-    /// Where a fresh run is saved.
-    #[arg(long, value_name = "DIR", default_value = "./workspace/storage/team")]
-    pub(super) storage: PathBuf,
+    /// Where a fresh run is saved: `./workspace/storage/team` by default.
+    #[arg(long, value_name = "DIR")]
+    pub(super) storage: Option<PathBuf>,
     /// What may be spent in all, in USD; 0 for no limit.
     #[arg(long, value_name = "USD")]
     pub(super) investment: Option<f64>,

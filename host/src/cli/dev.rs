@@ -1,6 +1,7 @@
 //! `dev`: runs a team while it is written. A round is a run up to where it ends; each change of a file begins another.
 //! Where a round goes on from is `launch::develop`'s, what is watched `watch`'s.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use strata_core::event::Status;
@@ -8,10 +9,11 @@ use tokio::sync::watch;
 
 use super::args::DevArgs;
 use super::ending::Ending;
+use super::events_sink::Held;
 use super::live::Live;
 use super::prompt::Prompt;
 use super::reporter::{Loudness, Reporter};
-use super::run::{Held, Listener, listener, play, tell_notes, to_its_end};
+use super::run::{Listener, listener, play, tell_notes, to_its_end};
 use super::signals::Signals;
 use super::watch::{Change, Watch};
 use super::{Failure, exit_code, note, shown};
@@ -55,15 +57,23 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     let events = args.events.as_deref().map(|path| (path, Held::Dropped));
     let told = Told { lines: Arc::new(Mutex::new(listener(events, reporter)?)), live };
     let mut watch = Watch::of(&args.team);
-    let mut change = None;
+    let mut change: Option<Change> = None;
+    // What has changed is not done with before a round began with it.
+    let mut changed: Vec<PathBuf> = Vec::new();
     loop {
-        let round = round(args, (&told, change.as_ref()), (&mut watch, &mut stop)).await?;
+        changed.extend(change.iter().flat_map(|change| change.files.clone()));
+        let round = round(args, (&told, change.as_ref(), &changed), (&mut watch, &mut stop)).await?;
         watch.follow();
+        if !matches!(round, Round::Refused) {
+            changed.clear();
+        }
         let (code, seen) = match round {
             Round::Stopped => return Ok(signals.code()),
+            // The signal ends a build, too.
+            Round::Refused if *stop.borrow() => return Ok(signals.code()),
+            Round::Refused => (2, None),
             Round::Ended(Status::Done) if args.until_done => return Ok(0),
             Round::Ended(status) => (exit_code(status), None),
-            Round::Refused => (2, None),
             Round::Changed(change) => (0, Some(change)),
         };
         let seen = match seen {
@@ -84,10 +94,11 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     }
 }
 
-/// One round. What happens is `told`; the time since the change, if there was one, with the first result.
+/// One round, with all that has changed since the last one. What happens is `told`; the time since the newest change, if
+/// there was one, with the first result.
 async fn round(
     args: &DevArgs,
-    (told, change): (&Told, Option<&Change>),
+    (told, change, changed): (&Told, Option<&Change>, &[PathBuf]),
     (watch, signal): (&mut Watch, &mut watch::Receiver<bool>),
 ) -> Result<Round, Failure> {
     let overrides = Overrides { operators: in_force(args.policy.as_deref())?, ..Overrides::default() };
@@ -96,7 +107,7 @@ async fn round(
         idea: args.idea.as_deref(),
         overrides: &overrides,
         storage: &args.storage,
-        changed: change.map_or(&[], |change| &change.files),
+        changed,
     };
     let mut run = match develop(&what, &mut |line| note(line), on_line(&told.lines, change)) {
         Ok(Developed::Goes(run, notes)) => {

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::{Failure, note, print};
 use crate::launch::Telling;
-use crate::store::StoreError;
 
 pub(super) fn events(at: &str, lineage: Option<&str>) -> Result<u8, Failure> {
     let mut telling = match lineage {
@@ -19,16 +18,4 @@ pub(super) fn events(at: &str, lineage: Option<&str>) -> Result<u8, Failure> {
         lines.iter().for_each(|line| print(&line.to_json()));
     }
     Ok(0)
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        let code = match &error {
-            StoreError::Locked { .. } => 9,
-            StoreError::Full { .. } | StoreError::Io { .. } | StoreError::Database { .. } => 1,
-            StoreError::Permission { .. } | StoreError::Corrupt { .. } => 1,
-            _ => 2,
-        };
-        Self { code, message: error.to_string() }
-    }
 }

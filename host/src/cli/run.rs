@@ -1,7 +1,5 @@
 //! `run`: a fresh run, or a resume.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,15 +10,15 @@ use strata_core::stepper::Stepper;
 use tokio::sync::watch;
 
 use super::ending::Ending;
+use super::events_sink::{EventsSink, Held};
 use super::live::Live;
 use super::prompt::{Asked, Prompt};
 use super::reporter::{Loudness, Reporter};
 use super::requests::answer_of;
 use super::signals::Signals;
-use super::terminal::Stream;
 use super::{Failure, RunArgs, exit_code, joins, metrics, note, print, screen, warn};
 use crate::driver::{Motion, OnLine, Stop};
-use crate::launch::{LaunchError, Notes, Resume, Resumed, Run, Start, resume, start};
+use crate::launch::{Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
 use crate::manifest::operator::in_force;
 use crate::narrator::{self, Line};
@@ -29,6 +27,9 @@ use crate::store::Replace;
 
 /// The team file that is taken where none is named.
 const DEFAULT_TEAM: &str = "team.toml";
+
+/// Where a fresh run is saved where nothing is said.
+const DEFAULT_STORAGE: &str = "./workspace/storage/team";
 
 /// How long a thread for work that blocks is kept.
 const FOR_GOOD: Duration = Duration::from_secs(u32::MAX as u64);
@@ -140,6 +141,9 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         if idea.is_some() {
             warn(format_args!("the idea is ignored: a resume goes on with the saved one"));
         }
+        if args.storage.as_ref().is_some_and(|storage| storage != path) {
+            warn(format_args!("`--storage` is ignored: a resume goes on where the team is saved"));
+        }
         let answers = args.answer.iter().map(|text| answer_of(text)).collect::<Result<Vec<_>, _>>()?;
         let checkpoint = args.checkpoint.clone().map(CheckpointId);
         let what = Resume {
@@ -168,7 +172,9 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
     let none = || Failure::usage("which team? give a TEAM.toml, or `--recover_path PATH` to go on with a saved one");
     let team: PathBuf = team.or_else(default).ok_or_else(none)?;
     let replace = if args.force { Replace::Unfinished } else { Replace::Never };
-    let what = Start { team: &team, idea, overrides: &overrides, storage: &args.storage, replace };
+    let storage = args.storage.as_deref().unwrap_or(Path::new(DEFAULT_STORAGE));
+    let calls = args.calls.into();
+    let what = Start { team: &team, idea, overrides: &overrides, storage, replace, calls };
     let started = start(what, report, on_line)?;
     if let Some(aside) = started.moved_to {
         report(&format!("the team that was saved there is now in `{}`", aside.display()));
@@ -205,19 +211,10 @@ pub(super) type Listener = Box<dyn FnMut(&Line) + Send>;
 
 /// What is done with each public line: written where events go, told to the operator.
 pub(super) fn listener(events: Option<(&Path, Held)>, mut reporter: Reporter) -> Result<Listener, Failure> {
-    let mut sink: Option<Box<dyn Write + Send>> = match events {
-        None => None,
-        Some((path, _)) if path == Path::new("-") => Some(Box::new(Stream::Output)),
-        Some((path, held)) => Some(Box::new(EventsFile::open(path, held)?)),
-    };
+    let mut sink = events.map(|(path, held)| EventsSink::open(path, held)).transpose()?;
     Ok(Box::new(move |line: &Line| {
-        // In one piece, so that who follows the file never sees half a line.
-        let write = |out: &mut dyn Write| {
-            out.write_all((line.to_json() + "\n").as_bytes())?;
-            out.flush()
-        };
         if let Some(out) = &mut sink
-            && let Err(error) = write(out)
+            && let Err(error) = out.write(line)
         {
             warn(format_args!("events are no longer written: {error}"));
             sink = None;
@@ -226,69 +223,9 @@ pub(super) fn listener(events: Option<(&Path, Held)>, mut reporter: Reporter) ->
     }))
 }
 
-/// What becomes of what the file of `--events` held before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held {
-    /// It stays, and more comes after it: the events of a run that goes on go on.
-    Kept,
-    /// It goes.
-    Dropped,
-}
-
 impl RunArgs {
     fn held(&self) -> Held {
-        if self.recover_path.is_some() { Held::Kept } else { Held::Dropped }
-    }
-}
-
-/// The file of `--events`. What it held before is dropped with the first line and not earlier: a run that is refused,
-/// since another one holds the storage, must not empty the file that the other one writes.
-struct EventsFile {
-    file: File,
-    /// What is done with the first line; none after it.
-    held: Option<Held>,
-    path: PathBuf,
-}
-
-impl EventsFile {
-    fn open(path: &Path, held: Held) -> Result<Self, Failure> {
-        let mut how = File::options();
-        match held {
-            Held::Kept => how.append(true),
-            Held::Dropped => how.write(true).truncate(false),
-        };
-        let file = how.create(true).open(path);
-        let file = file.map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", path.display())))?;
-        Ok(Self { file, held: Some(held), path: path.to_owned() })
-    }
-
-    /// Whether it ends within a line: a full disk took no more, say.
-    fn is_torn(&self) -> bool {
-        let last = || {
-            // It is opened once more, since a file that can be read, too, would be another thing where it is a pipe.
-            let mut file = File::open(&self.path)?;
-            file.seek(SeekFrom::End(-1))?;
-            let mut last = [0];
-            file.read_exact(&mut last).map(|()| last[0])
-        };
-        last().is_ok_and(|byte: u8| byte != b'\n')
-    }
-}
-
-impl Write for EventsFile {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self.held.take() {
-            None => {}
-            Some(_) if !self.file.metadata()?.is_file() => {}
-            Some(Held::Dropped) => self.file.set_len(0)?,
-            Some(Held::Kept) if self.is_torn() => self.file.write_all(b"\n")?,
-            Some(Held::Kept) => {}
-        }
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
+        self.recover_path.clone().map_or(Held::Dropped, Held::Kept)
     }
 }
 
@@ -317,18 +254,4 @@ fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
         "requests": env.requests().map(|(_, request)| &request.id.0).collect::<Vec<_>>(),
     });
     print(&summary.to_string());
-}
-
-impl From<LaunchError> for Failure {
-    fn from(error: LaunchError) -> Self {
-        match error {
-            LaunchError::Store(error) | LaunchError::Driver(crate::driver::DriverError::Store(error)) => error.into(),
-            LaunchError::Definition(diagnostics) => diagnostics.into(),
-            LaunchError::Unfit(_) => Self::unfit(error.to_string()),
-            LaunchError::Sandbox(_) | LaunchError::Http(_) | LaunchError::Driver(_) => {
-                Self::internal(error.to_string())
-            }
-            _ => Self::usage(error.to_string()),
-        }
-    }
 }

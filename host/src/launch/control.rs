@@ -144,10 +144,11 @@ fn late(error: std::io::Error) -> std::io::Error {
 }
 
 fn not_taken(response: std::io::Result<Response>) -> LaunchError {
-    let why = match response {
-        Ok(Response::Refused(why)) => why,
-        Ok(_) => "it answered something else".into(),
-        Err(error) => error.to_string(),
-    };
-    LaunchError::Missing(format!("the process that runs the team did not take it: {why}"))
+    match response {
+        Ok(Response::Refused(why)) => {
+            LaunchError::Missing(format!("the process that runs the team did not take it: {why}"))
+        }
+        Ok(_) => LaunchError::NotTaken("it answered something else".into()),
+        Err(error) => LaunchError::NotTaken(error.to_string()),
+    }
 }

@@ -15,14 +15,11 @@ use strata_core::team::Role;
 
 use super::resume::{Opened, Origin, changes, go_on};
 use super::{Components, LaunchError, Notes, Resume, Run, Start, start};
-use crate::driver::{DriverError, OnLine, WhenIdle, lapsed};
+use crate::driver::{OnLine, WhenIdle, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
-use crate::store::{Content, Directory, Replace, Store, checkpoint_of};
+use crate::store::{Content, Directory, Replace, Store, checkpoint_of, each};
 use crate::trust::lock::Lock;
-
-/// How many records are in memory at once.
-const CHUNK: usize = 1024;
 
 /// What a round is made of.
 pub struct Develop<'a> {
@@ -115,7 +112,8 @@ pub fn made_from(team: &Path) -> Vec<PathBuf> {
 fn anew(what: &Develop<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Developed, LaunchError> {
     let idea = what.idea.map(str::to_owned);
     let (team, overrides, storage) = (what.team, what.overrides, what.storage);
-    let started = start(Start { team, idea, overrides, storage, replace: Replace::Unfinished }, report, on_line)?;
+    let (replace, calls) = (Replace::Unfinished, CallPolicy::Auto);
+    let started = start(Start { team, idea, overrides, storage, replace, calls }, report, on_line)?;
     if let Some(aside) = started.moved_to {
         report(&format!("the team that was saved there is now in `{}`", aside.display()));
     }
@@ -195,23 +193,17 @@ fn first_use(store: &dyn Store, stepper: &Stepper, slots: &BTreeSet<Slot>) -> Re
     }
     let kept: BTreeSet<CheckpointId> = store.checkpoints()?.into_iter().map(|row| row.id).collect();
     let is_one = |id: RoleId, work| slot(stepper.team().role(id), id, work).is_some_and(|slot| slots.contains(&slot));
-    let (mut newest, mut begun, mut from) = (None, None, 0);
-    loop {
-        let records = store.records(from, CHUNK).map_err(DriverError::from)?;
-        if records.is_empty() {
-            return Ok(Use::None);
-        }
-        from += records.len() as u64;
-        for record in records {
-            match record.event {
-                Event::CallStarted { role, work, .. } if is_one(role, work) => {
-                    begun.get_or_insert_with(|| newest.clone());
-                }
-                Event::CallFinished { role, work, .. } if is_one(role, work) => {
-                    return Ok(begun.flatten().map_or(Use::Forgotten, Use::At));
-                }
-                event => newest = checkpoint_of(&event).filter(|id| kept.contains(id)).cloned().or(newest),
+    let (mut newest, mut begun) = (None, None);
+    for record in each(0, |from, limit| store.records(from, limit)) {
+        match record?.event {
+            Event::CallStarted { role, work, .. } if is_one(role, work) => {
+                begun.get_or_insert_with(|| newest.clone());
             }
+            Event::CallFinished { role, work, .. } if is_one(role, work) => {
+                return Ok(begun.flatten().map_or(Use::Forgotten, Use::At));
+            }
+            event => newest = checkpoint_of(&event).filter(|id| kept.contains(id)).cloned().or(newest),
         }
     }
+    Ok(Use::None)
 }

@@ -17,9 +17,6 @@ use crate::replay::{Next, OnDifference, Replay as Through, Report, Selection};
 use crate::sandbox::WasmSandbox;
 use crate::store::Reader;
 
-/// How many records are in memory at once.
-const CHUNK: usize = 1024;
-
 /// What a replay is made of.
 pub struct Replay<'a> {
     /// The storage directory or its `team.json`.
@@ -44,12 +41,7 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(&str)) -> Result<
     }
     let mut definition = match replay.team {
         Some(team) => Definition::read(team)?,
-        None => {
-            let saved = reader.definition()?;
-            let mut definition = Definition::parse(&saved.text, &saved.name, &saved.base)?;
-            definition.apply(&Overrides { components: saved.components, ..Overrides::default() })?;
-            definition
-        }
+        None => super::define_again(&reader.definition()?)?,
     };
     definition.apply(replay.overrides)?;
     definition.cut().iter().for_each(|line| report(line));
@@ -71,36 +63,23 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(&str)) -> Result<
     let rerun = Rerun::new(stepper, equipment, models, files);
     let selected = (replay.selection, replay.on_difference);
     let mut through = Through::new(rerun, plugins, components.digests(), selected);
-    let mut from = beginning.from;
-    loop {
-        let records = reader.records(from, CHUNK)?;
-        for record in &records {
-            if through.event(&record.event).await? == Next::Stop {
-                return Ok(through.report());
-            }
+    for record in reader.all(beginning.from) {
+        if through.event(&record?.event).await? == Next::Stop {
+            break;
         }
-        if records.len() < CHUNK {
-            return Ok(through.report());
-        }
-        from += CHUNK as u64;
     }
+    Ok(through.report())
 }
 
 /// What lay at each path before the first action changed it: later attempts find something else there, and so does who
 /// looks now.
-fn before(reader: &Reader, mut from: u64) -> Result<BTreeMap<String, Content>, LaunchError> {
+fn before(reader: &Reader, from: u64) -> Result<BTreeMap<String, Content>, LaunchError> {
     let mut before = BTreeMap::new();
-    loop {
-        let records = reader.records(from, CHUNK)?;
-        for record in &records {
-            let Event::FilesWritten { files, .. } = &record.event else { continue };
-            for change in files {
-                before.entry(change.path.clone()).or_insert_with(|| change.before.clone());
-            }
+    for record in reader.all(from) {
+        let Event::FilesWritten { files, .. } = record?.event else { continue };
+        for change in files {
+            before.entry(change.path).or_insert(change.before);
         }
-        if records.len() < CHUNK {
-            return Ok(before);
-        }
-        from += CHUNK as u64;
     }
+    Ok(before)
 }

@@ -159,6 +159,13 @@ impl Opened {
         Ok(Resumed::Finished(Box::new(self.stepper), notes))
     }
 
+    /// Refuses other components than the saved ones.
+    fn is_unchanged(&self, components: &Components) -> Result<(), LaunchError> {
+        let changes = if self.has_begun() { changes(self.stepper.env(), components.digests()) } else { Vec::new() };
+        let told: Vec<String> = changes.iter().map(|event| difference(&self.definition, event)).collect();
+        if told.is_empty() { Ok(()) } else { Err(LaunchError::Unfit(told)) }
+    }
+
     fn notes(&self) -> Notes {
         let team_json_differs = matches!(self.origin, Origin::Database { team_json_differs: true, .. });
         Notes { team_json_differs, ..Notes::default() }
@@ -181,11 +188,16 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     let mut verdicts = opened.judge(resume.answers)?;
     let env = opened.stepper.env();
     verdicts.extend(lapsed(env));
-    if env.status == Status::Done && env.is_drained() && resume.when_idle == WhenIdle::End {
+    let is_finished = env.status == Status::Done && env.is_drained() && resume.when_idle == WhenIdle::End;
+    if is_finished && !resume.strict {
         return opened.finish();
     }
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&opened.definition, &sandbox, report)?;
+    if is_finished {
+        opened.is_unchanged(&components)?;
+        return opened.finish();
+    }
     let (run, notes) = go_on(opened, (components, sandbox), (&resume, verdicts), report, on_line)?;
     Ok(Resumed::Goes(Box::new(run), notes))
 }
@@ -201,24 +213,26 @@ pub(super) fn go_on(
     let (definition, env) = (&opened.definition, opened.stepper.env());
     let begun = opened.has_begun();
     let changes = if begun { changes(env, components.digests()) } else { Vec::new() };
-    if resume.strict && !changes.is_empty() {
-        return Err(LaunchError::Unfit(changes.iter().map(|event| difference(definition, event)).collect()));
+    if resume.strict {
+        opened.is_unchanged(&components)?;
     }
     let equipment = components.equip(definition, sandbox)?;
     definition.cut().iter().for_each(|cut| report(cut));
-    let given = match (resume.overrides.investment, resume.team, definition.team.policy.budget) {
-        (Some(_), _, budget) | (None, Some(_), budget @ Some(_)) => Some(budget),
-        _ => None,
-    };
-    let budget = definition.within_budget(given.unwrap_or(env.budget));
+    let is_said = resume.overrides.investment.is_some() || (resume.team.is_some() && definition.says_budget);
+    let budget = definition.within_budget(if is_said { definition.team.policy.budget } else { env.budget });
     let mut notes = opened.notes();
     let (saved, makings) = (saved_definition(definition), Makings::of(definition));
     let mut settled = Vec::new();
     if begun {
         // As it will be once it goes on: then it shows what is in doubt.
         let mut stepper = opened.stepper.clone();
+        let preview = |event: &Event, stepper: &mut Stepper| stepper.apply(event).map_err(DriverError::from);
+        for (role, answer) in &verdicts {
+            let answered = stepper.request_answered(*role, answer.clone());
+            answered.map_or(Ok(()), |event| preview(&event, &mut stepper))?;
+        }
         let resumed = stepper.resumed(budget, resume.calls);
-        [&resumed].into_iter().chain(&changes).try_for_each(|event| stepper.apply(event)).map_err(DriverError::from)?;
+        [&resumed].into_iter().chain(&changes).try_for_each(|event| preview(event, &mut stepper))?;
         settled = doubt::settle(&stepper, resume.in_doubt, resume.calls)?;
         notes.nothing_in_doubt = settled.is_empty() && !resume.in_doubt.is_empty();
         notes.writes = doubt::recorded_writes(&stepper, &changes);
@@ -251,11 +265,7 @@ fn define(
     if let Some(team) = team {
         return Ok(Definition::read(team)?);
     }
-    let saved = saved()?;
-    let mut definition = Definition::parse(&saved.text, &saved.name, &saved.base)?;
-    // What an earlier command line put in place stays there; the one at hand comes on top of it.
-    definition.apply(&Overrides { components: saved.components, ..Overrides::default() })?;
-    Ok(definition)
+    super::define_again(&saved()?)
 }
 
 pub(super) fn fits(env: &Environment, team: &Team) -> Result<(), LaunchError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use strata_core::environment::Environment;
+use strata_core::event::CallPolicy;
 use strata_core::id::{RunId, hex};
 use strata_core::stepper::Stepper;
 
@@ -26,6 +27,8 @@ pub struct Start<'a> {
     pub storage: &'a Path,
     /// What happens to an unfinished team there.
     pub replace: Replace,
+    /// Which recorded host calls another attempt is served.
+    pub calls: CallPolicy,
 }
 
 /// A fresh run.
@@ -53,6 +56,7 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
     let mut env = Environment::new(&definition.team);
     // Kept from the first moment: who is killed before the first event is recorded can still begin with it.
     env.idea = idea.clone();
+    env.calls = start.calls;
     let (durability, keep) = (durability(&definition), definition.run.checkpoints_kept);
     let created = Directory::new(start.storage).create(start.replace, &env, &saved)?;
     let stepper = Stepper::new(Arc::new(definition.team), env);

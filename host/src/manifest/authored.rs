@@ -37,6 +37,8 @@ pub(super) struct Authored {
     pub(super) name: Option<At<String>>,
     pub(super) idea: Option<String>,
     pub(super) caps: Caps,
+    /// Whether `investment` is there, be it zero.
+    pub(super) says_budget: bool,
     pub(super) on_fault: OnFault,
     pub(super) env: Env,
     pub(super) limits: Patch,
@@ -72,6 +74,7 @@ pub(super) fn read(root: Table<'_>) -> Authored {
         name: None,
         idea: None,
         caps: Caps::default(),
+        says_budget: false,
         on_fault: OnFault::Stop,
         env: read_env(&root),
         limits: Patch::default(),
@@ -115,6 +118,7 @@ fn read_team(team: &Table<'_>, authored: &mut Authored) {
     let idea = team.item("idea").and_then(|item| item.text());
     authored.idea = idea.map(|idea| idea.value).filter(|idea| !idea.is_empty());
     authored.caps = read_caps(team);
+    authored.says_budget = team.item("investment").is_some();
     let words = [("stop", OnFault::Stop), ("park", OnFault::Park)];
     if let Some(on_fault) = team.item("on_fault").and_then(|item| item.choice(&words)) {
         authored.on_fault = on_fault;

@@ -11,6 +11,7 @@ use super::authored::{MAX_PARALLEL, budget};
 use super::diagnostic::{Diagnostics, suggest};
 use super::operator::Operator;
 use super::place::Given;
+use super::units::AMOUNTS;
 
 /// What the command line changes. Nothing by default.
 #[derive(Clone, Debug, Default)]
@@ -88,11 +89,11 @@ impl Definition {
             policy.max_parallel = parallel;
         }
         if let Some(dollars) = overrides.investment {
-            if !dollars.is_finite() || dollars < 0.0 {
+            if !AMOUNTS.contains(&dollars) {
                 return Err(OverrideError::Value {
                     flag: "--investment",
                     value: dollars.to_string(),
-                    expected: "an amount in USD, not negative",
+                    expected: "an amount in USD, not negative and at most 18 million",
                 });
             }
             policy.budget = budget(dollars);
@@ -100,8 +101,20 @@ impl Definition {
         if let (Some(llm), Some(record)) = (&mut self.llm, &overrides.record) {
             llm.record = Some(record.clone());
         }
+        self.give(&overrides.components, "command line")?;
+        self.bind(&overrides.operators)?;
+        Ok(())
+    }
+
+    /// Puts the components in place that an earlier command line gave, as [`given_components`](Self::given_components)
+    /// told them then. The command line at hand comes on top of it.
+    pub(crate) fn give_again(&mut self, components: &[String]) -> Result<(), OverrideError> {
+        self.give(components, "an earlier command line")
+    }
+
+    fn give(&mut self, components: &[String], by: &'static str) -> Result<(), OverrideError> {
         let slots = slots_by_name(&self.team, self.plugins.keys());
-        for argument in &overrides.components {
+        for argument in components {
             let (slot, file) = resolve(&slots, argument)?;
             let file = std::path::absolute(&file)
                 .map_err(|source| OverrideError::Path { argument: argument.clone(), source })?;
@@ -109,9 +122,8 @@ impl Definition {
                 plugin.component = file;
                 plugin.pin = None;
             }
-            self.given.insert(slot, Given::new(argument));
+            self.given.insert(slot, Given::new(argument, by));
         }
-        self.bind(&overrides.operators)?;
         Ok(())
     }
 

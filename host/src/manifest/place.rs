@@ -35,8 +35,8 @@ pub(super) struct Place {
 pub(super) struct Given(pub(super) Arc<Source>);
 
 impl Given {
-    pub(super) fn new(argument: &str) -> Self {
-        Self(Arc::new(Source::new(format!("--component {argument}"), "command line".into(), "/".into())))
+    pub(super) fn new(argument: &str, by: &str) -> Self {
+        Self(Arc::new(Source::new(format!("--component {argument}"), by.into(), "/".into())))
     }
 
     pub(super) fn problem(&self, message: String) -> Diagnostic {

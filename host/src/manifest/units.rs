@@ -1,6 +1,12 @@
 //! Sizes and durations as people write them. Where they are allowed is decided by who reads them.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
+
+use strata_core::money::Usd;
+
+/// Amounts in USD that can be a cap or a price.
+pub(super) const AMOUNTS: RangeInclusive<f64> = 0.0..=Usd::MOST_DOLLARS;
 
 /// A run's limits are below this; it also keeps every duration within 32 bits of milliseconds.
 const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);

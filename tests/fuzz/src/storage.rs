@@ -6,7 +6,7 @@ use std::path::Path;
 use strata_core::stepper::Stepper;
 use strata_host::manifest::{Definition, Overrides};
 use strata_host::store::{At, Directory, Reader, Record, Replace, Saved, Store, StoreError};
-use strata_host::{LiveEnvironment, Start, WhenIdle};
+use strata_host::{CallPolicy, LiveEnvironment, Start, WhenIdle};
 use tempfile::TempDir;
 
 use crate::{Taker, boundary};
@@ -50,6 +50,7 @@ fn saved() -> TempDir {
             overrides: &Overrides::default(),
             storage: &folder.path().join("store"),
             replace: Replace::Never,
+            calls: CallPolicy::Auto,
         };
         let mut environment = LiveEnvironment::create(start).unwrap_or_else(|error| panic!("{error}"));
         environment.start(WhenIdle::End).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::manifest::units::{duration_pattern, show_duration, show_size, size_pattern};
+use crate::manifest::units::{AMOUNTS, duration_pattern, show_duration, show_size, size_pattern};
 
 /// Of texts that only mean something when there is one in them.
 const NOT_ZERO: &str = "(?=.*[1-9])";
@@ -54,7 +54,7 @@ pub(super) fn whole(range: RangeInclusive<u64>) -> Value {
 
 /// An amount of USD.
 pub(super) fn amount() -> Value {
-    json!({ "type": "number", "minimum": 0, "default": 0 })
+    json!({ "type": "number", "minimum": AMOUNTS.start(), "maximum": AMOUNTS.end(), "default": 0 })
 }
 
 /// One of a few words, the first of which is the default.

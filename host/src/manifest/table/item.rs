@@ -201,10 +201,10 @@ impl<'a> Item<'a> {
             }
         };
         let amount = text.parse().ok();
-        let amount = amount.filter(|amount: &f64| amount.is_finite() && *amount >= 0.0);
+        let amount = amount.filter(|amount| units::AMOUNTS.contains(amount));
         if amount.is_none() {
             let message = format!("`{}` cannot be `{text}`", self.key);
-            self.refuse(message, "expected an amount in USD, not negative: `1.5`");
+            self.refuse(message, "expected an amount in USD, not negative and at most 18 million: `1.5`");
         }
         amount
     }

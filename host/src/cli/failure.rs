@@ -1,0 +1,121 @@
+//! What a command ends with when it does not succeed: each error's exit code, and how it is told.
+
+use strata_core::event::Status;
+
+use super::terminal::{BAD, note, painted};
+use crate::driver::DriverError;
+use crate::launch::LaunchError;
+use crate::manifest::{Diagnostics, Paint};
+use crate::skills::SkillError;
+use crate::store::StoreError;
+
+/// The exit code where another process has the storage.
+const IN_USE: u8 = 9;
+
+/// Why a command failed, with its exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(super) code: u8,
+    pub(super) message: String,
+}
+
+impl Failure {
+    /// The command line or a file is wrong.
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self { code: 2, message: message.into() }
+    }
+
+    /// The machine failed us.
+    pub(super) fn internal(message: impl Into<String>) -> Self {
+        Self { code: 1, message: message.into() }
+    }
+
+    /// The saved state does not fit the team.
+    pub(super) fn unfit(message: impl Into<String>) -> Self {
+        Self { code: 8, message: message.into() }
+    }
+
+    /// Another process has the storage.
+    fn in_use(message: impl Into<String>) -> Self {
+        Self { code: IN_USE, message: message.into() }
+    }
+
+    /// Stdout does not take what is printed.
+    pub(super) fn unprinted(error: std::io::Error) -> Self {
+        Self::internal(format!("cannot write to stdout: {error}"))
+    }
+
+    pub(super) fn tell(&self) {
+        // What is rendered with its place in a file says so itself, perhaps in colour.
+        let first = self.message.lines().next().unwrap_or_default();
+        let rendered = first.contains("error:") || first.starts_with('\u{1b}');
+        let prefix = if rendered { String::new() } else { painted(BAD, "error:") + " " };
+        note(format_args!("{prefix}{}", self.message.trim_end()));
+    }
+}
+
+impl From<Diagnostics> for Failure {
+    fn from(diagnostics: Diagnostics) -> Self {
+        Self::usage(diagnostics.render(Paint::for_stderr()))
+    }
+}
+
+impl From<SkillError> for Failure {
+    fn from(error: SkillError) -> Self {
+        match error {
+            SkillError::File { .. } => Self::internal(error.to_string()),
+            _ => Self::usage(error.to_string()),
+        }
+    }
+}
+
+impl From<DriverError> for Failure {
+    fn from(error: DriverError) -> Self {
+        match error {
+            DriverError::Store(error) => error.into(),
+            DriverError::Illegal(error) => Self::internal(error.to_string()),
+            DriverError::Files(error) => Self::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<LaunchError> for Failure {
+    fn from(error: LaunchError) -> Self {
+        match error {
+            LaunchError::Store(error) => error.into(),
+            LaunchError::Driver(error) => error.into(),
+            LaunchError::Definition(diagnostics) => diagnostics.into(),
+            LaunchError::Unfit(_) => Self::unfit(error.to_string()),
+            LaunchError::NotTaken(_) => Self::in_use(error.to_string()),
+            LaunchError::Sandbox(_) | LaunchError::Http(_) => Self::internal(error.to_string()),
+            _ => Self::usage(error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let code = match &error {
+            StoreError::Locked { .. } => IN_USE,
+            StoreError::Full { .. } | StoreError::Io { .. } | StoreError::Database { .. } => 1,
+            StoreError::Permission { .. } | StoreError::Corrupt { .. } => 1,
+            _ => 2,
+        };
+        Self { code, message: error.to_string() }
+    }
+}
+
+/// The exit code of a run that ended with this status.
+pub(super) fn exit_code(status: Status) -> u8 {
+    match status {
+        Status::Done => 0,
+        Status::Running => 1,
+        Status::Failed => 3,
+        Status::Waiting => 4,
+        Status::OutOfBudget => 5,
+        Status::Stalled => 6,
+        Status::StepLimit => 7,
+        Status::InDoubt => 10,
+        Status::Interrupted => 130,
+    }
+}
