@@ -139,10 +139,17 @@ impl Directory {
     /// What lies in it, if that is a team.
     pub fn team(&self) -> Result<Content, StoreError> {
         let none = |what: &str| Err(StoreError::NoTeam { path: self.path.clone(), what: what.into() });
-        match self.content()? {
+        let found = self.content()?;
+        match found {
             Content::Absent => Err(StoreError::Absent { path: self.path.clone() }),
-            Content::Empty => none("the directory is empty"),
-            Content::Foreign => none("the directory holds neither `team.db` nor `team.json`"),
+            Content::Empty | Content::Foreign => match (self.newest_aside(), found) {
+                (Some(aside), _) => {
+                    let aside = aside.display();
+                    none(&format!("a fresh run was cut off before it began; the team before it lies in `{aside}`"))
+                }
+                (None, Content::Empty) => none("the directory is empty"),
+                (None, _) => none("the directory holds neither `team.db` nor `team.json`"),
+            },
             team @ (Content::TeamJson | Content::Database) => Ok(team),
         }
     }
@@ -270,6 +277,12 @@ impl Directory {
         file::sync_directory(&aside)?;
         file::sync_directory(&self.path)?;
         Ok(aside)
+    }
+
+    /// Where the team lies that was set aside last.
+    fn newest_aside(&self) -> Option<PathBuf> {
+        let aside = |n: &u32| self.path.join(format!("{ASIDE}{n}"));
+        (1..MAX_ASIDE).take_while(|n| aside(n).is_dir()).last().map(|n| aside(&n))
     }
 
     fn make_aside(&self) -> Result<PathBuf, StoreError> {

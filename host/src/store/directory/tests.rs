@@ -29,6 +29,8 @@ fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
     refused("missing/team.json", "nothing is there");
     refused("empty", "the directory is empty");
     refused("empty/team.json", "nothing is there");
+    (1..=2).for_each(|n| std::fs::create_dir_all(path(&format!("cut/old-{n}"))).unwrap());
+    refused("cut", "cut/old-2");
     refused("other", "holds neither `team.db` nor `team.json`");
     refused("other/notes.txt", "another name than `team.json`");
     refused("other/notes.txt/team.json", "nothing is there");
