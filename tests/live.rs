@@ -85,7 +85,7 @@ fn an_environment_is_started_spoken_to_stopped_and_loaded_again() {
 
         let mut environment = load(&place.path("store"), WhenIdle::Stay);
         environment.start(WhenIdle::Stay).unwrap();
-        environment.send(said("two")).await.unwrap();
+        environment.say("UserRequirement", "two").await.unwrap();
         environment.idle().await;
         assert_eq!(environment.stop().await.unwrap(), Status::Done);
     });

@@ -4,10 +4,8 @@
 
 use std::path::Path;
 
-use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
-use strata_host::store::Replace;
-use strata_host::{CallPolicy, LiveEnvironment, Message, Resume, Start, WhenIdle};
+use strata_host::{CallPolicy, LiveEnvironment, Overrides, Replace, Resume, Start, WhenIdle};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -46,8 +44,7 @@ async fn main() -> anyhow::Result<()> {
     })?;
     environment.start(WhenIdle::Stay)?;
     environment.idle().await;
-    let sent =
-        environment.send(Message::of_user("".into(), "well done".into(), "nobody listens to this".into())).await?;
+    let sent = environment.say("nobody listens to this", "well done").await?;
     println!("message {} reached {:?}", sent.id, sent.to);
     println!("the team is {}", environment.stop().await?.name());
     Ok(())

@@ -17,9 +17,8 @@
 //! ```no_run
 //! use std::path::Path;
 //!
-//! use strata_host::manifest::Overrides;
 //! use strata_host::manifest::operator::in_force;
-//! use strata_host::{CallPolicy, CheckpointId, LiveEnvironment, Resume, WhenIdle};
+//! use strata_host::{CallPolicy, CheckpointId, LiveEnvironment, Overrides, Resume, WhenIdle};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let overrides = Overrides { operators: in_force(None)?, ..Overrides::default() };
@@ -70,7 +69,9 @@ mod user;
 
 pub use driver::WhenIdle;
 pub use launch::{Resume, Start};
-pub use live::LiveEnvironment;
+pub use live::{Answered, Given, LiveEnvironment, Sent};
+pub use manifest::Overrides;
+pub use store::Replace;
 pub use strata_core::event::{CallPolicy, Status};
 pub use strata_core::id::CheckpointId;
 pub use strata_core::message::Message;

@@ -34,9 +34,7 @@ use thread::Running;
 /// ```no_run
 /// use std::path::Path;
 ///
-/// use strata_host::manifest::Overrides;
-/// use strata_host::store::Replace;
-/// use strata_host::{CallPolicy, LiveEnvironment, Message, Start, WhenIdle};
+/// use strata_host::{CallPolicy, LiveEnvironment, Overrides, Replace, Start, WhenIdle};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut environment = LiveEnvironment::create(Start {
@@ -49,7 +47,7 @@ use thread::Running;
 /// })?;
 /// let mut events = environment.events()?;
 /// environment.start(WhenIdle::Stay)?;
-/// environment.send(Message::of_user("".into(), "make it green".into(), "UserRequirement".into())).await?;
+/// environment.say("UserRequirement", "make it green").await?;
 /// environment.idle().await;
 /// let status = environment.stop().await?;
 /// while let Some(line) = events.next_now()? {
@@ -191,6 +189,11 @@ impl LiveEnvironment {
             State::Running(_) => Ok(self.orders.send(message).await?),
             _ => Err(LiveError::State("does not run; start it first")),
         }
+    }
+
+    /// Publishes what a user says, under a label: everyone who watches that gets it. Like `send` otherwise.
+    pub async fn say(&self, label: &str, text: impl Into<String>) -> Result<Sent, LiveError> {
+        self.send(Message::of_user("".into(), text.into(), label.into())).await
     }
 
     /// Answers what people were asked: all of it, or nothing. It is durable when this returns, and where the
