@@ -82,9 +82,9 @@ pub struct Narrator {
 type Told = (&'static str, Value);
 
 impl Narrator {
-    /// A narrator at the beginning of the records, or before a resume.
-    pub fn new(shape: Shape) -> Self {
-        Self { shape, step: 0 }
+    /// A narrator of what comes next in a team of this shape, in this step.
+    pub fn new(shape: Shape, step: u64) -> Self {
+        Self { shape, step }
     }
 
     /// Tells one event; `n` is the number of its first line.

@@ -40,7 +40,7 @@ pub struct Journal {
 impl Journal {
     /// A journal that goes on with the line `next_line`.
     pub fn new(stepper: Stepper, store: Box<dyn Store>, next_line: u64, durability: Durability) -> Self {
-        let narrator = Narrator::new(stepper.env().shape.clone());
+        let narrator = Narrator::new(stepper.env().shape.clone(), stepper.env().step);
         Self {
             stepper,
             store,

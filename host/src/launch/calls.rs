@@ -5,14 +5,13 @@ use std::path::Path;
 use strata_core::event::Event;
 use strata_core::host_call::HostCall;
 
-use super::{LaunchError, reader};
-use crate::narrator::{Line, Narrator};
-use crate::store::At;
+use super::{LaunchError, reader, telling};
+use crate::narrator::Line;
 
 /// Tells every call of what is saved at a path, oldest first: its public line, and the call.
 pub fn calls(path: &Path, tell: &mut dyn FnMut(&Line, &HostCall)) -> Result<(), LaunchError> {
     let reader = reader(path)?;
-    let mut narrator = Narrator::new(reader.load(&At::Head)?.base.shape);
+    let mut narrator = telling::narrator(&reader)?;
     for record in reader.all(0) {
         let record = record?;
         let lines = narrator.tell(&record.event, record.line, record.time_ms);

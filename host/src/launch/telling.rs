@@ -24,7 +24,7 @@ impl Telling {
     pub fn of(path: &Path, lineage: Option<&str>) -> Result<Self, LaunchError> {
         let mut reader = reader(path)?;
         lineage.map_or(Ok(()), |name| reader.turn_to(name))?;
-        let narrator = Narrator::new(reader.load(&At::Head)?.base.shape);
+        let narrator = narrator(&reader)?;
         Ok(Self { reader, narrator, told: 0 })
     }
 
@@ -49,4 +49,12 @@ impl Telling {
         let lines = records.iter().flat_map(tell).collect();
         Ok((!records.is_empty()).then_some(lines))
     }
+}
+
+/// A narrator for all records, from the first that was not pruned.
+pub(super) fn narrator(reader: &Reader) -> Result<Narrator, StoreError> {
+    let beginning = reader.beginning()?;
+    // What is left before the newest gap begins where the run does.
+    let step = if beginning.from == 0 { beginning.env.step } else { 0 };
+    Ok(Narrator::new(reader.load(&At::Head)?.base.shape, step))
 }
