@@ -18,8 +18,9 @@
 //! ```
 //!
 //! As with the real host nothing is granted that was not granted: without a scripted reply the llm is denied, and
-//! so are requests without a scripted response and files outside the directories that were granted. Limits are not played; neither is JSON that a real host
-//! would check against the schemas of a team file.
+//! so are requests without a scripted response and files outside the directories that were granted. Limits are not
+//! played; neither are reducers of scopes (a value that is set is the value), nor JSON that a real host would check
+//! against the schemas of a team file.
 
 mod call;
 mod files;

@@ -25,7 +25,7 @@ pub(super) mod wasi;
 
 /// Texts of one request to a model. More than any model reads.
 const PROMPT_BYTES: usize = 8 << 20;
-/// Requests made at once by `complete-many`.
+/// Requests made at once by `complete-many`, and by `fetch-many`.
 const MANY: usize = 64;
 
 /// The grants of one attempt, and what of them is used up.
