@@ -213,6 +213,21 @@ fn a_directory_grows_no_larger_than_granted() {
 }
 
 #[test]
+fn a_path_leads_no_deeper_than_sixty_four_levels() {
+    let home = tempfile::tempdir().unwrap();
+    let grants = || dirs(&[(home.path(), "/out", Access::Write)]);
+    let deep = |levels: usize| format!("/out/{}x", "d/".repeat(levels - 1));
+    assert_eq!(told(&write(&deep(64)), grants()).unwrap(), "guest");
+    assert_eq!(fs::read(home.path().join(&deep(64)["/out/".len()..])).unwrap(), b"guest");
+    assert_eq!(told(&read(&deep(64)), grants()).unwrap(), "guest");
+    for levels in [65, 600] {
+        let (kind, message) = told(&write(&deep(levels)), grants()).unwrap_err();
+        assert_eq!(kind, FaultKind::Error);
+        assert!(message.ends_with("is not a path: more than 64 names below `/out`"), "{message}");
+    }
+}
+
+#[test]
 fn a_directory_is_listed_sorted_with_its_directories_marked() {
     let home = tempfile::tempdir().unwrap();
     for name in ["b", "a", "c"] {

@@ -190,3 +190,16 @@ fn a_directory_that_is_too_large_to_be_copied_is_not_lent() {
     check(&|home| fs::File::create(home.join("large")).unwrap().set_len(300 << 20).unwrap());
     check(&|home| (0..=10_000).for_each(|i| fs::write(home.join(i.to_string()), "").unwrap()));
 }
+
+#[test]
+fn a_directory_that_is_nested_too_deep_is_not_copied() {
+    let guest = wasi_worker("", "(call $ok (i32.const 640) (i32.const 5))");
+    let check = |levels: usize, expected: Result<String, (FaultKind, String)>| {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir_all(home.path().join("d/".repeat(levels))).unwrap();
+        assert_eq!(told(&guest, dirs(&[(home.path(), "/out", Access::Write)])), expected, "{levels}");
+    };
+    check(63, Ok("guest".into()));
+    let deep = "cannot stage `/out`: the directory is nested deeper than 64 levels";
+    check(65, Err((FaultKind::Host, deep.into())));
+}

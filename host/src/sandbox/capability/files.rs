@@ -10,14 +10,13 @@ use std::sync::Arc;
 use strata_core::file::{Content, FileChange};
 
 use super::super::View;
-use super::super::ctx::NAME_BYTES;
 use super::super::limits::bytes;
 use super::quota;
 use crate::blob::{Blobs, digest_of};
 use crate::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind};
 use crate::plugin::{Access, DirGrant};
 use disk::{Found, Root};
-use path::{Place, names_only};
+use path::Place;
 use stage::Stage;
 use tree::{Tree, within};
 
@@ -325,44 +324,6 @@ impl Files {
         }
         let shown = |(name, directory)| if directory { format!("{name}/") } else { name };
         Ok(names.into_iter().map(shown).collect())
-    }
-
-    /// A place that the guest may change.
-    fn writable(&self, path: String, verb: &str) -> Asked<Place> {
-        let place = self.place(path)?;
-        if place.access == Access::Read {
-            let hint = "is granted for reading; add `write = true`";
-            let message = format!("cannot {verb} `{}`: `{}` {hint}", place.path, place.guest);
-            return Err(HostError::new(HostErrorKind::Denied, message));
-        }
-        if place.inside.as_os_str().is_empty() {
-            return Err(place.invalid("does not name a file"));
-        }
-        Ok(place)
-    }
-
-    /// Finds the grant whose guest path is the longest beginning of `path`.
-    fn place(&self, path: String) -> Asked<Place> {
-        if path.len() > NAME_BYTES || path.contains('\0') || !path.starts_with('/') {
-            let shown: String = path.chars().take(64).collect();
-            let hint = "paths are absolute, e.g. `/out/a.txt`";
-            return Err(HostError::new(HostErrorKind::Invalid, format!("`{shown}` is not a path; {hint}")));
-        }
-        let below = |granted: &&Granted| Path::new(&path).starts_with(&granted.grant.guest);
-        let found = self.grants.iter().filter(below).max_by_key(|granted| granted.grant.guest.len());
-        let Some(Granted { grant, tree, root }) = found else {
-            let hint = "add the directory to the action's `allow.dirs`";
-            let message = format!("`{path}` lies in no granted directory; {hint}");
-            return Err(HostError::new(HostErrorKind::Denied, message));
-        };
-        let rest = Path::new(&path).strip_prefix(&grant.guest).unwrap_or(Path::new(""));
-        let Some(inside) = names_only(rest) else {
-            let message = format!("`{path}` leads outside of the granted directory `{}`", grant.guest);
-            return Err(HostError::new(HostErrorKind::Denied, message));
-        };
-        let (root, guest, tree, name) =
-            (Arc::clone(root), grant.guest.clone(), Arc::clone(tree), tree.name_of(&inside));
-        Ok(Place { root, access: grant.access, max_bytes: grant.max_bytes, guest, path, inside, name, tree })
     }
 }
 

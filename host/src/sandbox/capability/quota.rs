@@ -1,6 +1,7 @@
 //! How large a writable directory may become. What is written, and where, is `files`'s business.
 
 use std::io;
+use std::path::Path;
 
 use cap_std::fs::Dir;
 
@@ -9,8 +10,9 @@ use super::super::limits::bytes;
 /// Entries that are looked at to tell how much a directory holds. One with more of them is taken for full: telling would
 /// take longer than writing.
 const ENTRIES: usize = 100_000;
-/// Directories within directories that are looked into; deeper ones are taken for full too.
-const DEPTH: usize = 64;
+/// Directories within directories. Every step to a place is taken by itself, so deeper ones cost more than they are
+/// good for: one that holds them is taken for full, and nothing is put there.
+pub(super) const LEVELS: usize = 64;
 
 /// Fails with `QuotaExceeded` if a directory would hold more than `limit` bytes.
 pub(super) fn check(after: u64, limit: u64) -> io::Result<()> {
@@ -25,23 +27,33 @@ pub(super) fn check(after: u64, limit: u64) -> io::Result<()> {
 /// The bytes of all files below a directory. Links are not followed.
 pub(super) fn held(root: &Dir) -> io::Result<u64> {
     let mut entries = 0;
-    held_below(root, &mut entries, DEPTH)
+    held_below(root, &mut entries, LEVELS)
 }
 
-fn held_below(dir: &Dir, entries: &mut usize, depth: usize) -> io::Result<u64> {
-    let full = |why: String| Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
-    if depth == 0 {
-        return full(format!("the directory is nested deeper than {DEPTH} levels"));
-    }
+/// Whether a place, by names only, lies deeper than anything may.
+pub(super) fn is_too_deep(inside: &Path) -> bool {
+    inside.components().nth(LEVELS).is_some()
+}
+
+/// Says so.
+pub(super) fn too_deep() -> io::Error {
+    io::Error::new(io::ErrorKind::QuotaExceeded, format!("the directory is nested deeper than {LEVELS} levels"))
+}
+
+fn held_below(dir: &Dir, entries: &mut usize, levels: usize) -> io::Result<u64> {
     let mut sum = 0u64;
     for entry in dir.entries()? {
         let entry = entry?;
         *entries += 1;
         if *entries > ENTRIES {
-            return full(format!("the directory holds more than {ENTRIES} files"));
+            let why = format!("the directory holds more than {ENTRIES} files");
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
         }
         let more = match entry.file_type()? {
-            kind if kind.is_dir() => held_below(&entry.open_dir()?, entries, depth - 1)?,
+            kind if kind.is_dir() => {
+                let levels = levels.checked_sub(1).ok_or_else(too_deep)?;
+                held_below(&entry.open_dir()?, entries, levels)?
+            }
             kind if kind.is_file() => entry.metadata()?.len(),
             _ => 0,
         };

@@ -2,6 +2,7 @@
 //! the directory above without following a symbolic link, so no path leads out, whoever changes what meanwhile. Only
 //! reading a file follows links, and those that stay below.
 
+use std::ffi::OsStr;
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt as _};
@@ -70,9 +71,7 @@ impl Root {
     fn dir(&self, inside: &Path) -> io::Result<Dir> {
         let mut dir = self.open()?.try_clone()?;
         for name in inside {
-            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-            let next = openat(&dir, name, flags, Mode::empty())?;
-            dir = Dir::from_std_file(File::from(next));
+            dir = down(&dir, name)?;
         }
         Ok(dir)
     }
@@ -90,12 +89,7 @@ impl Root {
                 return self.open().map(|_| Found::Directory);
             }
             let (dir, name) = self.above(inside)?;
-            let meta = dir.symlink_metadata(name)?;
-            Ok(match meta.is_file() {
-                true => found_file(&dir, name)?,
-                false if meta.is_dir() => Found::Directory,
-                false => Found::Other,
-            })
+            found_in(&dir, name)
         })();
         match found {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Absent),
@@ -106,9 +100,35 @@ impl Root {
 
     /// Opening a symbolic link as a directory fails like opening a file as one; only below the latter is nothing.
     fn beneath(&self, inside: &Path) -> Found {
-        let above = inside.ancestors().skip(1).filter_map(|above| self.above(above).ok());
-        let mut above = above.filter_map(|(dir, name)| dir.symlink_metadata(name).ok());
-        above.next().map_or(Found::Absent, |meta| if meta.is_symlink() { Found::Other } else { Found::Absent })
+        match self.blocked(inside) {
+            Ok(Some((_, Found::Other))) => Found::Other,
+            _ => Found::Absent,
+        }
+    }
+
+    /// What lies above a place, and is no directory, and where.
+    pub(super) fn blocked<'a>(&self, inside: &'a Path) -> io::Result<Option<(&'a Path, Found)>> {
+        let above = inside.parent().unwrap_or(Path::new(""));
+        let mut dir = match self.open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            dir => dir?.try_clone()?,
+        };
+        let mut deep = above.components().count();
+        for name in above {
+            deep -= 1;
+            dir = match down(&dir, name) {
+                Ok(next) => next,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => {
+                    let at = above.ancestors().nth(deep).unwrap_or(above);
+                    return match found_in(&dir, Path::new(name))? {
+                        Found::Directory => Err(error),
+                        found => Ok(Some((at, found))),
+                    };
+                }
+            };
+        }
+        Ok(None)
     }
 
     /// The bytes of a file; none where there are more than `limit`. Links are followed as long as they stay below.
@@ -175,17 +195,21 @@ impl Root {
     /// Makes a directory and those above it.
     pub(super) fn make(&self, inside: &Path) -> io::Result<()> {
         self.create()?;
-        let mut at = PathBuf::new();
+        let mut dir = self.open()?.try_clone()?;
         for name in inside {
-            let dir = self.dir(&at)?;
-            match dir.create_dir(Path::new(name)) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => {
-                    made?;
-                    sync(&dir)?;
+            dir = match down(&dir, name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    match dir.create_dir(Path::new(name)) {
+                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                        made => {
+                            made?;
+                            sync(&dir)?;
+                        }
+                    }
+                    down(&dir, name)?
                 }
-            }
-            at.push(name);
+                next => next?,
+            };
         }
         Ok(())
     }
@@ -205,6 +229,21 @@ impl Root {
         let (dir, old) = self.above(inside)?;
         dir.rename(old, &dir, name)?;
         sync(&dir)
+    }
+}
+
+/// A directory in another one, and not what a link leads to.
+fn down(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+    Ok(Dir::from_std_file(File::from(openat(dir, name, flags, Mode::empty())?)))
+}
+
+fn found_in(dir: &Dir, name: &Path) -> io::Result<Found> {
+    let meta = dir.symlink_metadata(name)?;
+    match meta.is_file() {
+        true => found_file(dir, name),
+        false if meta.is_dir() => Ok(Found::Directory),
+        false => Ok(Found::Other),
     }
 }
 

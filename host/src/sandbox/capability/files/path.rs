@@ -4,10 +4,13 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use super::super::quota::{self, LEVELS};
 use super::disk::Root;
 use super::tree::Tree;
+use super::{Asked, Files, Granted};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::Access;
+use crate::sandbox::ctx::NAME_BYTES;
 use crate::sandbox::limits::bytes;
 
 /// A path of a guest, in the directory it lies in.
@@ -68,8 +71,52 @@ impl Place {
     }
 }
 
+impl Files {
+    /// A place that the guest may change.
+    pub(super) fn writable(&self, path: String, verb: &str) -> Asked<Place> {
+        let place = self.place(path)?;
+        if place.access == Access::Read {
+            let hint = "is granted for reading; add `write = true`";
+            let message = format!("cannot {verb} `{}`: `{}` {hint}", place.path, place.guest);
+            return Err(HostError::new(HostErrorKind::Denied, message));
+        }
+        if place.inside.as_os_str().is_empty() {
+            return Err(place.invalid("does not name a file"));
+        }
+        Ok(place)
+    }
+
+    /// Finds the grant whose guest path is the longest beginning of `path`.
+    pub(super) fn place(&self, path: String) -> Asked<Place> {
+        if path.len() > NAME_BYTES || path.contains('\0') || !path.starts_with('/') {
+            let shown: String = path.chars().take(64).collect();
+            let hint = "paths are absolute, e.g. `/out/a.txt`";
+            return Err(HostError::new(HostErrorKind::Invalid, format!("`{shown}` is not a path; {hint}")));
+        }
+        let below = |granted: &&Granted| Path::new(&path).starts_with(&granted.grant.guest);
+        let found = self.grants.iter().filter(below).max_by_key(|granted| granted.grant.guest.len());
+        let Some(Granted { grant, tree, root }) = found else {
+            let hint = "add the directory to the action's `allow.dirs`";
+            let message = format!("`{path}` lies in no granted directory; {hint}");
+            return Err(HostError::new(HostErrorKind::Denied, message));
+        };
+        let rest = Path::new(&path).strip_prefix(&grant.guest).unwrap_or(Path::new(""));
+        let Some(inside) = names_only(rest) else {
+            let message = format!("`{path}` leads outside of the granted directory `{}`", grant.guest);
+            return Err(HostError::new(HostErrorKind::Denied, message));
+        };
+        if quota::is_too_deep(&inside) {
+            let message = format!("`{path}` is not a path: more than {LEVELS} names below `{}`", grant.guest);
+            return Err(HostError::new(HostErrorKind::Invalid, message));
+        }
+        let (root, guest, tree, name) =
+            (Arc::clone(root), grant.guest.clone(), Arc::clone(tree), tree.name_of(&inside));
+        Ok(Place { root, access: grant.access, max_bytes: grant.max_bytes, guest, path, inside, name, tree })
+    }
+}
+
 /// A path without `.` and `..`; none where it leads out. As no link is followed, `a/../b` is `b`.
-pub(super) fn names_only(path: &Path) -> Option<PathBuf> {
+fn names_only(path: &Path) -> Option<PathBuf> {
     let mut names = PathBuf::new();
     for component in path.components() {
         match component {

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use strata_core::file::{Content, Placement};
 use strata_core::id::Digest;
 
+use super::super::quota;
 use super::disk::{Found, Root};
 use super::tree::Tree;
 use crate::blob::digest_of;
@@ -18,6 +19,9 @@ use crate::plugin::{Access, DirGrant};
 const ASIDE_DIGITS: usize = 8;
 /// The largest file whose bytes are compared. What actions wrote is never larger.
 const COMPARED_BYTES: u64 = 1 << 30;
+/// Names on the way to a place: as many as an action may write, and those of the directory that it was granted, which
+/// may lie below the one where the place is looked for.
+const LEVELS: usize = 4 * quota::LEVELS;
 
 /// A file could not be put in its place.
 #[derive(Debug, thiserror::Error)]
@@ -74,8 +78,9 @@ impl Directories {
         let fail = |source| PlaceError { path: placement.path.clone(), source };
         let roots = self.roots.iter().rev();
         let found = roots.filter_map(|(tree, root)| Some((root, PathBuf::from(&*tree.inside(&placement.path)?))));
-        // A name is ours, but the records may come from anywhere.
-        let mut found = found.filter(|(_, inside)| inside.components().all(|c| matches!(c, Component::Normal(_))));
+        // A name is ours, but the records may come from anywhere: with names that no action may write.
+        let named = |inside: &Path| inside.components().all(|c| matches!(c, Component::Normal(_)));
+        let mut found = found.filter(|(_, inside)| named(inside) && inside.components().nth(LEVELS).is_none());
         match found.find(|(_, inside)| !inside.as_os_str().is_empty()) {
             None => Ok(Placed::NotGranted),
             Some((root, inside)) => settle(root, &inside, (placement, bytes), known).map_err(fail),
@@ -123,23 +128,13 @@ fn settle(
 /// Makes way where something else than a directory lies above a place. It is given another name, unless it is kept
 /// anyway. Two roles that disagree about a path are told so when the step ends; until then each is obeyed.
 fn clear_above(root: &Root, inside: &Path, known: impl Fn(&Digest) -> bool) -> io::Result<Option<String>> {
-    let above: Vec<&Path> = inside.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()).collect();
-    for above in above.into_iter().rev() {
-        let found = root.look(above)?;
-        match found {
-            Found::Directory => {}
-            Found::Absent => break,
-            Found::File { .. } | Found::Other => {
-                let there = read(root, above, found)?;
-                if there.as_ref().and_then(Content::digest).is_some_and(&known) {
-                    root.remove(above)?;
-                    break;
-                }
-                return set_aside(root, above, there.as_ref()).map(Some);
-            }
-        }
+    let Some((above, found)) = root.blocked(inside)? else { return Ok(None) };
+    let there = read(root, above, found)?;
+    if there.as_ref().and_then(Content::digest).is_some_and(&known) {
+        root.remove(above)?;
+        return Ok(None);
     }
-    Ok(None)
+    set_aside(root, above, there.as_ref()).map(Some)
 }
 
 /// Removes a directory, unless something is in it.
@@ -186,4 +181,45 @@ fn name(inside: &Path) -> String {
 /// Whether what lies at a path can be seen from one of these directories.
 pub(crate) fn is_seen_from(base: &Path, grants: &[DirGrant], path: &str) -> bool {
     grants.iter().any(|grant| Tree::of(base, &grant.host).inside(path).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Puts something into a directory that an action may write.
+    fn put(home: &Path, path: &str, expected: Content, text: Option<&str>) -> Placed {
+        let bytes = text.map(str::as_bytes);
+        let content = match bytes {
+            Some(bytes) => Content::File { digest: digest_of(bytes), bytes: bytes.len() as u64 },
+            None => Content::Directory,
+        };
+        let grant = DirGrant { host: home.into(), guest: "/out".into(), access: Access::Write, max_bytes: None };
+        let placement = Placement { path: home.join(path).to_string_lossy().into_owned(), expected, content };
+        let directories = Directories::new(Path::new("/team"), [&grant].into_iter());
+        directories.place(&placement, bytes, |_| false).unwrap()
+    }
+
+    #[test]
+    fn what_lies_deeper_than_any_action_may_write_is_not_put_there_whatever_the_records_say() {
+        let home = tempfile::tempdir().unwrap();
+        let deep = |levels: usize| format!("{}x", "d/".repeat(levels - 1));
+        assert_eq!(put(home.path(), &deep(LEVELS), Content::Absent, Some("text")), Placed::There);
+        assert_eq!(fs::read_to_string(home.path().join(deep(LEVELS))).unwrap(), "text");
+        assert_eq!(put(home.path(), &deep(LEVELS + 1), Content::Absent, Some("text")), Placed::NotGranted);
+    }
+
+    #[test]
+    fn what_is_in_the_way_of_a_directory_is_kept_beside_it() {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("a")).unwrap();
+        fs::write(home.path().join("a/b"), "mine").unwrap();
+        let Placed::Aside(aside) = put(home.path(), "a/b/c/d", Content::Absent, Some("text")) else {
+            panic!("nothing was set aside");
+        };
+        assert_eq!(fs::read_to_string(home.path().join("a").join(aside)).unwrap(), "mine");
+        assert_eq!(fs::read_to_string(home.path().join("a/b/c/d")).unwrap(), "text");
+    }
 }

@@ -12,6 +12,7 @@ use std::time::UNIX_EPOCH;
 
 use strata_core::file::{Content, FileChange};
 
+use super::super::quota;
 use super::cap::Cap;
 use super::disk::{Found, Root};
 use super::scratch::Scratch;
@@ -266,6 +267,9 @@ fn walk(root: &Root, visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>) -> i
         };
         for (name, found) in names {
             let inside = at.join(name);
+            if quota::is_too_deep(&inside) {
+                return Err(quota::too_deep());
+            }
             visit(&inside, found)?;
             if found == Found::Directory {
                 open.push(inside);
