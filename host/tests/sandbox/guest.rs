@@ -173,6 +173,7 @@ const WASI: &str = r#"
     }
     package wasi:filesystem@0.2.0 {
         interface types {
+            use wasi:clocks/wall-clock@0.2.0.{datetime};
             type filesize = u64;
             flags descriptor-flags {
                 read, write, file-integrity-sync, data-integrity-sync, requested-write-sync, mutate-directory,
@@ -186,7 +187,24 @@ const WASI: &str = r#"
                 not-directory, not-empty, not-recoverable, unsupported, no-tty, no-such-device, overflow,
                 not-permitted, pipe, read-only, invalid-seek, text-file-busy, cross-device,
             }
+            enum descriptor-type {
+                unknown, block-device, character-device, directory, fifo, symbolic-link, regular-file, socket,
+            }
+            type link-count = u64;
+            record descriptor-stat {
+                %type: descriptor-type,
+                link-count: link-count,
+                size: filesize,
+                data-access-timestamp: option<datetime>,
+                data-modification-timestamp: option<datetime>,
+                status-change-timestamp: option<datetime>,
+            }
+            record metadata-hash-value { lower: u64, upper: u64 }
             resource descriptor {
+                stat: func() -> result<descriptor-stat, error-code>;
+                stat-at: func(path-flags: path-flags, path: string) -> result<descriptor-stat, error-code>;
+                metadata-hash: func() -> result<metadata-hash-value, error-code>;
+                metadata-hash-at: func(path-flags: path-flags, path: string) -> result<metadata-hash-value, error-code>;
                 open-at: func(path-flags: path-flags, path: string, open-flags: open-flags, %flags: descriptor-flags)
                     -> result<descriptor, error-code>;
                 write: func(buffer: list<u8>, offset: filesize) -> result<filesize, error-code>;
@@ -246,6 +264,13 @@ pub fn wasi_worker(items: &str, run: &str) -> Vec<u8> {
             (import "wasi:filesystem/preopens@0.2.0" "get-directories" (func $wasi_directories (param i32)))
             (import "wasi:filesystem/types@0.2.0" "[method]descriptor.open-at"
                 (func $wasi_open (param i32 i32 i32 i32 i32 i32 i32)))
+            (import "wasi:filesystem/types@0.2.0" "[method]descriptor.stat" (func $wasi_stat (param i32 i32)))
+            (import "wasi:filesystem/types@0.2.0" "[method]descriptor.stat-at"
+                (func $wasi_stat_at (param i32 i32 i32 i32 i32)))
+            (import "wasi:filesystem/types@0.2.0" "[method]descriptor.metadata-hash"
+                (func $wasi_hash (param i32 i32)))
+            (import "wasi:filesystem/types@0.2.0" "[method]descriptor.metadata-hash-at"
+                (func $wasi_hash_at (param i32 i32 i32 i32 i32)))
             (import "wasi:filesystem/types@0.2.0" "[method]descriptor.write"
                 (func $wasi_put (param i32 i32 i32 i64 i32)))
             (import "wasi:filesystem/types@0.2.0" "[method]descriptor.create-directory-at"

@@ -42,7 +42,12 @@ fn a_sleep_is_wall_time_and_ended_by_the_timeout() {
 
 /// A guest that writes `new`, removes `old`, then does something.
 fn worker(then: &str) -> Vec<u8> {
-    let items = r#"(data (i32.const 4096) "newoldlink")"#;
+    let items = r#"(data (i32.const 4096) "newoldlink")
+        (func $timeless (param $at i32)
+            (if (i32.load8_u (local.get $at)) (then unreachable))
+            (if (i64.ne (i64.const 0) (i64.or (i64.load offset=88 (local.get $at))
+                (i64.or (i64.load offset=40 (local.get $at)) (i64.load offset=64 (local.get $at))))) (then unreachable))
+            (if (i64.ne (i64.load offset=24 (local.get $at)) (i64.const 5)) (then unreachable)))"#;
     let run = format!(
         "(call $wasi_open (local.get $dir) (i32.const 0) (i32.const 4096) (i32.const 3) (i32.const 9) (i32.const 2)
             (i32.const 2048))
@@ -81,6 +86,31 @@ fn files_are_written_with_the_action_or_not_at_all() {
     check(OK, Ok(()));
     check("unreachable", Err((FaultKind::Trap, "unreachable")));
     check(LINK, Err((FaultKind::Host, "symbolic link")));
+}
+
+#[test]
+fn a_file_tells_neither_the_time_of_the_machine_nor_the_numbers_of_its_file_system() {
+    // No time is another one than the first; the numbers are the same by either way, and are told in letters.
+    let run = worker(
+        "(call $wasi_stat (i32.load (i32.const 2052)) (i32.const 4200)) (call $timeless (i32.const 4200))
+         (call $wasi_stat_at (local.get $dir) (i32.const 0) (i32.const 4096) (i32.const 3) (i32.const 4200))
+         (call $timeless (i32.const 4200))
+         (call $wasi_hash (i32.load (i32.const 2052)) (i32.const 4400))
+         (call $wasi_hash_at (local.get $dir) (i32.const 0) (i32.const 4096) (i32.const 3) (i32.const 4432))
+         (if (i64.ne (i64.load (i32.const 4408)) (i64.load (i32.const 4440))) (then unreachable))
+         (i64.store (i32.const 4464) (i64.or (i64.const 0x4040404040404040)
+            (i64.and (i64.load (i32.const 4408)) (i64.const 0x0f0f0f0f0f0f0f0f))))
+         (call $ok (i32.const 4464) (i32.const 8))",
+    );
+    let home = tempfile::tempdir().unwrap();
+    let told = || {
+        fs::write(home.path().join("old"), "old").unwrap();
+        told(&run, dirs(&[(home.path(), "/out", Access::Write)])).unwrap()
+    };
+    let first = told();
+    // What is made in between takes the number of a file that is gone.
+    fs::write(home.path().join("between"), "").unwrap();
+    assert_eq!(told(), first);
 }
 
 /// A guest that writes five bytes to `new`, so far into it, then does something.

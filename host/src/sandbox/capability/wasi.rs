@@ -11,19 +11,26 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWrite;
-use wasmtime::component::ResourceTable;
+use wasmtime::component::{Linker, ResourceTable};
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
+use wasmtime_wasi::p2::bindings::filesystem::preopens::Host as _;
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, async_trait};
 
 use clock::Clock;
 
+use super::super::ctx::Ctx;
 use super::super::log::{Level, Log};
 use super::files::Opened;
 use crate::plugin::{Access, Grants};
 
-pub(in super::super) mod clock;
-pub(in super::super) mod open;
+mod clock;
+mod open;
+mod stat;
+
+/// Where WASI has files.
+const FILES: &str = "wasi:filesystem/types@0.2.12";
 
 /// What a guest may write to a stream before it hands over again.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -33,6 +40,14 @@ const LINE_BYTES: usize = 64 << 10;
 const RANDOM_BYTES: u64 = 65536;
 /// Resources a guest may hold: streams, descriptors, pollables.
 const HANDLES: usize = 4096;
+
+/// Gives guests WASI: with clocks and files of our own.
+pub(in super::super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
+    wasmtime_wasi::p2::add_to_linker_async(linker)?;
+    clock::add_to_linker(linker)?;
+    open::add_to_linker(linker)?;
+    stat::add_to_linker(linker)
+}
 
 /// The WASI state of one attempt.
 pub(in super::super) struct Wasi {
@@ -80,7 +95,14 @@ impl Wasi {
         }
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES);
-        let ctx = builder.build();
+        let mut ctx = builder.build();
+        let mut files = WasiFilesystemCtxView { ctx: ctx.filesystem(), table: &mut table };
+        // This fails for more directories than there may be handles.
+        for (directory, name) in files.get_directories().unwrap_or_default() {
+            if let Ok(descriptor) = table.delete(directory) {
+                opened.grant(open::file_of(&descriptor), &name);
+            }
+        }
         Self { ctx, table, streams, clock: Clock::default(), opened }
     }
 

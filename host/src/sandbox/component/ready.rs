@@ -7,7 +7,7 @@ use super::{Exports, LoadError, problem};
 use crate::sandbox::bindings::{
     clock, env, environment, files, http, human, llm, log, memory, random, secrets, state, types,
 };
-use crate::sandbox::capability::wasi::{clock as wasi_clock, open as wasi_open};
+use crate::sandbox::capability;
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::engine::Metering;
 use crate::sandbox::limits::memory::{MEMORIES, TABLES};
@@ -161,9 +161,7 @@ fn linker(engine: &Engine, wasi: Wasi) -> wasmtime::Result<Linker<Ctx>> {
     secrets::add_to_linker::<Ctx, Own>(&mut linker, own)?;
     env::add_to_linker::<Ctx, Own>(&mut linker, own)?;
     if wasi == Wasi::Imported {
-        wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-        wasi_clock::add_to_linker(&mut linker)?;
-        wasi_open::add_to_linker(&mut linker)?;
+        capability::wasi::add_to_linker(&mut linker)?;
     }
     Ok(linker)
 }

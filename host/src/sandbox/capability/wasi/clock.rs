@@ -99,7 +99,7 @@ impl Pollable for Timer {
 }
 
 /// Puts these clocks in the place of the machine's.
-pub(in crate::sandbox) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
+pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     type Store<'a> = StoreContextMut<'a, Ctx>;
     linker.allow_shadowing(true);
     let mut wall = linker.instance(WALL)?;

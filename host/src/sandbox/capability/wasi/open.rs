@@ -1,5 +1,8 @@
 //! How guests that use WASI open files: as WASI does, but for pipes and devices, which are not opened, and it is noted
-//! what they have open.
+//! what they have open, and where they found it.
+
+use std::fs::File;
+use std::sync::Arc;
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
@@ -9,22 +12,29 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 
 use super::super::super::ctx::Ctx;
-
-const TYPES: &str = "wasi:filesystem/types@0.2.12";
+use super::FILES;
 
 /// A directory, and what is opened in it, how.
 type Asked = (Resource<Descriptor>, PathFlags, String, OpenFlags, DescriptorFlags);
 type Given = Result<Resource<Descriptor>, ErrorCode>;
 
 /// Puts this in the place of WASI's own.
-pub(in crate::sandbox) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
+pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
-    let mut types = linker.instance(TYPES)?;
+    let mut types = linker.instance(FILES)?;
     types.func_wrap_async("[method]descriptor.open-at", |mut store: StoreContextMut<'_, Ctx>, asked: Asked| {
         Box::new(async move { Ok((store.data_mut().open_at(asked).await?,)) })
     })?;
     linker.allow_shadowing(false);
     Ok(())
+}
+
+/// What the system knows as open.
+pub(super) fn file_of(descriptor: &Descriptor) -> &Arc<File> {
+    match descriptor {
+        Descriptor::File(file) => &file.file,
+        Descriptor::Dir(dir) => &dir.dir,
+    }
 }
 
 impl Ctx {
@@ -39,18 +49,14 @@ impl Ctx {
         {
             return Ok(Err(ErrorCode::NotPermitted));
         }
-        let opened = self.filesystem().open_at(directory, path_flags, path, open_flags, flags).await;
+        let opened = self.filesystem().open_at(directory, path_flags, path.clone(), open_flags, flags).await;
         let opened = match opened {
             Err(error) => return error.downcast().map(Err),
             Ok(opened) => opened,
         };
         let wasi = self.capabilities.wasi();
         if let (Descriptor::Dir(above), opened) = (wasi.table.get(&above)?, wasi.table.get(&opened)?) {
-            let file = match opened {
-                Descriptor::File(file) => &file.file,
-                Descriptor::Dir(dir) => &dir.dir,
-            };
-            wasi.opened.add(&above.dir, file);
+            wasi.opened.add(&above.dir, &path, file_of(opened));
         }
         Ok(Ok(opened))
     }

@@ -1,0 +1,89 @@
+//! What guests that use WASI are told of files beside their bytes: the same in every attempt. The times of the machine
+//! are not there for them, nor the numbers that its file system gives; what they ask for is made from where they look.
+
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView};
+use wasmtime_wasi::p2::FsResult;
+use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    DescriptorStat, DescriptorType, ErrorCode, HostDescriptor, MetadataHashValue, PathFlags,
+};
+
+use super::super::super::ctx::Ctx;
+use super::FILES;
+use super::open::file_of;
+
+/// When everything was made and changed.
+const TIME: Datetime = Datetime { seconds: 0, nanoseconds: 0 };
+
+/// Something open; a directory and a path from there.
+type Open = (Resource<Descriptor>,);
+type Path = (Resource<Descriptor>, PathFlags, String);
+type Given<T> = Result<T, ErrorCode>;
+
+/// Puts this in the place of WASI's own.
+pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
+    type Store<'a> = StoreContextMut<'a, Ctx>;
+    linker.allow_shadowing(true);
+    let mut types = linker.instance(FILES)?;
+    types.func_wrap_async("[method]descriptor.stat", |mut store: Store<'_>, (file,): Open| {
+        Box::new(async move { Ok((given(store.data_mut().filesystem().stat(file).await.map(told))?,)) })
+    })?;
+    types.func_wrap_async("[method]descriptor.stat-at", |mut store: Store<'_>, (at, flags, path): Path| {
+        Box::new(async move { Ok((given(store.data_mut().filesystem().stat_at(at, flags, path).await.map(told))?,)) })
+    })?;
+    types.func_wrap_async("[method]descriptor.metadata-hash", |mut store: Store<'_>, (file,): Open| {
+        Box::new(async move { Ok((store.data_mut().hash(file).await?,)) })
+    })?;
+    types.func_wrap_async("[method]descriptor.metadata-hash-at", |mut store: Store<'_>, path: Path| {
+        Box::new(async move { Ok((store.data_mut().hash_at(path).await?,)) })
+    })?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+fn given<T>(result: FsResult<T>) -> wasmtime::Result<Given<T>> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(error) => error.downcast().map(Err),
+    }
+}
+
+/// How much room a directory takes, and what links to it, is the file system's business.
+fn told(stat: DescriptorStat) -> DescriptorStat {
+    let (size, link_count) = match stat.type_ {
+        DescriptorType::Directory => (0, 1),
+        _ => (stat.size, stat.link_count),
+    };
+    DescriptorStat {
+        type_: stat.type_,
+        link_count,
+        size,
+        data_access_timestamp: Some(TIME),
+        data_modification_timestamp: Some(TIME),
+        status_change_timestamp: Some(TIME),
+    }
+}
+
+impl Ctx {
+    async fn hash(&mut self, file: Resource<Descriptor>) -> wasmtime::Result<Given<MetadataHashValue>> {
+        self.hash_of(&file, "")
+    }
+
+    async fn hash_at(&mut self, (at, flags, path): Path) -> wasmtime::Result<Given<MetadataHashValue>> {
+        let above = Resource::new_borrow(at.rep());
+        // Whether it is there at all.
+        match given(self.filesystem().stat_at(at, flags, path.clone()).await)? {
+            Ok(_) => self.hash_of(&above, &path),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    fn hash_of(&mut self, file: &Resource<Descriptor>, path: &str) -> wasmtime::Result<Given<MetadataHashValue>> {
+        let wasi = self.capabilities.wasi();
+        let spot = wasi.opened.spot(file_of(wasi.table.get(file)?));
+        let hash = spot.map(|spot| spot.at(path).halves()).map(|(lower, upper)| MetadataHashValue { lower, upper });
+        Ok(hash.ok_or(ErrorCode::Unsupported))
+    }
+}
