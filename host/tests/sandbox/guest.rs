@@ -200,7 +200,12 @@ const WASI: &str = r#"
                 status-change-timestamp: option<datetime>,
             }
             record metadata-hash-value { lower: u64, upper: u64 }
+            record directory-entry { %type: descriptor-type, name: string }
+            resource directory-entry-stream {
+                read-directory-entry: func() -> result<option<directory-entry>, error-code>;
+            }
             resource descriptor {
+                read-directory: func() -> result<directory-entry-stream, error-code>;
                 stat: func() -> result<descriptor-stat, error-code>;
                 stat-at: func(path-flags: path-flags, path: string) -> result<descriptor-stat, error-code>;
                 metadata-hash: func() -> result<metadata-hash-value, error-code>;
@@ -271,6 +276,12 @@ pub fn wasi_worker(items: &str, run: &str) -> Vec<u8> {
                 (func $wasi_hash (param i32 i32)))
             (import "wasi:filesystem/types@0.2.0" "[method]descriptor.metadata-hash-at"
                 (func $wasi_hash_at (param i32 i32 i32 i32 i32)))
+            (import "wasi:filesystem/types@0.2.0" "[method]descriptor.read-directory"
+                (func $wasi_list (param i32 i32)))
+            (import "wasi:filesystem/types@0.2.0" "[method]directory-entry-stream.read-directory-entry"
+                (func $wasi_next (param i32 i32)))
+            (import "wasi:filesystem/types@0.2.0" "[resource-drop]directory-entry-stream"
+                (func $wasi_end_list (param i32)))
             (import "wasi:filesystem/types@0.2.0" "[method]descriptor.write"
                 (func $wasi_put (param i32 i32 i32 i64 i32)))
             (import "wasi:filesystem/types@0.2.0" "[method]descriptor.create-directory-at"

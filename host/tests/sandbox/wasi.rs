@@ -113,6 +113,59 @@ fn a_file_tells_neither_the_time_of_the_machine_nor_the_numbers_of_its_file_syst
     assert_eq!(told(), first);
 }
 
+/// Lists the first granted directory; what that came to lies at 2048.
+const LIST: &str = "(call $wasi_list (local.get $dir) (i32.const 2048))";
+/// The letter that the listing at 2052 shows next, or what it is that it shows, at a place.
+fn next_to(at: u32) -> String {
+    format!(
+        "(call $wasi_next (i32.load (i32.const 2052)) (i32.const 2064))
+         (if (i32.load8_u (i32.const 2064)) (then unreachable))
+         (if (i32.load8_u (i32.const 2068)) (then
+             (i32.store8 (i32.const {at}) (i32.load8_u (i32.load (i32.const 2076))))
+             (i32.store8 (i32.const {}) (i32.add (i32.const 48) (i32.load8_u (i32.const 2072))))))",
+        at + 1
+    )
+}
+
+#[test]
+fn a_directory_is_listed_sorted_and_with_what_is_in_it() {
+    let steps = [4096, 4098, 4100, 4102].map(next_to).concat();
+    let guest = wasi_worker("", &format!("{LIST} {steps} (call $ok (i32.const 4096) (i32.const 6))"));
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("z"), "").unwrap();
+    fs::create_dir(home.path().join("m")).unwrap();
+    fs::write(home.path().join("a"), "").unwrap();
+    for access in [Access::Read, Access::Write] {
+        assert_eq!(told(&guest, dirs(&[(home.path(), "/in", access)])), Ok("a6m3z6".into()));
+    }
+}
+
+#[test]
+fn a_guest_holds_so_many_listings_and_no_more() {
+    // How many it gets before one is refused, in letters; and whether there is room when it has let go of one.
+    let run = format!(
+        "(loop $again {LIST}
+            (if (i32.eqz (i32.load8_u (i32.const 2048))) (then
+                (i32.store (i32.const 4096) (i32.add (i32.const 1) (i32.load (i32.const 4096))))
+                (i32.store (i32.const 4100) (i32.load (i32.const 2052)))
+                (br $again))))
+         (call $wasi_end_list (i32.load (i32.const 4100)))
+         (i32.store8 (i32.const 4200) (i32.add (i32.const 65) (i32.shr_u (i32.load (i32.const 4096)) (i32.const 4))))
+         (i32.store8 (i32.const 4201) (i32.add (i32.const 65) (i32.and (i32.load (i32.const 4096)) (i32.const 15))))
+         {LIST} (i32.store8 (i32.const 4202) (i32.add (i32.const 48) (i32.load8_u (i32.const 2048))))
+         (call $ok (i32.const 4200) (i32.const 3))"
+    );
+    let check = |files: usize, expected: &str| {
+        let home = tempfile::tempdir().unwrap();
+        (0..files).for_each(|i| fs::write(home.path().join(i.to_string()), "").unwrap());
+        assert_eq!(told(&wasi_worker("", &run), dirs(&[(home.path(), "/in", Access::Read)])), Ok(expected.into()));
+    };
+    check(0, "EB0");
+    check(1, "EB0");
+    check(5_000, "AE0");
+    check(10_000, "AC0");
+}
+
 /// A guest that writes five bytes to `new`, so far into it, then does something.
 fn far_writer(offset: u64, then: &str) -> Vec<u8> {
     let items = r#"(data (i32.const 4096) "new")"#;

@@ -35,8 +35,8 @@ pub(in crate::sandbox) use opened::Opened;
 pub(crate) use place::is_seen_from;
 pub use place::{Directories, PlaceError, Placed};
 
-/// Names that `list` gives; a directory with more is not for reading in one go.
-const LIST_NAMES: usize = 10_000;
+/// Names that a listing gives; a directory with more is not for reading in one go.
+pub(super) const LIST_NAMES: usize = 10_000;
 /// What one attempt may write to files, and what it may replace, in bytes together: it is held in memory until the
 /// attempt ends, and kept in the database.
 const KEPT_BYTES: u64 = 64 << 20;

@@ -19,6 +19,7 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, async_trait};
 
 use clock::Clock;
+use listing::Listings;
 
 use super::super::ctx::Ctx;
 use super::super::log::{Level, Log};
@@ -26,6 +27,7 @@ use super::files::Opened;
 use crate::plugin::{Access, Grants};
 
 mod clock;
+mod listing;
 mod open;
 mod stat;
 
@@ -46,7 +48,8 @@ pub(in super::super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Res
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
     clock::add_to_linker(linker)?;
     open::add_to_linker(linker)?;
-    stat::add_to_linker(linker)
+    stat::add_to_linker(linker)?;
+    listing::add_to_linker(linker)
 }
 
 /// The WASI state of one attempt.
@@ -56,6 +59,7 @@ pub(in super::super) struct Wasi {
     streams: [Lines; 2],
     clock: Clock,
     opened: Opened,
+    listings: Listings,
 }
 
 impl Wasi {
@@ -103,7 +107,7 @@ impl Wasi {
                 opened.grant(open::file_of(&descriptor), &name);
             }
         }
-        Self { ctx, table, streams, clock: Clock::default(), opened }
+        Self { ctx, table, streams, clock: Clock::default(), opened, listings: Listings::default() }
     }
 
     /// Hands on what the guest wrote without ending the line.

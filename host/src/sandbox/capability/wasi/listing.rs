@@ -1,0 +1,124 @@
+//! How guests that use WASI list directories: sorted, so that every attempt sees the same, and bounded. A listing is held
+//! by the host, whole, until the guest lets go of it.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use cap_std::fs::{Dir, FileType};
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, Resource, ResourceType};
+use wasmtime_wasi::filesystem::Descriptor;
+use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, DirectoryEntry, ErrorCode};
+
+use super::super::super::ctx::Ctx;
+use super::super::files::LIST_NAMES;
+use super::super::quota::LEVELS;
+use super::FILES;
+
+/// Listings that a guest may have open: whoever walks down the deepest directories may keep one open in each.
+const LISTINGS: usize = LEVELS + 1;
+/// Names in all of them together.
+const NAMES: usize = 2 * LIST_NAMES;
+
+/// A directory as it was when the guest began to list it.
+struct Listing {
+    left: IntoIter<DirectoryEntry>,
+    names: usize,
+}
+
+/// What the guest has open.
+#[derive(Default)]
+pub(super) struct Listings {
+    count: usize,
+    names: usize,
+}
+
+impl Listings {
+    /// How many names another one may have.
+    fn room(&self) -> Option<usize> {
+        (self.count < LISTINGS).then_some((NAMES - self.names).min(LIST_NAMES))
+    }
+}
+
+type Given<T> = Result<T, ErrorCode>;
+
+/// Puts this in the place of WASI's own.
+pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
+    type Store<'a> = StoreContextMut<'a, Ctx>;
+    linker.allow_shadowing(true);
+    let mut types = linker.instance(FILES)?;
+    types.resource("directory-entry-stream", ResourceType::host::<Listing>(), |mut store, listing| {
+        store.data_mut().end_listing(Resource::new_own(listing))
+    })?;
+    types.func_wrap_async(
+        "[method]descriptor.read-directory",
+        |mut store: Store<'_>, (directory,): (Resource<Descriptor>,)| {
+            Box::new(async move { Ok((store.data_mut().begin_listing(directory).await?,)) })
+        },
+    )?;
+    types.func_wrap(
+        "[method]directory-entry-stream.read-directory-entry",
+        |mut store: Store<'_>, (listing,): (Resource<Listing>,)| {
+            let listing = store.data_mut().capabilities.wasi().table.get_mut(&listing)?;
+            Ok((Given::Ok(listing.left.next()),))
+        },
+    )?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+impl Ctx {
+    async fn begin_listing(&mut self, directory: Resource<Descriptor>) -> wasmtime::Result<Given<Resource<Listing>>> {
+        let wasi = self.capabilities.wasi();
+        let Descriptor::Dir(directory) = wasi.table.get(&directory)? else {
+            return Ok(Err(ErrorCode::NotDirectory));
+        };
+        let Some(room) = wasi.listings.room() else { return Ok(Err(ErrorCode::InsufficientMemory)) };
+        let directory = Arc::clone(&directory.dir);
+        let entries = match tokio::task::spawn_blocking(move || entries(&directory, room)).await? {
+            Ok(Some(entries)) => entries,
+            Ok(None) => return Ok(Err(ErrorCode::InsufficientMemory)),
+            Err(error) => return Ok(Err(error.into())),
+        };
+        let names = entries.len();
+        let listing = wasi.table.push(Listing { left: entries.into_iter(), names })?;
+        wasi.listings.count += 1;
+        wasi.listings.names += names;
+        Ok(Ok(listing))
+    }
+
+    fn end_listing(&mut self, listing: Resource<Listing>) -> wasmtime::Result<()> {
+        let wasi = self.capabilities.wasi();
+        let listing = wasi.table.delete(listing)?;
+        wasi.listings.count -= 1;
+        wasi.listings.names -= listing.names;
+        Ok(())
+    }
+}
+
+/// What is in a directory, sorted; none where there is more than `room`. Names that are not text cannot be told.
+fn entries(directory: &File, room: usize) -> io::Result<Option<Vec<DirectoryEntry>>> {
+    let directory = Dir::from_std_file(directory.try_clone()?);
+    let mut entries = Vec::new();
+    for entry in directory.entries()? {
+        let entry = entry?;
+        if entries.len() == room {
+            return Ok(None);
+        }
+        let (Ok(name), kind) = (entry.file_name().into_string(), entry.file_type()?) else { continue };
+        entries.push(DirectoryEntry { type_: type_of(kind), name });
+    }
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Some(entries))
+}
+
+fn type_of(kind: FileType) -> DescriptorType {
+    match kind {
+        kind if kind.is_dir() => DescriptorType::Directory,
+        kind if kind.is_file() => DescriptorType::RegularFile,
+        kind if kind.is_symlink() => DescriptorType::SymbolicLink,
+        _ => DescriptorType::Unknown,
+    }
+}
