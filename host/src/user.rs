@@ -23,6 +23,21 @@ pub(crate) fn data() -> Option<PathBuf> {
     base("XDG_DATA_HOME", ".local/share")
 }
 
+/// Below it lies what is gone with the process that made it: among the temporary files, where nobody else can enter.
+pub(crate) fn temporary() -> io::Result<PathBuf> {
+    let place = std::env::temp_dir().join(format!("strata-host-{}", rustix::process::geteuid().as_raw()));
+    match DirBuilder::new().mode(0o700).create(&place) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    // Somebody else may have been there first.
+    let meta = fs::symlink_metadata(&place)?;
+    if !meta.is_dir() || !is_private(&meta) {
+        return Err(io::Error::other(format!("`{}` is not a private directory of this user", place.display())));
+    }
+    Ok(place)
+}
+
 /// What a variable says, or the usual place. One that is empty or relative is as good as none, as the XDG specification
 /// has it.
 fn base(variable: &str, usual: &str) -> Option<PathBuf> {
@@ -64,7 +79,8 @@ pub(crate) fn is_private(meta: &Metadata) -> bool {
     is_own(meta) && meta.mode() & 0o077 == 0
 }
 
-fn is_own(meta: &Metadata) -> bool {
+/// Whether something is the user's.
+pub(crate) fn is_own(meta: &Metadata) -> bool {
     meta.uid() == rustix::process::geteuid().as_raw()
 }
 

@@ -1,22 +1,22 @@
 //! The socket on which the process that runs a team can be reached. What is said over it is `launch::control`'s
 //! business.
 //!
-//! It does not lie in the storage directory, which is copied with tools that cannot copy sockets, but in a private
-//! directory for such things. The lock file says where.
+//! It does not lie in the storage directory, which is copied with tools that cannot copy sockets, but among the user's
+//! own temporary files. The lock file says where.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{Error, Read, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Pid, geteuid, test_kill_process};
+use rustix::process::{Pid, test_kill_process};
 use sha2::{Digest as _, Sha256};
 use strata_core::id::hex;
 
 use super::lock::LOCK_FILE;
 use super::{Directory, StoreError, file};
+use crate::user;
 
 /// The longest lock file that makes sense: a pid, and a path on a line of its own.
 const MAX_LOCK_BYTES: u64 = 8 << 10;
@@ -31,7 +31,7 @@ pub struct Socket {
 impl Socket {
     /// Opens a socket for the team in a directory. Only the holder of its lock may do so.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
-        let place = private_directory().map_err(|e| StoreError::io(directory, "listen for", e))?;
+        let place = user::temporary().map_err(|e| StoreError::io(directory, "listen for", e))?;
         sweep(&place);
         let name = hex(&Sha256::digest(directory.as_os_str().as_bytes())[..6]);
         let path = place.join(format!("{}-{name}.sock", std::process::id()));
@@ -70,22 +70,6 @@ impl Directory {
         let path = text.split(|byte| *byte == b'\n').nth(1).filter(|path| !path.is_empty())?;
         UnixStream::connect(PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()))).ok()
     }
-}
-
-/// The directory for sockets, among the temporary files, which nobody else can enter.
-fn private_directory() -> std::io::Result<PathBuf> {
-    let user = geteuid().as_raw();
-    let place = std::env::temp_dir().join(format!("strata-host-{user}"));
-    match DirBuilder::new().mode(0o700).create(&place) {
-        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e),
-        _ => {}
-    }
-    // Somebody else may have been there first.
-    let meta = std::fs::symlink_metadata(&place)?;
-    if !meta.is_dir() || meta.uid() != user || meta.mode() & 0o077 != 0 {
-        return Err(Error::other(format!("`{}` is not a private directory of this user", place.display())));
-    }
-    Ok(place)
 }
 
 /// Removes what killed processes left behind.

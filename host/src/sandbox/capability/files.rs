@@ -26,6 +26,7 @@ mod opened;
 mod partial;
 mod path;
 mod place;
+mod removal;
 mod scratch;
 mod stage;
 mod staging;

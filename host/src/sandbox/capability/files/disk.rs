@@ -233,7 +233,7 @@ impl Root {
 }
 
 /// A directory in another one, and not what a link leads to.
-fn down(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
+pub(super) fn down(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
     Ok(Dir::from_std_file(File::from(openat(dir, name, flags, Mode::empty())?)))
 }

@@ -1,55 +1,91 @@
 //! Directories for what an attempt works on. They are gone with it, or, where the process was killed, with the next
-//! process that makes one.
+//! process that makes one. They lie where only the user can enter: copies are nobody else's business, and nobody else
+//! can put something there for us to stumble over.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use rustix::fs::{FlockOperation, flock};
-use tempfile::TempDir;
+use cap_std::fs::Dir;
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 
-const PREFIX: &str = "strata-files-";
+use super::removal;
+use crate::user;
 
-/// A directory of one attempt, below the system's temporary directory.
+const PREFIX: &str = "files-";
+/// Where the user's own place was taken by somebody else.
+const PUBLIC_PREFIX: &str = "strata-files-";
+
+/// A directory of one attempt.
 pub(super) struct Scratch {
-    dir: TempDir,
-    /// Locked as long as it is in use. The system lets go of it, however the process ends.
-    _lock: File,
+    path: PathBuf,
+    /// The directory, locked as long as it is in use. The system lets go of it, however the process ends.
+    lock: File,
 }
 
 impl Scratch {
     pub(super) fn new() -> io::Result<Self> {
         static SWEPT: Once = Once::new();
-        SWEPT.call_once(|| sweep(&std::env::temp_dir()));
+        let place = user::temporary();
+        if let Ok(place) = &place {
+            SWEPT.call_once(|| sweep(place));
+        }
         loop {
-            let dir = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
-            let lock = File::open(dir.path())?;
+            let mut builder = tempfile::Builder::new();
+            builder.permissions(Permissions::from_mode(0o700));
+            let dir = match &place {
+                Ok(place) => builder.prefix(PREFIX).tempdir_in(place),
+                // Nobody sweeps what a killed process leaves there: it could be anybody's.
+                Err(_) => builder.prefix(PUBLIC_PREFIX).tempdir(),
+            };
+            let path = dir?.keep();
+            let lock = open(&path)?;
             flock(&lock, FlockOperation::LockExclusive)?;
             // Before it was locked it may have been taken for one that was left.
-            if is(dir.path(), &lock) {
-                return Ok(Self { dir, _lock: lock });
+            if is(&path, &lock) {
+                return Ok(Self { path, lock });
             }
         }
     }
 
     pub(super) fn path(&self) -> &Path {
-        self.dir.path()
+        &self.path
     }
 }
 
-/// Removes what killed processes left. What cannot be removed is another user's, or in nobody's way.
-fn sweep(temp: &Path) {
-    let ours = |name: &str| name.starts_with(PREFIX);
-    let entries = fs::read_dir(temp).into_iter().flatten().flatten();
-    for path in entries.filter(|entry| entry.file_name().to_str().is_some_and(ours)).map(|entry| entry.path()) {
-        let Ok(lock) = File::open(&path) else { continue };
-        // A link would lead elsewhere.
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() && is(&path, &lock) {
-            let _ = fs::remove_dir_all(&path);
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.path, &self.lock) {
+            tracing::warn!("cannot remove `{}`: {error}", self.path.display());
         }
     }
+}
+
+/// Removes what killed processes left.
+fn sweep(place: &Path) {
+    let ours = |name: &str| name.starts_with(PREFIX);
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    for path in entries.filter(|entry| entry.file_name().to_str().is_some_and(ours)).map(|entry| entry.path()) {
+        let Ok(lock) = open(&path) else { continue };
+        let own = lock.metadata().is_ok_and(|meta| user::is_own(&meta));
+        if own && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() && is(&path, &lock) {
+            // What cannot be removed is in nobody's way.
+            let _ = remove(&path, &lock);
+        }
+    }
+}
+
+/// A directory, and not what a link leads to; nothing is waited for, whatever it is.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::RDONLY | OFlags::CLOEXEC;
+    Ok(openat(CWD, path, flags, Mode::empty())?.into())
+}
+
+fn remove(path: &Path, lock: &File) -> io::Result<()> {
+    removal::empty(&Dir::from_std_file(lock.try_clone()?))?;
+    fs::remove_dir(path)
 }
 
 /// Whether this is what lies at a path.
@@ -70,15 +106,27 @@ mod tests {
             fs::create_dir_all(path.join("inside")).unwrap();
             path
         };
-        let (left, used, other) = (make("strata-files-left"), make("strata-files-used"), make("other"));
-        let link = temp.path().join("strata-files-link");
+        let (left, used, other) = (make("files-left"), make("files-used"), make("other"));
+        let (link, pipe) = (temp.path().join("files-link"), temp.path().join("files-pipe"));
         std::os::unix::fs::symlink(&other, &link).unwrap();
+        rustix::fs::mkfifoat(CWD, &pipe, Mode::RWXU).unwrap();
         let lock = File::open(&used).unwrap();
         flock(&lock, FlockOperation::LockExclusive).unwrap();
         sweep(temp.path());
         assert_eq!([&left, &used, &other].map(|path| path.join("inside").exists()), [false, true, true]);
         drop(lock);
         sweep(temp.path());
-        assert!(!used.exists() && link.is_symlink());
+        assert!(!used.exists() && link.is_symlink() && pipe.exists());
+    }
+
+    #[test]
+    fn it_lies_where_nobody_else_can_enter_and_is_gone_afterwards() {
+        let scratch = Scratch::new().unwrap();
+        let path = scratch.path().to_owned();
+        assert!(user::is_private(&path.metadata().unwrap()));
+        assert!(user::is_private(&path.parent().unwrap().metadata().unwrap()));
+        fs::create_dir_all(path.join("a/b/c")).unwrap();
+        drop(scratch);
+        assert!(!path.exists());
     }
 }

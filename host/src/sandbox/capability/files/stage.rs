@@ -1,7 +1,7 @@
 //! Staged directories: what guests that use WASI get in the place of directories that they may write, or in which they
-//! are to see something else than what lies there. Real ones, below the system's temporary directory, filled before the
-//! attempt and compared after it. WASI's file functions are many, and a real directory is right in all of them; copying
-//! costs time in proportion to what is in it, which is bounded.
+//! are to see something else than what lies there. Real ones, among the user's temporary files, filled before the attempt
+//! and compared after it. WASI's file functions are many, and a real directory is right in all of them; copying costs
+//! time in proportion to what is in it, which is bounded.
 
 use std::collections::BTreeMap;
 use std::fs::{File, FileTimes};

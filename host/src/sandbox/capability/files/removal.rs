@@ -1,0 +1,98 @@
+//! Removing all that is in a directory, however deep it is nested: what guests stack by renaming may be deeper than the
+//! stack of a function that calls itself, and has more levels than there are files to be open at once.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+
+use cap_std::fs::Dir;
+
+use super::disk::down;
+
+/// Removes what is in a directory. What lies two levels below is brought up by one, so none is looked into deeper.
+/// Nobody else may be at work in it.
+pub(super) fn empty(top: &Dir) -> io::Result<()> {
+    let mut lifted = 0;
+    loop {
+        let mut found = false;
+        for entry in top.entries()? {
+            found = true;
+            let entry = entry?;
+            let name = entry.file_name();
+            if entry.file_type()?.is_dir() {
+                lift(&down(top, &name)?, top, &mut lifted)?;
+                top.remove_dir(&name)?;
+            } else {
+                top.remove_file(&name)?;
+            }
+        }
+        // What was brought up meanwhile may not have been among the entries.
+        if !found {
+            return Ok(());
+        }
+    }
+}
+
+/// Removes the files in a directory, and brings its directories up.
+fn lift(dir: &Dir, top: &Dir, lifted: &mut u64) -> io::Result<()> {
+    for entry in dir.entries()? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => bring(dir, &entry.file_name(), (top, lifted))?,
+            false => dir.remove_file(entry.file_name())?,
+        }
+    }
+    Ok(())
+}
+
+fn bring(dir: &Dir, name: &OsStr, (top, lifted): (&Dir, &mut u64)) -> io::Result<()> {
+    loop {
+        *lifted += 1;
+        match dir.rename(Path::new(name), top, format!(".lifted-{lifted}")) {
+            // Somebody who was killed had begun to remove it.
+            Err(error) if is_taken(&error) => {}
+            brought => return brought,
+        }
+    }
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    use io::ErrorKind as E;
+    matches!(error.kind(), E::AlreadyExists | E::DirectoryNotEmpty | E::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use cap_std::ambient_authority;
+
+    use super::*;
+
+    #[test]
+    fn a_tree_is_removed_however_deep_and_wide_it_is() {
+        let home = tempfile::tempdir().unwrap();
+        let top = Dir::open_ambient_dir(home.path(), ambient_authority()).unwrap();
+        // Deeper than a path may be long.
+        let mut dir = top.try_clone().unwrap();
+        for _ in 0..5_000 {
+            dir.create_dir("d").unwrap();
+            dir = down(&dir, OsStr::new("d")).unwrap();
+        }
+        dir.write("file", "").unwrap();
+        // What was left of a removal, in the way of this one.
+        fs::create_dir_all(home.path().join(".lifted-1/full")).unwrap();
+        fs::write(home.path().join(".lifted-2"), "").unwrap();
+        fs::create_dir_all(home.path().join("wide")).unwrap();
+        for i in 0..500 {
+            fs::create_dir_all(home.path().join(format!("wide/{i}/{i}"))).unwrap();
+            fs::write(home.path().join(format!("wide/{i}/file")), "").unwrap();
+        }
+        std::os::unix::fs::symlink("/etc", home.path().join("wide/etc")).unwrap();
+        // With little stack.
+        let thread = std::thread::Builder::new().stack_size(128 << 10);
+        thread.spawn(move || empty(&top)).unwrap().join().unwrap().unwrap();
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+        assert!(Path::new("/etc").exists());
+    }
+}
