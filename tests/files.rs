@@ -163,6 +163,20 @@ fn a_run_killed_between_the_record_and_the_place_puts_the_file_there_when_it_goe
     assert!(lines.iter().all(|line| line["kind"] != "action-started"), "it does not run again");
 }
 
+#[test]
+fn a_directory_is_removed_with_what_was_in_it_and_a_file_takes_its_place_whatever_its_name() {
+    let long = "n".repeat(250);
+    let first = format!(r#"{{ write = "/out/{long}/x", text = "x" }}, {{ write = "/out/d/e/f", text = "x" }}"#);
+    let removes =
+        [&format!("{long}/x"), &long, "d/e/f", "d/e", "d"].map(|name| format!("{{ remove = \"/out/{name}\" }}"));
+    let second = format!(r#"{}, {{ write = "/out/{long}", text = "y" }}"#, removes.join(", "));
+    let place = Place::with(&team(&[("A", &[&first, &second])]));
+    let lines = place.run().expect(0).events();
+    assert_eq!(out(&place, &long).as_deref(), Some("y"));
+    assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 1, "nothing else is left");
+    assert!(lines.iter().all(|line| line["kind"] != "file-kept"));
+}
+
 /// A writes in the first step, B in the second.
 fn two_steps() -> Place {
     let first = r#"{ write = "/out/a", text = "1" }, { write = "/out/d/b", text = "2" }"#;

@@ -33,21 +33,25 @@ impl Driver {
         }
         self.journal.flush()?;
         let pending = self.journal.env().files.pending.clone();
+        let seen = pending.iter().position(|placement| self.is_watched(&placement.path)).unwrap_or(pending.len());
         let (mut count, mut aside, mut failed) = (0, Vec::new(), Ok(()));
-        for placement in pending.iter().take_while(|placement| !self.is_watched(&placement.path)) {
-            match self.put(placement) {
-                Ok(Placed::There) => {}
-                Ok(Placed::Aside(name)) => aside.push((placement.path.clone(), name)),
-                Ok(Placed::NotGranted) => tracing::warn!(
-                    "`{}` is not put in its place: no action is granted to write there any more",
-                    placement.path
-                ),
-                Err(error) => {
-                    failed = Err(error);
-                    break;
+        for row in in_rows(&pending[..seen]) {
+            failed = row.iter().try_for_each(|placement| {
+                match self.put(placement)? {
+                    Placed::There => {}
+                    Placed::Aside(name) => aside.push((placement.path.clone(), name)),
+                    Placed::NotGranted => tracing::warn!(
+                        "`{}` is not put in its place: no action is granted to write there any more",
+                        placement.path
+                    ),
                 }
+                Ok(())
+            });
+            if failed.is_err() {
+                // Those of this row that are in their places are put there once more.
+                break;
             }
-            count += 1;
+            count += row.len() as u32;
         }
         if count > 0 {
             self.journal.stage(Event::FilesPlaced { count, aside })?;
@@ -75,5 +79,38 @@ impl Driver {
             !own && plugin
                 .is_some_and(|plugin| is_seen_from(self.equipment.directories.base(), &plugin.grants.dirs, path))
         })
+    }
+}
+
+/// What is to be put in place, in an order in which it can be: of paths that were recorded in theirs, what is to be gone
+/// goes first, and what lies in a directory before it. Paths that come again, or in another order, are a row of their own.
+fn in_rows(pending: &[Placement]) -> impl Iterator<Item = Vec<&Placement>> {
+    pending.chunk_by(|a, b| a.path < b.path).map(|row| {
+        let (gone, there): (Vec<_>, Vec<_>) = row.iter().partition(|placement| placement.content == Content::Absent);
+        gone.into_iter().rev().chain(there).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_in_a_directory_goes_before_it_and_all_that_goes_before_what_comes() {
+        let check = |pending: &[&str], expected: &[&[&str]]| {
+            let placement = |path: &&str| {
+                let content = if path.starts_with('-') { Content::Absent } else { Content::Directory };
+                Placement { path: path.trim_start_matches('-').into(), expected: Content::Absent, content }
+            };
+            let pending: Vec<Placement> = pending.iter().map(placement).collect();
+            let rows: Vec<Vec<&str>> =
+                in_rows(&pending).map(|row| row.iter().map(|placement| placement.path.as_str()).collect()).collect();
+            assert_eq!(rows, expected);
+        };
+        check(&["-d", "-d/a", "-d/a/b", "e"], &[&["d/a/b", "d/a", "d", "e"]]);
+        check(&["d", "-d/x"], &[&["d/x", "d"]]);
+        // A path that comes again comes in its turn.
+        check(&["d", "d/x", "-d", "-d/x"], &[&["d", "d/x"], &["d/x", "d"]]);
+        check(&["-d/x", "-d"], &[&["d/x"], &["d"]]);
     }
 }

@@ -19,6 +19,8 @@ use crate::plugin::{Access, DirGrant};
 const ASIDE_DIGITS: usize = 8;
 /// The largest file whose bytes are compared. What actions wrote is never larger.
 const COMPARED_BYTES: u64 = 1 << 30;
+/// The longest name that file systems take.
+const NAME_BYTES: usize = 255;
 /// Names on the way to a place: as many as an action may write, and those of the directory that it was granted, which
 /// may lie below the one where the place is looked for.
 const LEVELS: usize = 4 * quota::LEVELS;
@@ -110,6 +112,7 @@ fn settle(
     }
     match (found, content) {
         (Found::Directory, Content::Absent) => return clear(root, inside),
+        (Found::Directory, _) if placement.expected == Content::Directory && is_cleared(root, inside)? => {}
         // It may hold what others put there: whatever it is, it is not ours to remove.
         (Found::Directory, _) => placed = Placed::Aside(set_aside(root, inside, None)?),
         (_, Content::Absent) if !ours => return Ok(Placed::Aside(name(inside))),
@@ -139,9 +142,14 @@ fn clear_above(root: &Root, inside: &Path, known: impl Fn(&Digest) -> bool) -> i
 
 /// Removes a directory, unless something is in it.
 fn clear(root: &Root, inside: &Path) -> io::Result<Placed> {
+    Ok(if is_cleared(root, inside)? { Placed::There } else { Placed::Aside(name(inside)) })
+}
+
+/// The same; whether it is gone.
+fn is_cleared(root: &Root, inside: &Path) -> io::Result<bool> {
     match root.remove(inside) {
-        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(Placed::Aside(name(inside))),
-        removed => removed.map(|()| Placed::There),
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
+        removed => removed.map(|()| true),
     }
 }
 
@@ -161,9 +169,10 @@ fn read(root: &Root, inside: &Path, found: Found) -> io::Result<Option<Content>>
 /// Gives what lies at a place a name under which it is in nobody's way.
 fn set_aside(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<String> {
     let mark = content.and_then(Content::digest).map_or("other", |digest| &digest.0[..ASIDE_DIGITS]);
-    let names = (1..).map(|n| match n {
-        1 => format!("{}.kept-{mark}", name(inside)),
-        n => format!("{}.kept-{mark}-{n}", name(inside)),
+    let name = name(inside);
+    let names = (1..).map(|n| {
+        let end = if n == 1 { format!(".kept-{mark}") } else { format!(".kept-{mark}-{n}") };
+        format!("{}{end}", &name[..name.floor_char_boundary(NAME_BYTES - end.len())])
     });
     for aside in names {
         if root.look(&inside.with_file_name(&aside))? == Found::Absent {
@@ -221,5 +230,34 @@ mod tests {
         };
         assert_eq!(fs::read_to_string(home.path().join("a").join(aside)).unwrap(), "mine");
         assert_eq!(fs::read_to_string(home.path().join("a/b/c/d")).unwrap(), "text");
+    }
+    #[test]
+    fn a_file_takes_the_place_of_a_directory_that_was_left_empty() {
+        let home = tempfile::tempdir().unwrap();
+        let (ours, full) = (home.path().join("ours"), home.path().join("full"));
+        fs::create_dir(&ours).unwrap();
+        assert_eq!(put(home.path(), "ours", Content::Directory, Some("text")), Placed::There);
+        assert_eq!(fs::read_to_string(&ours).unwrap(), "text");
+        // What somebody else put into it is kept.
+        fs::create_dir(&full).unwrap();
+        fs::write(full.join("file"), "mine").unwrap();
+        assert_eq!(put(home.path(), "full", Content::Directory, Some("text")), Placed::Aside("full.kept-other".into()));
+        assert_eq!(fs::read_to_string(home.path().join("full.kept-other/file")).unwrap(), "mine");
+    }
+
+    #[test]
+    fn what_is_set_aside_has_a_name_that_file_systems_take() {
+        for long in ["n".repeat(250), "ö".repeat(127)] {
+            let home = tempfile::tempdir().unwrap();
+            for end in [".kept-other", ".kept-other-2"] {
+                fs::create_dir_all(home.path().join(&long)).unwrap();
+                let Placed::Aside(aside) = put(home.path(), &long, Content::Absent, Some("text")) else {
+                    panic!("nothing was set aside");
+                };
+                assert!(aside.starts_with(&long[..200]) && aside.ends_with(end) && aside.len() <= 255, "{aside}");
+                assert!(home.path().join(aside).is_dir());
+                fs::remove_file(home.path().join(&long)).unwrap();
+            }
+        }
     }
 }
