@@ -9,8 +9,15 @@ use std::path::Path;
 use cap_std::fs::{Dir, MetadataExt as _, OpenOptions};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 
+use crate::blob::digest_of;
+use crate::user;
+
 /// How many may write to one place at once.
 const WRITERS: u32 = 1024;
+/// What nobody else ends a name with. What has such a name is taken away, so it has to be ours.
+const END: &str = ".strata-host-partial";
+/// How much of a digest is in a name: so much that no other one happens to have it.
+const DIGITS: usize = 32;
 
 /// A new file in a directory, which nobody else writes to or takes away while it is open.
 pub(super) struct Partial {
@@ -21,15 +28,20 @@ pub(super) struct Partial {
 impl Partial {
     /// Beside the file with this name.
     pub(super) fn beside(dir: &Dir, name: &Path) -> io::Result<Self> {
-        let hash = crc32fast::hash(name.as_os_str().as_encoded_bytes());
+        let stem = stem_of(name);
         for n in 0..WRITERS {
-            let name = if n == 0 { format!(".{hash:08x}.partial") } else { format!(".{hash:08x}-{n}.partial") };
+            let name = if n == 0 { format!("{stem}{END}") } else { format!("{stem}-{n}{END}") };
             if let Some(file) = make(dir, &name)? {
                 return Ok(Self { name, file });
             }
         }
         Err(io::Error::other("too many processes write it at once"))
     }
+}
+
+/// How all these names for a file begin. It does not depend on how long the file's own name is.
+fn stem_of(name: &Path) -> String {
+    format!(".{}", &digest_of(name.as_os_str().as_encoded_bytes()).0[..DIGITS])
 }
 
 /// Makes a file. None where another writer has one of this name.
@@ -58,6 +70,9 @@ fn make(dir: &Dir, name: &str) -> io::Result<Option<File>> {
 fn left_over(dir: &Dir, name: &str) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(dir, name, flags, Mode::empty()).ok()?);
+    if !user::is_own(&file.metadata().ok()?) {
+        return None;
+    }
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
     is(dir, name, &file).then_some(file)
 }
@@ -70,9 +85,10 @@ fn is(dir: &Dir, name: &str, file: &File) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::disk::Root;
     use std::fs;
-    use std::path::Path;
+
+    use super::super::disk::Root;
+    use super::*;
 
     #[test]
     fn of_several_writers_each_leaves_its_file_whole_or_another_one_does() {
@@ -98,7 +114,7 @@ mod tests {
     #[test]
     fn what_a_killed_writer_left_is_taken_away_and_what_is_no_file_is_left_alone() {
         let home = tempfile::tempdir().unwrap();
-        let left = home.path().join(format!(".{:08x}.partial", crc32fast::hash(b"place")));
+        let left = home.path().join(format!("{}{END}", stem_of(Path::new("place"))));
         let put = |content: &[u8]| Root::new(home.path().into()).put(Path::new("place"), content).unwrap();
         fs::write(&left, "half").unwrap();
         put(b"whole");
@@ -107,5 +123,21 @@ mod tests {
         put(b"again");
         assert_eq!(fs::read(home.path().join("place")).unwrap(), b"again");
         assert!(left.is_symlink());
+    }
+    #[test]
+    fn a_file_that_is_called_much_like_a_partial_one_is_left_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let stem = stem_of(Path::new("place"));
+        let names = [
+            format!(".{:08x}.partial", crc32fast::hash(b"place")),
+            format!("{stem}.partial"),
+            format!("{stem}-x{END}"),
+            format!("{}{END}", &stem[..9]),
+        ];
+        names.iter().for_each(|name| fs::write(home.path().join(name), "the only copy").unwrap());
+        Root::new(home.path().into()).put(Path::new("place"), b"text").unwrap();
+        for name in names {
+            assert_eq!(fs::read_to_string(home.path().join(&name)).unwrap(), "the only copy", "{name}");
+        }
     }
 }
