@@ -54,6 +54,7 @@ pub(super) async fn run(ready: &Ready, call: Call, gateway: Gateway) -> Ended {
         Err(why) => Err(fault::of_files(why, ctx)),
         Ok(result) => finished(result, &call, ctx).await,
     };
+    ctx.capabilities.files.let_go().await;
     ended(result, ctx)
 }
 

@@ -97,6 +97,7 @@ fn a_file_tells_neither_the_time_of_the_machine_nor_the_numbers_of_its_file_syst
          (call $timeless (i32.const 4200))
          (call $wasi_hash (i32.load (i32.const 2052)) (i32.const 4400))
          (call $wasi_hash_at (local.get $dir) (i32.const 0) (i32.const 4096) (i32.const 3) (i32.const 4432))
+         (if (i32.or (i32.load8_u (i32.const 4400)) (i32.load8_u (i32.const 4432))) (then unreachable))
          (if (i64.ne (i64.load (i32.const 4408)) (i64.load (i32.const 4440))) (then unreachable))
          (i64.store (i32.const 4464) (i64.or (i64.const 0x4040404040404040)
             (i64.and (i64.load (i32.const 4408)) (i64.const 0x0f0f0f0f0f0f0f0f))))

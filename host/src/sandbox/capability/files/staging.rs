@@ -89,4 +89,12 @@ impl Files {
             }
         }
     }
+    /// Removes what was staged and not taken. What a guest left there may take long, so it is done where it holds up
+    /// nobody.
+    pub(in crate::sandbox) async fn let_go(&mut self) {
+        if let Some(stage) = self.stage.take() {
+            // Nothing in it can fail, and a run that is being stopped needs no answer.
+            let _ = tokio::task::spawn_blocking(move || drop(stage)).await;
+        }
+    }
 }
