@@ -366,3 +366,28 @@ fn a_question_at_the_terminal_ends_when_its_time_is_over_and_cannot_play_with_th
     assert_eq!(code, Some(0), "{shown}");
     assert!(!shown.contains('\u{1b}'), "{shown}");
 }
+
+#[test]
+fn a_question_that_would_keep_the_host_busy_is_refused_at_once_and_names_the_limit() {
+    let large: Vec<String> = (0..1_000).map(|n| format!(r"{{ pattern = '\p{{L}}{{100}}{n}' }}")).collect();
+    let kinds: Vec<String> = (0..500).map(|n| format!("{{ const = {n} }}")).collect();
+    let cases = [
+        (format!("{{ anyOf = [{}] }}", large.join(", ")), "[]".to_owned(), "more than 64 patterns"),
+        ("{ items = { pattern = '^(?=(a|a)*$)(a|a)*(?!c)b$' } }".into(), "['a']".into(), "looks around or back"),
+        (
+            format!("{{ items = {{ anyOf = [{}, {{ type = 'string' }}] }} }}", kinds.join(", ")),
+            format!("[{}]", vec!["'a'"; 10_000].join(", ")),
+            "more than 4000000 steps",
+        ),
+    ];
+    for (schema, default, expected) in cases {
+        let place = Place::with(&format!(
+            "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[[role]]\nname = \"A\"\n\
+             watch = [\"UserRequirement\"]\n[[role.action]]\nname = \"Ask\"\ncomponent = \"probe.wasm\"\n\
+             config = {{ steps = [{{ ask = \"q\", schema = {schema}, default = {default} }}] }}\n\
+             [role.action.limits]\ncpu = \"20s\"\ntimeout = \"30s\"\n"
+        ));
+        let ended = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+        assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+    }
+}

@@ -41,7 +41,7 @@ impl Driver {
             return Ok(());
         }
         let stepper = self.journal.stepper();
-        // The sandbox has made a request of it before.
+        // The sandbox has checked it; to do so again would hold up everybody.
         let request = stepper.request_id(role, before).and_then(|id| question.request(id, now_ms()).ok());
         let Some(request) = request else { return Ok(()) };
         let Some(event) = stepper.request_opened(role, request.clone()) else { return Ok(()) };

@@ -1,42 +1,78 @@
-//! JSON Schemas, compiled: what outputs and answers are held against.
+//! JSON Schemas, compiled: what outputs and answers are held against. What those of strangers may ask for is `bounded`'s.
+
+mod bounded;
 
 use std::sync::Arc;
 
 use jsonschema::PatternOptions;
+use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 
-/// Parts of a guest's schema with everything that it refers to in its place. A few references to references can stand
-/// for more parts than could ever be looked at.
-const PARTS: usize = 4_000;
-/// Steps that a pattern goes back on one text. What needs more is written to need more.
+use crate::excerpt::excerpt;
+use bounded::Measure;
+
+/// Steps that a pattern of an operator's goes back on one text. What needs more is written to need more.
 const BACKTRACKS: usize = 100_000;
-/// The ways in which a schema refers to one.
-const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+/// What is remembered of a stranger's pattern while it is looked for; with less it is looked for more slowly.
+const REMEMBERED_BYTES: usize = 128 << 10;
+/// The format whose texts are patterns.
+const REGEX: &str = "regex";
+/// How much of a pattern is told.
+const TOLD_CHARS: usize = 40;
 
 /// A compiled JSON Schema.
 #[derive(Clone, Debug)]
-pub struct Schema(Arc<jsonschema::Validator>);
+pub struct Schema {
+    validator: Arc<jsonschema::Validator>,
+    /// None for one of the operator's.
+    measure: Option<Measure>,
+}
 
 impl Schema {
     /// Compiles a schema of the operator's. References to other documents are not followed.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         let options = jsonschema::options();
         let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS);
-        let validator = options.with_pattern_options(patterns).build(schema);
-        validator.map(|validator| Self(Arc::new(validator))).map_err(|error| error.to_string())
+        let validator = options.with_pattern_options(patterns).build(schema).map_err(|error| error.to_string())?;
+        Ok(Self { validator: Arc::new(validator), measure: None })
     }
 
     /// Compiles a schema of a guest's: one that is held against a document in reasonable time, whatever the document.
+    /// Its patterns are looked for in one pass over a text, without going back.
     pub fn compile_bounded(schema: &Value) -> Result<Self, String> {
-        unfolds(schema)?;
-        Self::compile(schema)
+        let mut measure = Measure::of(schema)?;
+        loop {
+            let kib = measure.kib;
+            let patterns = PatternOptions::regex().size_limit(kib << 10).dfa_size_limit(REMEMBERED_BYTES);
+            // Texts that are patterns are not looked at: there is no bound to what they come to.
+            let options = jsonschema::options().with_pattern_options(patterns).with_format(REGEX, |_: &str| true);
+            let error = match options.build(schema) {
+                Ok(validator) => return Ok(Self { validator: Arc::new(validator), measure: Some(measure) }),
+                Err(error) if is_of_a_pattern(&error) => error,
+                Err(error) => return Err(error.to_string()),
+            };
+            let Some(larger) = measure.larger(kib) else {
+                let pattern = excerpt(&error.instance().to_string(), TOLD_CHARS);
+                return Err(format!(
+                    "{pattern} is no pattern, or looks around or back, or is larger than {kib} KiB when compiled"
+                ));
+            };
+            measure.kib = larger;
+        }
     }
 
-    /// Says where and why a document breaks the schema.
+    /// Refuses a document that a guest's schema could not be held against in reasonable time.
+    pub fn affords(&self, document: &Value) -> Result<(), String> {
+        self.measure.map_or(Ok(()), |measure| measure.affords(document))
+    }
+
+    /// Says where and why a document breaks the schema, or why it is not held against it.
     pub fn check(&self, document: &Value) -> Result<(), String> {
-        match self.0.iter_errors(document).next() {
-            None => Ok(()),
-            Some(error) => {
+        self.affords(document)?;
+        // The first error is enough: the others could be many times as large as the document.
+        match self.validator.validate(document) {
+            Ok(()) => Ok(()),
+            Err(error) => {
                 let place = error.instance_path().to_string();
                 Err(if place.is_empty() { error.to_string() } else { format!("{error} (at `{place}`)") })
             }
@@ -44,32 +80,8 @@ impl Schema {
     }
 }
 
-/// Refuses a schema that refers to itself or unfolds to too many parts.
-fn unfolds(schema: &Value) -> Result<(), String> {
-    let mut open = vec![schema];
-    let mut parts = 0;
-    while let Some(part) = open.pop() {
-        parts += 1;
-        if parts > PARTS {
-            return Err(format!("it refers to itself, or has more than {PARTS} parts with what it refers to"));
-        }
-        match part {
-            Value::Array(list) => open.extend(list),
-            Value::Object(map) => {
-                open.extend(map.values());
-                for to in REFERENCES.iter().filter_map(|key| map.get(*key)?.as_str()) {
-                    open.push(referred(schema, to)?);
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn referred<'a>(schema: &'a Value, to: &str) -> Result<&'a Value, String> {
-    let found = to.strip_prefix('#').and_then(|pointer| schema.pointer(pointer));
-    found.ok_or_else(|| format!("it refers to `{to}`, which is no place in it; write `#/$defs/NAME`"))
+fn is_of_a_pattern(error: &jsonschema::ValidationError<'_>) -> bool {
+    matches!(error.kind(), ValidationErrorKind::Format { format } if format == REGEX)
 }
 
 #[cfg(test)]
@@ -105,6 +117,68 @@ mod tests {
         check(json!({ "$defs": { "P": person }, "items": { "$ref": "#/$defs/P" } }), "");
         check(json!({ "enum": vec![0; 5_000] }), "more than 4000 parts");
         assert!(Schema::compile(&doubling(12)).is_ok(), "an operator may");
+    }
+
+    #[test]
+    fn a_guests_patterns_are_counted_before_they_are_compiled_and_small_when_they_are() {
+        let check = |schema: Value, expected: &str| {
+            let got = Schema::compile_bounded(&schema).map(|_| ()).err().unwrap_or_default();
+            assert!(got.contains(expected) && got.is_empty() == expected.is_empty(), "{schema}: {got}");
+        };
+        let one = |pattern: &String| json!({ "pattern": pattern });
+        let any_of = |patterns: Vec<String>| json!({ "anyOf": patterns.iter().map(one).collect::<Vec<_>>() });
+        let keyed = |count: usize| (0..count).map(|n| (format!("^{n}$"), json!({}))).collect::<serde_json::Map<_, _>>();
+        for pattern in
+            ["^[a-z0-9-]{1,63}$", r"^\d{4}-\d{2}-\d{2}$", r"^\p{Lu}\p{L}*$", "^.{1,200}$", r"^[^@\s]+@[^@\s]+$"]
+        {
+            check(json!({ "pattern": pattern }), "");
+        }
+        check(any_of(vec!["^[a-z]+$".into(); 1_000]), "");
+        check(any_of((0..65).map(|n| format!(r"\p{{L}}{{150}}{n}")).collect()), "more than 64 patterns");
+        check(json!({ "patternProperties": keyed(65) }), "more than 64 patterns");
+        check(any_of(vec!["x".repeat(8 << 10), "y".into()]), "more than 8192 bytes");
+        check(any_of((0..60).map(|n| format!(r"\p{{L}}{{150}}{n}")).collect()), "larger than 32 KiB when compiled");
+        check(json!({ "pattern": r"\p{L}{150}" }), "larger than 512 KiB when compiled");
+        check(json!({ "pattern": "^(?=(a|a)*$)b" }), "looks around or back");
+        check(json!({ "pattern": "(" }), "is no pattern");
+        let again = |below: Value| json!({ "anyOf": [below], "unevaluatedProperties": false });
+        check(again(json!({})), "");
+        check((0..5).fold(json!({}), |below, _| again(below)), "more than 4 of `unevaluatedItems`");
+    }
+
+    #[test]
+    fn a_guests_schema_means_to_its_bounds_what_it_means_to_who_checks_by_it() {
+        let check = |schema: Value, expected: &str| {
+            let got = Schema::compile_bounded(&schema).map(|_| ()).err().unwrap_or_default();
+            assert!(got.contains(expected), "{schema}: {got}");
+        };
+        let small = json!({ "$defs": { "d0": {}, "%64": {} } });
+        let elsewhere = json!({ "$id": "https://example.com/x", "$ref": "#/$defs/d0", "$defs": doubling(60)["$defs"] });
+        check(json!({ "$defs": small["$defs"], "items": elsewhere }), "`$id` below its top");
+        check(json!({ "items": { "$schema": "http://json-schema.org/draft-04/schema#" } }), "`$schema` below its top");
+        check(json!({ "$defs": small["$defs"], "$ref": "#/$defs/%64" }), "no place in it");
+        assert!(Schema::compile_bounded(&json!({ "$id": "https://example.com/x", "type": "string" })).is_ok());
+    }
+
+    #[test]
+    fn a_document_that_could_not_be_held_against_a_guests_schema_in_time_is_refused() {
+        let check = |schema: &Value, document: &Value, expected: &str| {
+            let got =
+                Schema::compile_bounded(schema).and_then(|schema| schema.check(document)).err().unwrap_or_default();
+            assert!(got.contains(expected) && got.is_empty() == expected.is_empty(), "{got}");
+        };
+        let begun = std::time::Instant::now();
+        let kinds: Vec<Value> =
+            (0..1_000).map(|n| json!({ "const": n })).chain([json!({ "type": "string" })]).collect();
+        let list = |length: usize| json!(vec!["aaaa"; length]);
+        check(&json!({ "items": { "anyOf": kinds } }), &list(100), "");
+        check(&json!({ "items": { "anyOf": kinds } }), &list(10_000), "more than 4000000 steps");
+        let slow = json!({ "pattern": "(a|b)*a(a|b){400}$" });
+        check(&slow, &json!("b".repeat(200)), "does not match");
+        check(&slow, &json!("b".repeat(200_000)), "more than 4000000 steps");
+        check(&json!({ "$schema": "http://json-schema.org/draft-07/schema#", "format": "regex" }), &json!("("), "");
+        check(&json!({ "type": "string" }), &json!("b".repeat(1 << 20)), "");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The host function that asks people. It needs no grant; what a question may be is `services::human`'s.
 
-use strata_core::id::RequestId;
 use strata_core::request::Answer as Answered;
 
 use super::bindings::human;
@@ -16,7 +15,7 @@ impl human::Host for Ctx {
         let human::Question { text, schema, choices, expires_s, default } = question;
         let question = Question { text, schema, choices, expires_s, default };
         // A question that cannot be asked is the guest's own affair: it is refused here and never recorded.
-        if let Err(why) = question.request(RequestId::from(""), 0) {
+        if let Err(why) = question.check() {
             return Ok(Err(invalid(format!("cannot ask a person: {why}"))));
         }
         match Ctx::ask(self, NAME, Ask::Person(question)).await? {

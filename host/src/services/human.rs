@@ -40,8 +40,8 @@ pub struct Question {
 pub struct Refusal(String);
 
 impl Question {
-    /// Makes a request of it, from a time in milliseconds since 1970. Refuses what nobody could answer.
-    pub fn request(&self, id: RequestId, now_ms: i64) -> Result<Request, Refusal> {
+    /// Refuses what nobody could answer.
+    pub fn check(&self) -> Result<(), Refusal> {
         let parts = [&self.schema, &self.default].into_iter().flatten().chain(&self.choices).chain([&self.text]);
         let bytes: usize = parts.map(String::len).sum();
         if bytes > QUESTION_BYTES {
@@ -51,11 +51,23 @@ impl Question {
             let count = self.choices.len();
             return refuse(format!("the question has {count} choices; at most {CHOICES} are shown"));
         }
+        // When and by which name it is asked makes no difference.
+        let request = self.request(RequestId::from(""), 0)?;
+        let schema = compile(&request)?;
+        match &request.default {
+            Some(default) => fits(&request, schema.as_ref(), default)
+                .map_err(|why| Refusal(format!("the default is no answer: {why}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a request of a question that was checked, from a time in milliseconds since 1970.
+    pub fn request(&self, id: RequestId, now_ms: i64) -> Result<Request, Refusal> {
         let json = |what: &str, text: &Option<String>| match text {
             Some(text) => Json::parse(text).map(Some).map_err(|error| Refusal(format!("the {what} is {error}"))),
             None => Ok(None),
         };
-        let request = Request {
+        Ok(Request {
             id,
             question: self.text.clone(),
             schema: json("schema", &self.schema)?,
@@ -63,12 +75,7 @@ impl Question {
             default: json("default", &self.default)?,
             expires_ms: self.expires_s.map(|time| now_ms.saturating_add(i64::from(time) * 1000)),
             call: self.digest(),
-        };
-        compile(&request)?;
-        if let Some(default) = &request.default {
-            check(&request, default).map_err(|why| Refusal(format!("the default is no answer: {why}")))?;
-        }
-        Ok(request)
+        })
     }
 
     /// Tells it from other questions; the same whenever it is asked.
@@ -86,15 +93,17 @@ pub fn read(request: &Request, text: &str) -> Result<Json, Refusal> {
     if text.trim().is_empty() {
         return refuse("the answer is empty; an empty text is `\"\"`");
     }
+    let schema = compile(request)?;
+    let check = |value: &Json| fits(request, schema.as_ref(), value);
     let as_text = || Json::from(serde_json::Value::from(text.trim()));
     match Json::parse(text) {
-        Ok(value) => check(request, &value).map(|()| value).or_else(|why| {
+        Ok(value) => check(&value).map(|()| value).or_else(|why| {
             // A number or a word of JSON's may be meant as a text.
             let bare = !begins_as_json(text);
-            if bare && check(request, &as_text()).is_ok() { Ok(as_text()) } else { Err(why) }
+            if bare && check(&as_text()).is_ok() { Ok(as_text()) } else { Err(why) }
         }),
         Err(error) if begins_as_json(text) => refuse(format!("`{}` is {error}", shown(text))),
-        Err(_) => check(request, &as_text()).map(|()| as_text()),
+        Err(_) => check(&as_text()).map(|()| as_text()),
     }
 }
 
@@ -104,13 +113,13 @@ fn begins_as_json(text: &str) -> bool {
 }
 
 /// Says why a value does not answer a request.
-fn check(request: &Request, value: &Json) -> Result<(), Refusal> {
+fn fits(request: &Request, schema: Option<&Schema>, value: &Json) -> Result<(), Refusal> {
     let value = value.value();
     if !request.choices.is_empty() && !value.as_str().is_some_and(|text| request.choices.iter().any(|c| c == text)) {
         let choices: Vec<String> = request.choices.iter().map(|choice| format!("`{}`", shown(choice))).collect();
         return refuse(format!("`{}` is none of the choices {}", shown(&value.to_string()), choices.join(", ")));
     }
-    match compile(request)? {
+    match schema {
         Some(schema) => schema.check(&value).map_err(|why| Refusal(format!("it does not follow the schema: {why}"))),
         None => Ok(()),
     }
@@ -142,7 +151,8 @@ mod tests {
     }
 
     fn asked(question: &Question) -> Result<Request, String> {
-        question.request(RequestId::from("ask-0-0-0-0"), 1_000).map_err(|why| why.to_string())
+        let request = question.check().and_then(|()| question.request(RequestId::from("ask-0-0-0-0"), 1_000));
+        request.map_err(|why| why.to_string())
     }
 
     fn of(schema: &str, choices: &[&str]) -> Request {
@@ -197,6 +207,11 @@ mod tests {
         check(Question { default: some("nine"), ..question() }, "the default is not a JSON document");
         let (schema, default) = (some(r#"{"type":"integer"}"#), some("\"nine\""));
         check(Question { schema, default, ..question() }, "the default is no answer");
+        let many: Vec<String> = (0..500).map(|n| format!(r#"{{"pattern":"\\p{{L}}{{150}}{n}"}}"#)).collect();
+        let schema = Some(format!(r#"{{"anyOf":[{}]}}"#, many.join(",")));
+        check(Question { schema, ..question() }, "its schema cannot be used: it has more than 64 patterns");
+        let back = some(r#"{"items":{"pattern":"^(?=(a|a)*$)(a|a)*(?!c)b$"}}"#);
+        check(Question { schema: back, default: some("[\"aaaa\"]"), ..question() }, "looks around or back");
         check(Question { choices: vec!["a".into()], default: some("\"b\""), ..question() }, "the default is no answer");
     }
 

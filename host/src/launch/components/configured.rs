@@ -26,6 +26,10 @@ pub(super) fn check(
     // What is no schema says nothing, and nothing would come of refusing the component for it.
     let Ok(compiled) = Schema::compile_bounded(&schema) else { return Ok(()) };
     let mut config = plugin.config.value();
+    // Nor does one that asks for more than could be looked at.
+    if compiled.affords(&config).is_err() {
+        return Ok(());
+    }
     // SDKs take what is not written for a table in which all keys have their defaults.
     if config.is_null() && compiled.check(&config).is_err() {
         config = json!({});
