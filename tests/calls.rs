@@ -245,3 +245,37 @@ fn which_calls_another_attempt_is_served_can_be_said_of_a_fresh_run_too() {
         assert_eq!(sources(&place), ["live", source]);
     }
 }
+
+#[test]
+fn no_more_is_taken_and_recorded_than_a_guest_may_have() {
+    let bounded = |place: &Place, bytes: &str| {
+        let text = String::from_utf8(place.read("team.toml")).unwrap();
+        let text = text.split("[role.action.limits]").next().unwrap().to_owned();
+        place.write("team.toml", format!("{text}[role.action.limits]\nhost_bytes = \"{bytes}\"\n"));
+    };
+    let many = |one: &dyn Fn(usize) -> String| (0..20).map(one).collect::<Vec<_>>().join(", ");
+    let gets = many(&|n| format!("\"GET URL/../large/150000/{n}\""));
+    let prompts = many(&|n| format!("\"{n} {}\"", "why ".repeat(10_000)));
+    let cases = [
+        (format!("requests = [{gets}]"), "1MiB", "1 MiB to and from the host reached in `http.fetch-many`", 0.0),
+        // The questions alone are a good part of it. What is answered is paid for.
+        (format!("prompts = [{prompts}]"), "1MiB", "1 MiB to and from the host reached in `llm.complete-many`", 40.0),
+    ];
+    for (config, bytes, told, paid) in cases {
+        let web = Web::new();
+        let place = gathering(&web, &config);
+        bounded(&place, bytes);
+        let run = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+        for part in [told, "(came to more)", "raise `limits.host_bytes`"] {
+            assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+        }
+        let kept = fs::metadata(place.path("store/team.db")).unwrap().len();
+        assert!(kept < 5 << 19, "{config:.20}: {kept}");
+        assert!((total(&place) - paid).abs() < 1e-9, "{}", total(&place));
+        place.host(&["replay", "store"]).expect(0);
+        // The limit stands for what is recorded and what is not: the next attempt comes to the same.
+        place.host(&["run", "team.toml", "--recover_path", "store"]).expect(3);
+        bounded(&place, "64MiB");
+        place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    }
+}

@@ -6,6 +6,7 @@
 //! | `/v1/slow/MS…` | answers after so many milliseconds |
 //! | `/v1/once/…` | holds the first request for ever, answers later ones |
 //! | `/v1/fail/N…` | refuses the first N requests in passing (503), answers later ones |
+//! | `/v1/large/BYTES…` | answers with so many bytes |
 //! | `/v1/slam…` | takes the request and closes the connection |
 //! | `/v1/drip…` | streams the reply of a model, letter by letter |
 //! | `/v1/document/NAME/…` | answers with a document of `documents`, as one event after `streamed` |
@@ -134,6 +135,7 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
             write!(&mut &*stream, "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
         }
         "once" if before == 0 => reader.read_to_end(&mut Vec::new()).map(drop),
+        "large" => answer(stream, &"x".repeat(parts.next().and_then(|bytes| bytes.parse().ok()).unwrap_or(0))),
         "slam" => Ok(()),
         _ => answer(stream, &said(&path, &text)),
     }

@@ -4,6 +4,7 @@
 //! journal, and brings the answer back. What a guest does to its own attempt only (its emissions, its pending
 //! writes, its log) never comes here: the sandbox keeps it and hands it over when the call ends.
 
+mod allowance;
 mod size;
 
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use strata_core::request;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::services::{http, human, llm};
-pub(crate) use size::ITEM_BYTES;
+pub use allowance::Allowance;
+pub(crate) use size::{ITEM_BYTES, of_recorded, of_reply};
 
 /// How many questions may wait for the driver at once. A guest waits for its answer before it asks again, so this
 /// is the number of guests that can ask without being held up, not a bound on what is accepted.
@@ -36,7 +38,7 @@ pub struct HostError {
     pub message: String,
 }
 
-/// The kinds of refusal, as in the WIT.
+/// The kinds of refusal, as in the WIT but for the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostErrorKind {
     /// Not granted.
@@ -51,6 +53,8 @@ pub enum HostErrorKind {
     OutOfBudget,
     /// Nobody answered in time.
     Expired,
+    /// It is more than the guest may have. Recorded, and never told: the attempt ends.
+    BeyondLimit,
 }
 
 impl HostError {
@@ -146,6 +150,8 @@ pub struct Question {
     pub attempt: AttemptId,
     /// What it asks.
     pub ask: Ask,
+    /// What may be answered, where that comes from outside of the host.
+    pub allowance: Allowance,
     /// Where the answer goes. A guest that is gone no longer listens.
     pub reply: oneshot::Sender<Answer>,
 }
@@ -165,8 +171,13 @@ impl Gateway {
 
     /// Asks, and waits for the answer. None when the driver is gone: the attempt is about to be dropped.
     pub async fn ask(&self, ask: Ask) -> Option<Answer> {
+        self.ask_within(ask, Allowance::unlimited()).await
+    }
+
+    /// The same, for an answer of a size that is bounded.
+    pub async fn ask_within(&self, ask: Ask, allowance: Allowance) -> Option<Answer> {
         let (reply, answer) = oneshot::channel();
-        let question = Question { attempt: self.attempt, ask, reply };
+        let question = Question { attempt: self.attempt, ask, allowance, reply };
         self.questions.send(question).await.ok()?;
         answer.await.ok()
     }

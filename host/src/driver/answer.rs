@@ -25,7 +25,7 @@ impl Driver {
 
     /// Answers one question. A guest that is gone does not listen any more; that is no error.
     pub(super) fn answer(&mut self, question: Question) -> Result<(), DriverError> {
-        let Question { attempt: AttemptId { role, .. }, ask, reply } = question;
+        let Question { attempt: AttemptId { role, .. }, ask, allowance, reply } = question;
         let stepper = self.journal.stepper();
         let (team, env) = (stepper.team(), stepper.env());
         let answer = match ask {
@@ -46,11 +46,12 @@ impl Driver {
             Ask::Complete(requests) => {
                 let calls = requests.into_iter().map(|request| Outward::Complete(self.of_model(request)));
                 let calls = calls.collect();
-                return self.call(role, calls, reply);
+                return self.call(role, calls, allowance, reply);
             }
             Ask::File(digest) => self.file(&digest)?,
             Ask::Fetch(requests) => {
-                return self.call(role, requests.into_iter().map(Outward::Fetch).collect(), reply);
+                let calls = requests.into_iter().map(Outward::Fetch).collect();
+                return self.call(role, calls, allowance, reply);
             }
         };
         let _ = reply.send(answer);

@@ -19,7 +19,7 @@ use super::attempt::Attempt;
 use super::flights::{Batch, Given};
 use super::{Driver, DriverError, Equipment, Journal, spans};
 use crate::excerpt::excerpt;
-use crate::gateway::{Answer, AttemptId, HostError, HostErrorKind};
+use crate::gateway::{Allowance, Answer, AttemptId, HostError, HostErrorKind, of_reply};
 use crate::services::http::{self, Sent};
 use crate::services::llm::{self, Completed, Failed, Hearing};
 
@@ -112,6 +112,7 @@ impl Driver {
         &mut self,
         role: RoleId,
         calls: Vec<Outward>,
+        allowance: Allowance,
         reply: oneshot::Sender<Answer>,
     ) -> Result<(), DriverError> {
         let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
@@ -168,7 +169,10 @@ impl Driver {
         // From here on the world may know of it.
         self.journal.flush()?;
         let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
-        attempt.batch = Some(Batch { kind, answers, broke, reply });
+        let batch = attempt.batch.insert(Batch { kind, answers, broke, allowance, reply });
+        if !live.is_empty() {
+            batch.use_up();
+        }
         live.into_iter().for_each(|(nth, request, call, key)| self.take_off(role, (nth, key), request, call));
         self.reply(role)
     }
@@ -292,6 +296,7 @@ fn making(
     key: String,
     hearing: Hearing,
 ) -> BoxFuture<'static, Made> {
+    let allowance = attempt.batch.as_ref().map_or_else(Allowance::unlimited, |batch| batch.allowance.clone());
     match call {
         Outward::Complete(request) => {
             let models = equipment.models.clone();
@@ -301,10 +306,14 @@ fn making(
                     return Made { given: Err(none()), outcome: Outcome::Failed, cost: Usd::ZERO, tokens: 0 };
                 };
                 match models.complete_heard(&request, hearing).await {
-                    Ok(Completed { reply, cost, tokens }) => {
-                        let given = Ok(Json::from(serde_json::to_value(&reply).unwrap_or_default()));
-                        Made { given, outcome: Outcome::Answered, cost, tokens }
-                    }
+                    // What is more than the guest may have is paid for, and not recorded.
+                    Ok(Completed { reply, cost, tokens }) => match allowance.take(of_reply(&reply)) {
+                        Ok(()) => {
+                            let given = Ok(Json::from(serde_json::to_value(&reply).unwrap_or_default()));
+                            Made { given, outcome: Outcome::Answered, cost, tokens }
+                        }
+                        Err(error) => Made { given: Err(error), outcome: Outcome::Failed, cost, tokens },
+                    },
                     Err(Failed { error, cost, tokens }) => {
                         Made { given: Err(error), outcome: Outcome::Failed, cost, tokens }
                     }
@@ -315,7 +324,7 @@ fn making(
             let (client, plugin) = (equipment.http.clone(), attempt.plugin());
             Box::pin(async move {
                 let grants = plugin.as_ref().map_or(&[][..], |plugin| &plugin.grants.http);
-                let (given, outcome) = match client.fetch(&request, grants, &key).await {
+                let (given, outcome) = match client.fetch(&request, grants, &key, &allowance).await {
                     Ok(response) => (Ok(response.to_json()), Outcome::Answered),
                     Err(failed) if failed.sent == Sent::No => (Err(failed.error), Outcome::Failed),
                     Err(failed) => (Err(failed.error), Outcome::Unknown),

@@ -5,7 +5,7 @@ use strata_core::json::Json;
 use tokio::sync::{oneshot, watch};
 
 use super::call::Weight;
-use crate::gateway::{Answer, HostError, HostErrorKind};
+use crate::gateway::{Allowance, Answer, HostError, HostErrorKind, of_recorded};
 use crate::services::http;
 
 /// What a guest is told of a call: the answer as it is recorded, or why there is none.
@@ -18,6 +18,8 @@ pub(super) struct Batch {
     pub(super) answers: Vec<Option<Given>>,
     /// Whether there was not enough to spend for all of them. Those that are missing have no answers here.
     pub(super) broke: bool,
+    /// What those under way may bring.
+    pub(super) allowance: Allowance,
     pub(super) reply: oneshot::Sender<Answer>,
 }
 
@@ -25,6 +27,14 @@ impl Batch {
     /// Whether all answers are there.
     pub(super) fn is_complete(&self) -> bool {
         self.answers.iter().all(Option::is_some)
+    }
+
+    /// Sees to it that what is recorded counts with what is under way.
+    pub(super) fn use_up(&self) {
+        for recorded in self.answers.iter().flatten().flatten() {
+            // Where it was too much already, nothing more is taken.
+            let _ = self.allowance.take(of_recorded(self.kind, recorded));
+        }
     }
 
     /// Tells the guest. What is recorded and what was just made is told in the same way.

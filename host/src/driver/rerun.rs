@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use super::call::{Outward, no_model, own_budget_used_up};
 use super::flights::Batch;
 use super::{Driver, DriverError, Equipment, Journal};
-use crate::gateway::{Answer, Ask, HostError, HostErrorKind, Question, START};
+use crate::gateway::{Allowance, Answer, Ask, HostError, HostErrorKind, Question, START};
 use crate::services::llm;
 use crate::store::{Durability, FIRST_LINE, MemoryStore, SavedDefinition, StoreError};
 
@@ -126,7 +126,7 @@ impl Rerun {
 
     /// Answers a question, unless the record does not know the answer.
     fn answer(&mut self, question: Question, recorded: &mut Vec<HostCall>) -> Result<Option<Again>, DriverError> {
-        let Question { attempt, ask, reply } = question;
+        let Question { attempt, ask, allowance, reply } = question;
         let role = attempt.role;
         match ask {
             Ask::Now => Ok(told(reply, HostCallKind::Clock, "", recorded, time)),
@@ -158,7 +158,7 @@ impl Rerun {
                     Ok(None)
                 }
             },
-            ask => self.driver.answer(Question { attempt, ask, reply }).map(|()| None),
+            ask => self.driver.answer(Question { attempt, ask, allowance, reply }).map(|()| None),
         }
     }
 
@@ -190,7 +190,7 @@ impl Rerun {
                 },
             }));
         }
-        Batch { kind, answers, broke: false, reply }.answer();
+        Batch { kind, answers, broke: false, allowance: Allowance::unlimited(), reply }.answer();
         None
     }
 

@@ -1,10 +1,11 @@
 //! How much a guest hands to the host and takes from it, in bytes: what `limits.host_bytes` counts.
 
+use strata_core::event::HostCallKind;
 use strata_core::json::Json;
 use strata_core::message::Message;
 use strata_core::request;
 
-use super::{Answer, Ask, HostError};
+use super::{Answer, Ask, HostError, HostErrorKind};
 use crate::services::{http, human, llm};
 
 /// What an item of a list takes beside its text, so that many empty ones are not free.
@@ -51,6 +52,24 @@ impl Answer {
         };
         bytes as u64
     }
+
+    /// Whether something of it was more than the guest may have.
+    pub(crate) fn is_beyond_limit(&self) -> bool {
+        let beyond = |error: &HostError| error.kind == HostErrorKind::BeyondLimit;
+        match self {
+            Self::Replies(replies) => replies.iter().any(|reply| reply.as_ref().is_err_and(beyond)),
+            Self::Responses(responses) => responses.iter().any(|response| response.as_ref().is_err_and(beyond)),
+            _ => false,
+        }
+    }
+}
+
+/// The bytes that a recorded answer of a model or a server brings to the guest.
+pub(crate) fn of_recorded(kind: HostCallKind, response: &Json) -> usize {
+    match kind {
+        HostCallKind::Http => http::Response::from_json(response).map_or(0, |response| of_response(&response)),
+        _ => serde_json::from_value(response.value()).map_or(0, |reply| of_reply(&reply)),
+    }
 }
 
 fn either<T>(answer: &Result<T, HostError>, bytes: impl Fn(&T) -> usize) -> usize {
@@ -77,7 +96,7 @@ fn of_question(question: &human::Question) -> usize {
     question.text.len() + texts + choices
 }
 
-fn of_reply(reply: &llm::Reply) -> usize {
+pub(crate) fn of_reply(reply: &llm::Reply) -> usize {
     let call = |call: &llm::ToolCall| call.id.len() + call.name.len() + call.arguments.len() + ITEM_BYTES;
     let data = reply.data.as_ref().map_or(0, String::len);
     reply.text.len() + data + reply.model.len() + reply.tool_calls.iter().map(call).sum::<usize>()

@@ -134,7 +134,7 @@ pub(super) fn host_error(error: HostError) -> types::HostError {
         HostErrorKind::Denied => types::HostErrorKind::Denied,
         HostErrorKind::Invalid => types::HostErrorKind::Invalid,
         HostErrorKind::NotFound => types::HostErrorKind::NotFound,
-        HostErrorKind::Upstream => types::HostErrorKind::Upstream,
+        HostErrorKind::Upstream | HostErrorKind::BeyondLimit => types::HostErrorKind::Upstream,
         HostErrorKind::OutOfBudget => types::HostErrorKind::OutOfBudget,
         HostErrorKind::Expired => types::HostErrorKind::Expired,
     };

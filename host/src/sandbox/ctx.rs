@@ -18,7 +18,7 @@ use super::limits::memory::Memory;
 use super::limits::{Meter, Stop};
 use super::log::{Level, Log};
 use super::{Call, Entry, convert};
-use crate::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind};
+use crate::gateway::{Allowance, Answer, Ask, Gateway, HostError, HostErrorKind};
 use crate::plugin::{Grants, Limit, Limits, Plugin};
 
 /// The longest name of a scope, key or label, and the longest path. Nothing sensible is longer, and names are copied
@@ -142,7 +142,7 @@ impl Ctx {
         let limit = self.limits.host_bytes;
         self.exchanged_bytes = self.exchanged_bytes.saturating_add(bytes);
         if self.exchanged_bytes > limit {
-            return Err(Stop::HostBytes { limit, function, asked: self.exchanged_bytes });
+            return Err(Stop::HostBytes { limit, function, asked: Some(self.exchanged_bytes) });
         }
         Ok(())
     }
@@ -172,9 +172,15 @@ impl Ctx {
         let Some(gateway) = &self.gateway else {
             return Ok(None);
         };
-        let Some(answer) = self.meter.by_deadline(function, gateway.ask(ask)).await? else {
+        let limit = self.limits.host_bytes;
+        let allowance = Allowance::of(limit.saturating_sub(self.exchanged_bytes));
+        let Some(answer) = self.meter.by_deadline(function, gateway.ask_within(ask, allowance)).await? else {
             return Err(Stop::Interrupted);
         };
+        if answer.is_beyond_limit() {
+            // Said without a number, which would be another one each time, and another one when it is replayed.
+            return Err(Stop::HostBytes { limit, function, asked: None });
+        }
         self.count_bytes(function, answer.bytes())?;
         Ok(Some(answer))
     }

@@ -46,15 +46,15 @@ pub(super) enum Stop {
     /// The guest has exchanged too much with the host.
     #[error(
         "limit of {} to and from the host reached in `{function}` (came to {})",
-        bytes(*.limit), bytes(*.asked)
+        bytes(*.limit), asked.map_or_else(|| "more".into(), bytes)
     )]
     HostBytes {
         /// What was allowed.
         limit: u64,
         /// Where it was too much.
         function: &'static str,
-        /// What it would have come to.
-        asked: u64,
+        /// What it would have come to; none where that was not waited for.
+        asked: Option<u64>,
     },
     /// What the guest gives away is too large.
     #[error(

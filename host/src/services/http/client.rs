@@ -16,7 +16,7 @@ use reqwest::{Client, Method, Url};
 
 use super::secret::{self, Secrets};
 use super::{BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, MAX_TIMEOUT_MS, Request, Response, TIMEOUT_MS, address};
-use crate::gateway::{HostError, HostErrorKind};
+use crate::gateway::{Allowance, HostError, HostErrorKind, ITEM_BYTES};
 use crate::plugin::http::{HttpGrant, authority, permit, shown};
 use crate::services::client::{self, chain};
 
@@ -89,12 +89,22 @@ impl Http {
         Ok(Self { plain, secure: OnceLock::new(), resolver, secrets })
     }
 
-    /// Makes one exchange. `key` is sent with a write that has none of its own.
-    pub async fn fetch(&self, request: &Request, grants: &[HttpGrant], key: &str) -> Result<Response, Failed> {
+    /// Makes one exchange. `key` is sent with a write that has none of its own. No more is taken than is allowed.
+    pub async fn fetch(
+        &self,
+        request: &Request,
+        grants: &[HttpGrant],
+        key: &str,
+        allowance: &Allowance,
+    ) -> Result<Response, Failed> {
         let limit = Duration::from_millis(request.timeout_ms.unwrap_or(TIMEOUT_MS).clamp(1, MAX_TIMEOUT_MS).into());
         let late = || failed(HostErrorKind::Upstream, format!("there was no whole answer within {limit:?}"));
         let late = |_| Failed { sent: Sent::Perhaps, ..late() };
-        let exchange = tokio::time::timeout(limit, self.follow(request, grants, key)).await;
+        let exchange = async {
+            let response = self.follow(request, grants, key).await?;
+            self.take(response, allowance).await
+        };
+        let exchange = tokio::time::timeout(limit, exchange).await;
         exchange.unwrap_or_else(|elapsed| Err(late(elapsed))).map_err(|failed| self.told(request, failed))
     }
 
@@ -106,7 +116,7 @@ impl Http {
     }
 
     /// Makes a request and, for reads, those that it is redirected to.
-    async fn follow(&self, request: &Request, grants: &[HttpGrant], key: &str) -> Result<Response, Failed> {
+    async fn follow(&self, request: &Request, grants: &[HttpGrant], key: &str) -> Result<reqwest::Response, Failed> {
         let mut hop = Hop { request, url: request.url.clone(), home: true };
         for _ in 0..=REDIRECTS {
             let secrets: &[String] = if hop.home { &request.secrets } else { &[] };
@@ -117,7 +127,7 @@ impl Http {
             let response = self.send(&hop, key).await?;
             match redirected(&hop, &response)? {
                 Some(next) => hop = next,
-                None => return self.take(response).await,
+                None => return Ok(response),
             }
         }
         Err(failed(HostErrorKind::Upstream, format!("redirected more than {REDIRECTS} times")))
@@ -184,7 +194,8 @@ impl Http {
     }
 
     /// Takes what came back, as far as there is room for it.
-    async fn take(&self, mut response: reqwest::Response) -> Result<Response, Failed> {
+    async fn take(&self, mut response: reqwest::Response, allowance: &Allowance) -> Result<Response, Failed> {
+        let allowed = |bytes| allowance.take(bytes).map_err(|error| Failed { error, sent: Sent::Perhaps });
         let large = |what: &str, limit: usize| {
             let message = format!("the response's {what} are larger than {} KiB", limit >> 10);
             Failed { sent: Sent::Perhaps, ..failed(HostErrorKind::Upstream, message) }
@@ -193,6 +204,7 @@ impl Http {
         if length > HEADERS_BYTES {
             return Err(large("headers", HEADERS_BYTES));
         }
+        allowed(length + response.headers().len() * ITEM_BYTES)?;
         let header = |(name, value): (&HeaderName, &HeaderValue)| Header {
             name: name.as_str().to_owned(),
             value: self.secrets.hide(&String::from_utf8_lossy(value.as_bytes())),
@@ -203,9 +215,13 @@ impl Http {
             if body.len() + chunk.len() > BODY_BYTES {
                 return Err(large("contents", BODY_BYTES));
             }
+            allowed(chunk.len())?;
             body.extend_from_slice(&chunk);
         }
-        Ok(Response { status: response.status().as_u16(), headers, body: self.secrets.hide_bytes(&body) })
+        let hidden = self.secrets.hide_bytes(&body);
+        // A name may be longer than the value in whose place it stands.
+        allowed(hidden.len().saturating_sub(body.len()))?;
+        Ok(Response { status: response.status().as_u16(), headers, body: hidden })
     }
 }
 

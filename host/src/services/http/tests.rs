@@ -11,7 +11,8 @@ use reqwest::Url;
 use self::server::{Play, Server, redirects, says};
 use super::secret::{Secrets, placeholder};
 use super::{BODY_BYTES, Failed, HEADERS_BYTES, Header, Http, Request, Response, Sent};
-use crate::gateway::HostErrorKind::{Denied, Upstream};
+use crate::gateway::Allowance;
+use crate::gateway::HostErrorKind::{BeyondLimit, Denied, Upstream};
 use crate::plugin::http::{HostPattern, HttpGrant};
 
 const SECRET: &str = "s3cr3t-value";
@@ -62,7 +63,21 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn fetch(client: &Http, request: &Request, grants: &[HttpGrant]) -> Result<Response, Failed> {
-    block_on(client.fetch(request, grants, "run/0/R/0/0"))
+    block_on(client.fetch(request, grants, "run/0/R/0/0", &Allowance::unlimited()))
+}
+
+#[test]
+fn exchanges_bring_no_more_than_what_is_left_for_all_of_them() {
+    let body = || Play::Answer("200 OK", String::new(), vec![b'x'; 600]);
+    let server = Server::new([body(), body(), body()]);
+    let allowance = Allowance::of(1_500);
+    let one = || {
+        let asked = request("GET", &server.url("/v1/x"));
+        block_on(client().fetch(&asked, &[local(&server)], "key", &allowance)).map_err(|failed| failed.error.kind)
+    };
+    assert_eq!(one().map(|response| response.body.len()), Ok(600));
+    assert_eq!(one().map(|response| response.body.len()), Ok(600));
+    assert_eq!(one(), Err(BeyondLimit));
 }
 
 #[test]
