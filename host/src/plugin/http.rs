@@ -137,6 +137,13 @@ impl HttpGrant {
     }
 }
 
+/// The secrets that may be sent to the host of an address: what comes from there may repeat them, and whoever is there
+/// may know them.
+pub fn entitled<'a>(grants: &'a [HttpGrant], url: &Url) -> impl Iterator<Item = &'a String> {
+    let there = |grant: &&HttpGrant| grant.host.matches(url);
+    grants.iter().filter(there).flat_map(|grant| &grant.secrets).collect::<Vec<_>>().into_iter()
+}
+
 /// Why a request is not granted. The texts say what to add.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

@@ -4,6 +4,7 @@
 //! Connections are not kept: one that has meanwhile been closed would leave it unclear whether a write was sent.
 //! Proxies of the environment are not used, since what is behind a proxy cannot be looked at.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
@@ -17,7 +18,7 @@ use reqwest::{Client, Method, Url};
 use super::secret::{self, Secrets};
 use super::{BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, MAX_TIMEOUT_MS, Request, Response, TIMEOUT_MS, address};
 use crate::gateway::{Allowance, HostError, HostErrorKind, ITEM_BYTES};
-use crate::plugin::http::{HttpGrant, authority, permit, shown};
+use crate::plugin::http::{HttpGrant, authority, entitled, permit, shown};
 use crate::services::client::{self, chain};
 
 /// How often a request is redirected; browsers follow some twenty, services need one or two.
@@ -100,23 +101,32 @@ impl Http {
         let limit = Duration::from_millis(request.timeout_ms.unwrap_or(TIMEOUT_MS).clamp(1, MAX_TIMEOUT_MS).into());
         let late = || failed(HostErrorKind::Upstream, format!("there was no whole answer within {limit:?}"));
         let late = |_| Failed { sent: Sent::Perhaps, ..late() };
+        // Others are none of its business: to mark them would tell what they are.
+        let mut known: BTreeSet<String> = request.secrets.iter().cloned().collect();
         let exchange = async {
-            let response = self.follow(request, grants, key).await?;
-            self.take(response, allowance).await
+            let response = self.follow(request, grants, key, &mut known).await?;
+            self.take(response, &known, allowance).await
         };
         let exchange = tokio::time::timeout(limit, exchange).await;
-        exchange.unwrap_or_else(|elapsed| Err(late(elapsed))).map_err(|failed| self.told(request, failed))
+        exchange.unwrap_or_else(|elapsed| Err(late(elapsed))).map_err(|failed| self.told(request, &known, failed))
     }
 
     /// Where the operator's secrets are, names and errors alone come out.
-    fn told(&self, request: &Request, failed: Failed) -> Failed {
+    fn told(&self, request: &Request, known: &BTreeSet<String>, failed: Failed) -> Failed {
         let message = format!("request `{}`: {}", request.told(), failed.error.message);
         let sent = if request.is_write() { failed.sent } else { Sent::No };
-        Failed { error: HostError::new(failed.error.kind, self.secrets.hide(&message)), sent }
+        Failed { error: HostError::new(failed.error.kind, self.secrets.hide(&message, known)), sent }
     }
 
-    /// Makes a request and, for reads, those that it is redirected to.
-    async fn follow(&self, request: &Request, grants: &[HttpGrant], key: &str) -> Result<reqwest::Response, Failed> {
+    /// Makes a request and, for reads, those that it is redirected to. The secrets that are `known` to any who answer grow
+    /// with each.
+    async fn follow(
+        &self,
+        request: &Request,
+        grants: &[HttpGrant],
+        key: &str,
+        known: &mut BTreeSet<String>,
+    ) -> Result<reqwest::Response, Failed> {
         let mut hop = Hop { request, url: request.url.clone(), home: true };
         for _ in 0..=REDIRECTS {
             let secrets: &[String] = if hop.home { &request.secrets } else { &[] };
@@ -124,6 +134,7 @@ impl Http {
                 true => failed(HostErrorKind::Denied, refusal.to_string()),
                 false => failed(HostErrorKind::Denied, format!("redirected: {refusal}")),
             })?;
+            known.extend(entitled(grants, &hop.url).cloned());
             let response = self.send(&hop, key).await?;
             match redirected(&hop, &response)? {
                 Some(next) => hop = next,
@@ -194,7 +205,12 @@ impl Http {
     }
 
     /// Takes what came back, as far as there is room for it.
-    async fn take(&self, mut response: reqwest::Response, allowance: &Allowance) -> Result<Response, Failed> {
+    async fn take(
+        &self,
+        mut response: reqwest::Response,
+        known: &BTreeSet<String>,
+        allowance: &Allowance,
+    ) -> Result<Response, Failed> {
         let allowed = |bytes| allowance.take(bytes).map_err(|error| Failed { error, sent: Sent::Perhaps });
         let large = |what: &str, limit: usize| {
             let message = format!("the response's {what} are larger than {} KiB", limit >> 10);
@@ -207,9 +223,11 @@ impl Http {
         allowed(length + response.headers().len() * ITEM_BYTES)?;
         let header = |(name, value): (&HeaderName, &HeaderValue)| Header {
             name: name.as_str().to_owned(),
-            value: self.secrets.hide(&String::from_utf8_lossy(value.as_bytes())),
+            value: self.secrets.hide(&String::from_utf8_lossy(value.as_bytes()), known),
         };
-        let headers = response.headers().iter().map(header).collect();
+        // There is no way to mark a name, so that a header with a secret in it is left out.
+        let clean = |(name, _): &(&HeaderName, &HeaderValue)| !self.secrets.is_in_name(name.as_str(), known);
+        let headers = response.headers().iter().filter(clean).map(header).collect();
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error.without_url()))? {
             if body.len() + chunk.len() > BODY_BYTES {
@@ -218,7 +236,7 @@ impl Http {
             allowed(chunk.len())?;
             body.extend_from_slice(&chunk);
         }
-        let hidden = self.secrets.hide_bytes(&body);
+        let hidden = self.secrets.hide_bytes(&body, known);
         // A name may be longer than the value in whose place it stands.
         allowed(hidden.len().saturating_sub(body.len()))?;
         Ok(Response { status: response.status().as_u16(), headers, body: hidden })

@@ -1,19 +1,16 @@
 //! Secrets: read once from the operator's environment, put in where a request leaves the host, taken out of what comes
-//! back. Nothing else ever holds a value.
+//! back. Nothing else ever holds a value. In which forms they are found again is in `trace`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::trace::{Trace, hidden};
 
 /// What a placeholder begins with; the name and `CLOSE` follow.
 const OPEN: &str = "{{secret:";
 const CLOSE: &str = "}}";
-/// Shorter values are not looked for in what comes back: they are no secrets, and hiding them would tear ordinary words
-/// apart.
-const HIDDEN_FROM: usize = 4;
 
 /// The text that stands for a secret in a request.
 pub fn placeholder(name: &str) -> String {
@@ -24,8 +21,8 @@ pub fn placeholder(name: &str) -> String {
 #[derive(Default)]
 pub struct Secrets {
     values: BTreeMap<String, String>,
-    /// What is looked for in responses, longest first, with what stands there instead.
-    traces: Vec<(Vec<u8>, String)>,
+    /// What is looked for in responses, by name.
+    traces: BTreeMap<String, Trace>,
 }
 
 /// A secret that cannot be used.
@@ -61,15 +58,8 @@ impl Secrets {
 
     /// Secrets with these values.
     pub fn new(values: BTreeMap<String, String>) -> Self {
-        let mut traces = Vec::new();
-        for (name, value) in values.iter().filter(|(_, value)| value.len() >= HIDDEN_FROM) {
-            // The forms in which services repeat what they were sent.
-            let quoted = serde_json::Value::from(value.as_str()).to_string();
-            let forms: BTreeSet<String> =
-                [value.clone(), quoted[1..quoted.len() - 1].to_owned(), encoded(value), STANDARD.encode(value)].into();
-            traces.extend(forms.into_iter().map(|form| (form.into_bytes(), format!("[secret {name}]"))));
-        }
-        traces.sort_by_key(|(form, _)| std::cmp::Reverse(form.len()));
+        let trace = |(name, value): (&String, &String)| Some((name.clone(), Trace::of(name, value)?));
+        let traces = values.iter().filter_map(trace).collect();
         Self { values, traces }
     }
 
@@ -118,16 +108,23 @@ impl Secrets {
         filled + rest
     }
 
-    /// A text in which names stand for values.
-    pub(super) fn hide(&self, text: &str) -> String {
-        String::from_utf8_lossy(&self.hide_bytes(text.as_bytes())).into_owned()
+    /// A text in which names stand for the values of these secrets.
+    pub(super) fn hide(&self, text: &str, names: &BTreeSet<String>) -> String {
+        String::from_utf8_lossy(&self.hide_bytes(text.as_bytes(), names)).into_owned()
     }
 
     /// The same for bytes.
-    pub(super) fn hide_bytes(&self, bytes: &[u8]) -> Vec<u8> {
-        let trace = |(form, name): &(Vec<u8>, String)| (form.clone(), name.clone().into_bytes());
-        let traces: Vec<_> = self.traces.iter().map(trace).collect();
-        replaced(bytes, &traces)
+    pub(super) fn hide_bytes(&self, bytes: &[u8], names: &BTreeSet<String>) -> Vec<u8> {
+        hidden(bytes, &self.looked_for(names).collect::<Vec<_>>())
+    }
+
+    /// Whether the name of a header repeats one of these secrets.
+    pub(super) fn is_in_name(&self, header: &str, names: &BTreeSet<String>) -> bool {
+        self.looked_for(names).any(|trace| trace.is_in_name(header))
+    }
+
+    fn looked_for(&self, names: &BTreeSet<String>) -> impl Iterator<Item = &Trace> {
+        names.iter().filter_map(|name| self.traces.get(name))
     }
 }
 
@@ -201,14 +198,16 @@ mod tests {
     }
 
     #[test]
-    fn values_are_hidden_in_every_form_in_which_they_come_back() {
-        let check = |text: &str, expected: &str| assert_eq!(secrets().hide(text), expected);
-        check("you said s3cr3t/\"value\"!", "you said [secret TOKEN]!");
-        check(r#"{"said":"s3cr3t/\"value\""}"#, r#"{"said":"[secret TOKEN]"}"#);
-        check("k=s3cr3t%2F%22value%22&x", "k=[secret TOKEN]&x");
-        check("czNjcjN0LyJ2YWx1ZSI=", "[secret TOKEN]");
-        check("another one, another one", "[secret OTHER], [secret OTHER]");
-        check("12 is too short to be looked for", "12 is too short to be looked for");
+    fn values_are_hidden_where_they_are_looked_for_and_others_are_not() {
+        let check = |text: &str, names: &[&str], expected: &str| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(secrets().hide(text, &names), expected);
+        };
+        check("you said s3cr3t/\"value\"!", &["TOKEN"], "you said [secret TOKEN]!");
+        check("another one, s3cr3t%2F%22value%22", &["TOKEN", "OTHER"], "[secret OTHER], [secret TOKEN]");
+        check("another one, s3cr3t%2F%22value%22", &["OTHER"], "[secret OTHER], s3cr3t%2F%22value%22");
+        check("another one", &["NONE"], "another one");
+        check("12 is too short to be looked for", &["PIN"], "12 is too short to be looked for");
         assert_eq!(secrets().fill_encoded("k={{secret:TOKEN}}", &["TOKEN".into()]), "k=s3cr3t%2F%22value%22");
         assert_eq!(format!("{:?}", secrets()), r#"{"OTHER", "PIN", "TOKEN"}"#);
     }

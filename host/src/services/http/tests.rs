@@ -270,6 +270,28 @@ fn a_secret_follows_a_redirect_on_its_host_and_to_no_other() {
 }
 
 #[test]
+fn what_comes_back_is_searched_for_the_secrets_of_its_host_and_for_no_others() {
+    let said = |grants: &dyn Fn(&Server) -> Vec<HttpGrant>| {
+        let server = Server::new([Play::Answer(
+            "200 OK",
+            format!("x-{SECRET}: 1\r\nx-a: {SECRET}\r\n"),
+            format!("{SECRET} and 483920").into_bytes(),
+        )]);
+        let values = [("TOKEN", SECRET), ("PIN", "483920")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let client = Http::new(Secrets::new(values.into())).expect("a client");
+        let response = fetch(&client, &request("GET", &server.url("/v1/x")), &grants(&server)).expect("a response");
+        let header = response.headers.iter().find(|header| header.name == "x-a").map(|header| header.value.clone());
+        let named = response.headers.iter().any(|header| header.name.contains(SECRET));
+        (String::from_utf8(response.body).expect("a text"), header.unwrap_or_default(), named)
+    };
+    // The action is granted the other one too, but elsewhere.
+    let own = said(&|server| vec![local(server), grant("bank.example.com", &["PIN"])]);
+    assert_eq!(own, ("[secret TOKEN] and 483920".into(), "[secret TOKEN]".into(), false));
+    let none = said(&|server| vec![HttpGrant { secrets: Vec::new(), ..local(server) }]);
+    assert_eq!(none, (format!("{SECRET} and 483920"), SECRET.into(), true));
+}
+
+#[test]
 fn a_secret_does_not_go_over_plain_http_to_a_name() {
     let lookup: super::Lookup = Arc::new(|_| panic!("nobody looks it up"));
     let client = Http::with_lookup(secrets(), lookup).expect("a client");

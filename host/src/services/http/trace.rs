@@ -1,0 +1,286 @@
+//! How a secret is found again in what comes back, in the forms in which services repeat what they were sent, and what
+//! stands there instead. Which secrets are looked for in an exchange is `client`'s.
+//!
+//! The forms: the value itself, any of its characters escaped as in addresses (`%2F` and `%2f`, `+` for a space), JSON
+//! (`\/`, `\u002f`) or HTML (`&amp;`, `&#47;`, `&#x2F;`), base64 in both alphabets, of the value alone and within more, and
+//! hexadecimal digits of one case. Escapes of escapes, other case, and what is cut or broken into lines are not found.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+
+/// Shorter values are not looked for: they are no secrets, and hiding them would tear ordinary words apart.
+const HIDDEN_FROM: usize = 4;
+/// Shorter values are not looked for within more that is in base64: what is left of them between their neighbours may
+/// be there by chance.
+const WITHIN_FROM: usize = 6;
+/// The longest entity with what surrounds it: `&#x10FFFF;`.
+const ENTITY_BYTES: usize = 10;
+
+/// A secret, as it is found again.
+pub(super) struct Trace {
+    mark: Vec<u8>,
+    value: Vec<u8>,
+    forms: Vec<Form>,
+    /// The same in lower case, as names of headers are.
+    lowered: Vec<Vec<u8>>,
+    /// What the value or one of its forms may begin with.
+    begins: [bool; 256],
+}
+
+/// A way to write a value.
+struct Form {
+    text: Vec<u8>,
+    /// Whether the character before it holds bits of the value too.
+    before: bool,
+    /// Whether the one behind it does.
+    after: bool,
+}
+
+/// A value that was found.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Found {
+    length: usize,
+    before: bool,
+}
+
+impl Trace {
+    /// Of a secret with this value. None for one that is too short.
+    pub(super) fn of(name: &str, value: &str) -> Option<Self> {
+        if value.len() < HIDDEN_FROM {
+            return None;
+        }
+        let value = value.as_bytes().to_vec();
+        let whole = |text: String| Form { text: text.into_bytes(), before: false, after: false };
+        let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut forms = vec![whole(digits.to_ascii_uppercase()), whole(digits)];
+        forms.extend([whole(STANDARD.encode(&value)), whole(URL_SAFE.encode(&value))]);
+        if value.len() >= WITHIN_FROM {
+            forms.extend((0..3).flat_map(|skip| within(&value, skip)));
+        }
+        forms.push(Form { text: value.clone(), before: false, after: false });
+        let lowered = forms.iter().map(|form| form.text.to_ascii_lowercase()).collect();
+        let mut begins = [false; 256];
+        let firsts = forms.iter().filter_map(|form| form.text.first()).chain(b"%\\&");
+        firsts.chain((value[0] == b' ').then_some(&b'+')).for_each(|first| begins[usize::from(*first)] = true);
+        Some(Self { mark: format!("[secret {name}]").into_bytes(), value, forms, lowered, begins })
+    }
+
+    /// Whether the name of a header, which is in lower case, repeats the value.
+    pub(super) fn is_in_name(&self, name: &str) -> bool {
+        let (name, value) = (name.as_bytes(), self.value.to_ascii_lowercase());
+        (0..name.len()).any(|at| {
+            let rest = &name[at..];
+            self.lowered.iter().any(|form| rest.starts_with(form)) || written(rest, &value).is_some()
+        })
+    }
+
+    /// The longest form that a text begins with.
+    fn at(&self, text: &[u8]) -> Option<Found> {
+        if !self.begins[usize::from(*text.first()?)] {
+            return None;
+        }
+        let of_form = |form: &Form| {
+            let after = form.after && text.get(form.text.len()).is_some_and(|byte| is_base64(*byte));
+            let length = form.text.len() + usize::from(after);
+            text.starts_with(&form.text).then_some(Found { length, before: form.before })
+        };
+        let escaped = written(text, &self.value).map(|length| Found { length, before: false });
+        self.forms.iter().filter_map(of_form).chain(escaped).max()
+    }
+}
+
+/// A text with the names of secrets in place of their values: at each place the longest that is there, in one pass.
+pub(super) fn hidden(text: &[u8], traces: &[&Trace]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.first() {
+        let found = traces.iter().filter_map(|trace| trace.at(rest).map(|found| (found, trace)));
+        match found.max_by_key(|(found, _)| *found) {
+            Some((found, trace)) => {
+                if found.before && out.last().is_some_and(|byte| is_base64(*byte)) {
+                    out.pop();
+                }
+                out.extend_from_slice(&trace.mark);
+                rest = &rest[found.length..];
+            }
+            None => {
+                out.push(*first);
+                rest = &rest[1..];
+            }
+        }
+    }
+    out
+}
+
+/// What base64 of a longer text has in it of a value that begins `skip` bytes behind a multiple of three, whatever is
+/// before and behind it: the characters that hold nothing else.
+fn within(value: &[u8], skip: usize) -> [Form; 2] {
+    let text = [vec![0; skip], value.to_vec()].concat();
+    let (first, last) = ((skip * 8).div_ceil(6), text.len() * 8 / 6);
+    [STANDARD.encode(&text), URL_SAFE.encode(&text)].map(|encoded| Form {
+        text: encoded.as_bytes()[first..last].to_vec(),
+        before: skip > 0,
+        after: text.len() % 3 > 0,
+    })
+}
+
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+/-_".contains(&byte)
+}
+
+/// How much of a text is the value, any of its characters escaped.
+fn written(text: &[u8], value: &[u8]) -> Option<usize> {
+    let (mut at, mut left) = (0, value);
+    while let Some(wanted) = left.first() {
+        let rest = &text[at..];
+        let plain = || (rest.first()? == wanted).then_some((1, 1));
+        let (length, meant) = escaped(rest, left).or_else(plain)?;
+        at += length;
+        left = &left[meant..];
+    }
+    Some(at)
+}
+
+/// How long the escape is that a text begins with, and how much of the value it stands for, if it does.
+fn escaped(text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
+    let (length, meant) = match text.first()? {
+        b'%' => {
+            let byte = u8::try_from(number(text.get(1..3)?, 16)?).ok()?;
+            return (value.first() == Some(&byte)).then_some((3, 1));
+        }
+        b'+' => (1, ' '),
+        b'\\' => of_json(text)?,
+        b'&' => of_html(text)?,
+        _ => return None,
+    };
+    let mut room = [0; 4];
+    let meant = meant.encode_utf8(&mut room).as_bytes();
+    value.starts_with(meant).then_some((length, meant.len()))
+}
+
+fn of_json(text: &[u8]) -> Option<(usize, char)> {
+    let unit = |at: usize| match text.get(at..at + 2)? {
+        b"\\u" => number(text.get(at + 2..at + 6)?, 16),
+        _ => None,
+    };
+    let short = |meant: char| Some((2, meant));
+    match text.get(1)? {
+        b'b' => short('\u{8}'),
+        b'f' => short('\u{c}'),
+        b'n' => short('\n'),
+        b'r' => short('\r'),
+        b't' => short('\t'),
+        b'u' => match unit(0)? {
+            high @ 0xd800..0xdc00 => {
+                let low = unit(6).filter(|low| (0xdc00..0xe000).contains(low))?;
+                Some((12, char::from_u32(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00))?))
+            }
+            one => Some((6, char::from_u32(one)?)),
+        },
+        other @ (b'"' | b'\\' | b'/' | b'\'') => short(char::from(*other)),
+        _ => None,
+    }
+}
+
+fn of_html(text: &[u8]) -> Option<(usize, char)> {
+    let end = text.iter().take(ENTITY_BYTES).position(|byte| *byte == b';')?;
+    let meant = match &text[1..end] {
+        b"amp" => '&',
+        b"lt" => '<',
+        b"gt" => '>',
+        b"quot" => '"',
+        b"apos" => '\'',
+        [b'#', b'x' | b'X', digits @ ..] => char::from_u32(number(digits, 16)?)?,
+        [b'#', digits @ ..] => char::from_u32(number(digits, 10)?)?,
+        _ => return None,
+    };
+    Some((end + 1, meant))
+}
+
+/// A number of digits alone.
+fn number(digits: &[u8], radix: u32) -> Option<u32> {
+    let text = std::str::from_utf8(digits).ok()?;
+    let digits = !text.is_empty() && text.chars().all(|digit| digit.is_digit(radix));
+    digits.then(|| u32::from_str_radix(text, radix).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VALUE: &str = "ab-cd_ef/gh+ij&kl=\"é😀";
+
+    fn hide(value: &str, text: &str) -> String {
+        let trace = Trace::of("T", value).expect("long enough");
+        String::from_utf8_lossy(&hidden(text.as_bytes(), &[&trace])).into_owned()
+    }
+
+    #[test]
+    fn a_value_is_found_in_every_form_in_which_services_repeat_it() {
+        let check = |text: &str, expected: &str| assert_eq!(hide(VALUE, text), expected, "{text}");
+        let percent = |keep: &str| -> String {
+            let byte = |byte: &u8| match keep.as_bytes().contains(byte) {
+                true => char::from(*byte).to_string(),
+                false => format!("%{byte:02X}"),
+            };
+            VALUE.as_bytes().iter().map(byte).collect()
+        };
+        check(&format!("<{VALUE}>"), "<[secret T]>");
+        for keep in ["", "-_.~abcdefghijkl", "-_.~abcdefghijkl/", "abcdefghijkl&=+/"] {
+            let text = percent(keep);
+            check(&format!("k={text}&x"), "k=[secret T]&x");
+            check(&format!("k={}&x", text.to_ascii_lowercase()), "k=[secret T]&x");
+        }
+        let quoted = serde_json::Value::from(VALUE).to_string();
+        check(&quoted, "\"[secret T]\"");
+        check(&quoted.replace('/', "\\/").replace('é', "\\u00e9").replace('😀', "\\ud83d\\uDE00"), "\"[secret T]\"");
+        let html = VALUE.replace('&', "&amp;").replace('"', "&quot;");
+        check(&html, "[secret T]");
+        check(&html.replace('/', "&#47;").replace('é', "&#xE9;").replace('+', "&#x2b;"), "[secret T]");
+        let digits: String = VALUE.bytes().map(|byte| format!("{byte:02x}")).collect();
+        check(&format!("{digits} {}", digits.to_uppercase()), "[secret T] [secret T]");
+        check("ab-cd_ef/gh+ij&kl=\"é", "ab-cd_ef/gh+ij&kl=\"é");
+        assert_eq!(hide("one two", "one+two one%20two one%2btwo"), "[secret T] [secret T] one%2btwo");
+        // What could be an escape is one character or three.
+        assert_eq!(hide("100%25", "100%25 100%2525 100%%25"), "[secret T] [secret T] 100%%25");
+    }
+
+    #[test]
+    fn a_value_is_found_in_base64_wherever_it_begins_and_none_of_it_is_left() {
+        for value in ["secret", "secret7", "secret78"] {
+            for (before, after) in
+                [("", ""), ("u:", ""), ("user:", " and more"), ("a", "b"), ("ab", "c"), ("abc", "de")]
+            {
+                let text = format!("{before}{value}{after}");
+                for encoded in [STANDARD.encode(&text), URL_SAFE.encode(&text)] {
+                    let got = hide(value, &format!("<{encoded}>"));
+                    assert!(got.contains("[secret T]"), "{text}: {got}");
+                    let left = got.replace("[secret T]", "").len();
+                    assert!(left <= (before.len() + after.len()) * 4 / 3 + 6, "{text}: {got}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_headers_repeat_a_value_in_lower_case() {
+        let trace = Trace::of("T", "Ab-Cd%9").expect("long enough");
+        for (name, expected) in
+            [("x-ab-cd%9", true), ("ab-cd%259-x", true), ("41622d43642539", true), ("x-ab-cd", false)]
+        {
+            assert_eq!(trace.is_in_name(name), expected, "{name}");
+        }
+        assert!(Trace::of("PIN", "123").is_none());
+    }
+
+    #[test]
+    fn looking_goes_no_further_back_than_a_value_is_long() {
+        let begun = std::time::Instant::now();
+        let value = "a".repeat(200) + "z";
+        for text in ["%61", "a", "&#97;", "\\u0061", "&#", "\\u", "YWFh"] {
+            let text = text.repeat(10_000);
+            assert_eq!(hide(&value, &text).len(), text.len());
+        }
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", begun.elapsed());
+    }
+}
