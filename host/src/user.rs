@@ -25,7 +25,7 @@ pub(crate) fn data() -> Option<PathBuf> {
 
 /// Below it lies what is gone with the process that made it: among the temporary files, where nobody else can enter.
 pub(crate) fn temporary() -> io::Result<PathBuf> {
-    let place = std::env::temp_dir().join(format!("strata-host-{}", rustix::process::geteuid().as_raw()));
+    let place = std::env::temp_dir().join(temporary_name());
     match DirBuilder::new().mode(0o700).create(&place) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
@@ -36,6 +36,11 @@ pub(crate) fn temporary() -> io::Result<PathBuf> {
         return Err(io::Error::other(format!("`{}` is not a private directory of this user", place.display())));
     }
     Ok(place)
+}
+
+/// What that directory is called.
+pub(crate) fn temporary_name() -> String {
+    format!("strata-host-{}", rustix::process::geteuid().as_raw())
 }
 
 /// What a variable says, or the usual place. One that is empty or relative is as good as none, as the XDG specification

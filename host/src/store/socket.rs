@@ -4,9 +4,11 @@
 //! It does not lie in the storage directory, which is copied with tools that cannot copy sockets, but among the user's
 //! own temporary files. The lock file says where.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +18,7 @@ use strata_core::id::hex;
 
 use super::lock::LOCK_FILE;
 use super::{Directory, StoreError, file};
-use crate::user;
+use crate::user::{self, is_own, is_private};
 
 /// The longest lock file that makes sense: a pid, and a path on a line of its own.
 const MAX_LOCK_BYTES: u64 = 8 << 10;
@@ -63,13 +65,25 @@ impl Drop for Socket {
 }
 
 impl Directory {
-    /// Connects to the process that runs the team here, if there is one that listens.
+    /// Connects to the process that runs the team here, if there is one that listens. The lock file may be a stranger's,
+    /// who would have somebody else told what the team is told: only what a host of this user listens at is connected to.
     pub fn connect(&self) -> Option<UnixStream> {
         let mut text = Vec::new();
         File::open(self.path().join(LOCK_FILE)).ok()?.take(MAX_LOCK_BYTES).read_to_end(&mut text).ok()?;
         let path = text.split(|byte| *byte == b'\n').nth(1).filter(|path| !path.is_empty())?;
-        UnixStream::connect(PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()))).ok()
+        let path = PathBuf::from(OsString::from_vec(path.to_vec()));
+        is_of_a_host(&path).then(|| UnixStream::connect(path).ok()).flatten()
     }
+}
+
+/// Whether a path is that of a socket that a host of this user has made. The temporary files of that host may be others
+/// than ours.
+fn is_of_a_host(path: &Path) -> bool {
+    let Some(place) = path.parent().filter(|place| place.ends_with(user::temporary_name())) else { return false };
+    let of = |path| std::fs::symlink_metadata(path);
+    let private = of(place).is_ok_and(|meta| meta.is_dir() && is_private(&meta));
+    // Nobody else can change what is in there meanwhile.
+    private && path.is_absolute() && of(path).is_ok_and(|meta| meta.file_type().is_socket() && is_own(&meta))
 }
 
 /// Removes what killed processes left behind.
@@ -86,6 +100,8 @@ fn sweep(place: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::super::lock::Lock;
     use super::*;
 
@@ -106,5 +122,30 @@ mod tests {
         drop(socket);
         assert!(directory.connect().is_none());
         assert_eq!(std::fs::read_dir(&deep).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_lock_file_leads_to_sockets_of_the_users_own_hosts_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = Directory::new(dir.path());
+        let (private, other) = (dir.path().join(directory_name()), dir.path().join("other"));
+        for place in [&private, &other] {
+            DirBuilder::new().mode(0o700).create(place).unwrap();
+        }
+        let leads_to = |path: &Path| {
+            std::fs::write(dir.path().join(LOCK_FILE), format!("1\n{}\n", path.display())).unwrap();
+            directory.connect().is_some()
+        };
+        let listener = |path: PathBuf| (UnixListener::bind(&path).unwrap(), path);
+        let (_own, own) = listener(private.join("1-a.sock"));
+        let (_stranger, stranger) = listener(other.join("1-a.sock"));
+        assert!(leads_to(&own));
+        assert!(!leads_to(&stranger), "another directory");
+        let link = private.join("2-a.sock");
+        std::os::unix::fs::symlink(&stranger, &link).unwrap();
+        assert!(!leads_to(&link), "a link to one");
+        assert!(!leads_to(&private.join("../other/1-a.sock")), "a way around");
+        std::fs::set_permissions(&private, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(!leads_to(&own), "others can enter the directory");
     }
 }
