@@ -255,6 +255,10 @@ pub(super) fn told(text: &str) -> String {
     excerpt(text, TOLD_CHARS)
 }
 
+/// A model's reply up to this size is recorded also where it is more than its guest may have: it is paid for, and an
+/// attempt with a higher limit is served it. No model writes as much in one go.
+const KEPT_REPLY_BYTES: usize = 1 << 20;
+
 /// Whether a call can be made.
 enum Reserve {
     /// It can; this much is held back for it.
@@ -306,13 +310,14 @@ fn making(
                     return Made { given: Err(none()), outcome: Outcome::Failed, cost: Usd::ZERO, tokens: 0 };
                 };
                 match models.complete_heard(&request, hearing).await {
-                    // What is more than the guest may have is paid for, and not recorded.
                     Ok(Completed { reply, cost, tokens }) => match allowance.take(of_reply(&reply)) {
-                        Ok(()) => {
+                        Err(error) if of_reply(&reply) > KEPT_REPLY_BYTES => {
+                            Made { given: Err(error), outcome: Outcome::Failed, cost, tokens }
+                        }
+                        Ok(()) | Err(_) => {
                             let given = Ok(Json::from(serde_json::to_value(&reply).unwrap_or_default()));
                             Made { given, outcome: Outcome::Answered, cost, tokens }
                         }
-                        Err(error) => Made { given: Err(error), outcome: Outcome::Failed, cost, tokens },
                     },
                     Err(Failed { error, cost, tokens }) => {
                         Made { given: Err(error), outcome: Outcome::Failed, cost, tokens }

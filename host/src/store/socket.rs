@@ -100,7 +100,8 @@ fn sweep(place: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::fs::DirBuilder;
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 
     use super::super::lock::Lock;
     use super::*;
@@ -128,7 +129,7 @@ mod tests {
     fn a_lock_file_leads_to_sockets_of_the_users_own_hosts_only() {
         let dir = tempfile::tempdir().unwrap();
         let directory = Directory::new(dir.path());
-        let (private, other) = (dir.path().join(directory_name()), dir.path().join("other"));
+        let (private, other) = (dir.path().join(user::temporary_name()), dir.path().join("other"));
         for place in [&private, &other] {
             DirBuilder::new().mode(0o700).create(place).unwrap();
         }
