@@ -10,8 +10,10 @@ use serde_json::Value;
 const PARTS: usize = 4_000;
 /// Different patterns.
 const PATTERNS: usize = 64;
+/// Bytes of a pattern. To bring it into the engine's own form takes time with their square.
+const LONGEST: usize = 512;
 /// Bytes of all patterns together: they are parsed before it is known what they come to.
-const PATTERN_BYTES: usize = 8 << 10;
+const PATTERN_BYTES: usize = 4 << 10;
 /// Parts that look again at what others have looked at. One within the other, each makes all below it `AGAIN` times as
 /// much to do.
 const UNEVALUATED: usize = 4;
@@ -133,6 +135,9 @@ impl<'a> Found<'a> {
         let many = map.get("patternProperties").and_then(Value::as_object);
         for pattern in one.into_iter().chain(many.into_iter().flat_map(|many| many.keys().map(String::as_str))) {
             self.patterns += 1;
+            if pattern.len() > LONGEST {
+                return Err(format!("it has a pattern of more than {LONGEST} bytes"));
+            }
             if self.different.insert(pattern) {
                 self.bytes += pattern.len();
             }
