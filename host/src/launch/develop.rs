@@ -13,7 +13,7 @@ use strata_core::id::{CheckpointId, RoleId, Slot};
 use strata_core::stepper::{Stepper, slot};
 use strata_core::team::Role;
 
-use super::resume::{Opened, Origin, changes, go_on};
+use super::resume::{Opened, Origin, go_on};
 use super::{Components, LaunchError, Notes, Resume, Run, Start, start};
 use crate::driver::{OnLine, WhenIdle, lapsed};
 use crate::manifest::{Definition, Overrides};
@@ -133,7 +133,7 @@ fn place(opened: &Opened, components: &Components, what: &Develop<'_>) -> Result
     }
     let saved = store.definition()?;
     let before = Definition::parse(&saved.text, &saved.name, &saved.base).ok();
-    let replaced = changes(env, components.digests()).into_iter().filter_map(|event| match event {
+    let replaced = opened.changes(components).into_iter().filter_map(|event| match event {
         Event::ComponentChanged { slot, .. } => Some(slot),
         _ => None,
     });

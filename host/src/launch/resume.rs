@@ -159,9 +159,13 @@ impl Opened {
         Ok(Resumed::Finished(Box::new(self.stepper), notes))
     }
 
-    /// Refuses other components than the saved ones.
-    fn is_unchanged(&self, components: &Components) -> Result<(), LaunchError> {
-        let changes = if self.has_begun() { changes(self.stepper.env(), components.digests()) } else { Vec::new() };
+    /// The components that are others than the saved ones.
+    pub(super) fn changes(&self, components: &Components) -> Vec<Event> {
+        if self.has_begun() { changes(self.stepper.env(), components.digests()) } else { Vec::new() }
+    }
+
+    /// Refuses such components.
+    fn refuse(&self, changes: &[Event]) -> Result<(), LaunchError> {
         let told: Vec<String> = changes.iter().map(|event| difference(&self.definition, event)).collect();
         if told.is_empty() { Ok(()) } else { Err(LaunchError::Unfit(told)) }
     }
@@ -195,7 +199,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine)
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&opened.definition, &sandbox, report)?;
     if is_finished {
-        opened.is_unchanged(&components)?;
+        opened.refuse(&opened.changes(&components))?;
         return opened.finish();
     }
     let (run, notes) = go_on(opened, (components, sandbox), (&resume, verdicts), report, on_line)?;
@@ -212,9 +216,9 @@ pub(super) fn go_on(
 ) -> Result<(Run, Notes), LaunchError> {
     let (definition, env) = (&opened.definition, opened.stepper.env());
     let begun = opened.has_begun();
-    let changes = if begun { changes(env, components.digests()) } else { Vec::new() };
+    let changes = opened.changes(&components);
     if resume.strict {
-        opened.is_unchanged(&components)?;
+        opened.refuse(&changes)?;
     }
     let equipment = components.equip(definition, sandbox)?;
     definition.cut().iter().for_each(|cut| report(cut));
@@ -226,13 +230,13 @@ pub(super) fn go_on(
     if begun {
         // As it will be once it goes on: then it shows what is in doubt.
         let mut stepper = opened.stepper.clone();
-        let preview = |event: &Event, stepper: &mut Stepper| stepper.apply(event).map_err(DriverError::from);
         for (role, answer) in &verdicts {
-            let answered = stepper.request_answered(*role, answer.clone());
-            answered.map_or(Ok(()), |event| preview(&event, &mut stepper))?;
+            if let Some(answered) = stepper.request_answered(*role, answer.clone()) {
+                stepper.apply(&answered).map_err(DriverError::from)?;
+            }
         }
         let resumed = stepper.resumed(budget, resume.calls);
-        [&resumed].into_iter().chain(&changes).try_for_each(|event| preview(event, &mut stepper))?;
+        [&resumed].into_iter().chain(&changes).try_for_each(|event| stepper.apply(event)).map_err(DriverError::from)?;
         settled = doubt::settle(&stepper, resume.in_doubt, resume.calls)?;
         notes.nothing_in_doubt = settled.is_empty() && !resume.in_doubt.is_empty();
         notes.writes = doubt::recorded_writes(&stepper, &changes);
@@ -274,7 +278,7 @@ pub(super) fn fits(env: &Environment, team: &Team) -> Result<(), LaunchError> {
 }
 
 /// The components that were replaced.
-pub(super) fn changes(env: &Environment, now: BTreeMap<Slot, Digest>) -> Vec<Event> {
+fn changes(env: &Environment, now: BTreeMap<Slot, Digest>) -> Vec<Event> {
     let changed = now.into_iter().filter(|(slot, digest)| env.components.get(slot) != Some(digest));
     changed.map(|(slot, new)| Event::ComponentChanged { slot, old: env.components.get(&slot).cloned(), new }).collect()
 }
