@@ -41,7 +41,7 @@ use strata_core::money::Usd;
 use crate::blob::Blobs;
 
 pub use directory::{Content, Created, Directory, Opened, Replace};
-pub use each::{PIECE, each};
+pub(crate) use each::{PIECE, each};
 pub use error::StoreError;
 pub use lock::Lock;
 pub use memory::MemoryStore;

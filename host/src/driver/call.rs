@@ -205,8 +205,8 @@ impl Driver {
 
     /// Records a call that came back, and hands it to the guest.
     pub(super) fn served(&mut self, served: Served) -> Result<(), DriverError> {
-        let Served { attempt: AttemptId { role, serial }, nth, kind, request, what, weight, span, made } = served;
-        let ours = self.running(AttemptId { role, serial });
+        let Served { attempt: id, nth, kind, request, what, weight, span, made } = served;
+        let (role, ours) = (id.role, self.running(id));
         let (Some(attempt), Some(Made { given, outcome, cost, tokens })) = (ours, made) else { return Ok(()) };
         let work = attempt.work();
         let response = match &given {
@@ -310,15 +310,17 @@ fn making(
                     return Made { given: Err(none()), outcome: Outcome::Failed, cost: Usd::ZERO, tokens: 0 };
                 };
                 match models.complete_heard(&request, hearing).await {
-                    Ok(Completed { reply, cost, tokens }) => match allowance.take(of_reply(&reply)) {
-                        Err(error) if of_reply(&reply) > KEPT_REPLY_BYTES => {
-                            Made { given: Err(error), outcome: Outcome::Failed, cost, tokens }
-                        }
-                        Ok(()) | Err(_) => {
-                            let given = Ok(Json::from(serde_json::to_value(&reply).unwrap_or_default()));
-                            Made { given, outcome: Outcome::Answered, cost, tokens }
-                        }
-                    },
+                    Ok(Completed { reply, cost, tokens }) => {
+                        let bytes = of_reply(&reply);
+                        let (given, outcome) = match allowance.take(bytes) {
+                            Err(error) if bytes > KEPT_REPLY_BYTES => (Err(error), Outcome::Failed),
+                            Ok(()) | Err(_) => {
+                                let reply = serde_json::to_value(&reply).unwrap_or_default();
+                                (Ok(Json::from(reply)), Outcome::Answered)
+                            }
+                        };
+                        Made { given, outcome, cost, tokens }
+                    }
                     Err(Failed { error, cost, tokens }) => {
                         Made { given: Err(error), outcome: Outcome::Failed, cost, tokens }
                     }

@@ -139,17 +139,14 @@ impl Directory {
     /// What lies in it, if that is a team.
     pub fn team(&self) -> Result<Content, StoreError> {
         let none = |what: &str| Err(StoreError::NoTeam { path: self.path.clone(), what: what.into() });
-        let found = self.content()?;
-        match found {
+        match self.content()? {
             Content::Absent => Err(StoreError::Absent { path: self.path.clone() }),
-            Content::Empty | Content::Foreign => match (self.newest_aside(), found) {
-                (Some(aside), _) => {
-                    let aside = aside.display();
-                    none(&format!("a fresh run was cut off before it began; the team before it lies in `{aside}`"))
-                }
-                (None, Content::Empty) => none("the directory is empty"),
-                (None, _) => none("the directory holds neither `team.db` nor `team.json`"),
-            },
+            Content::Empty | Content::Foreign if let Some(aside) = self.newest_aside() => {
+                let aside = aside.display();
+                none(&format!("a fresh run was cut off before it began; the team before it lies in `{aside}`"))
+            }
+            Content::Empty => none("the directory is empty"),
+            Content::Foreign => none("the directory holds neither `team.db` nor `team.json`"),
             team @ (Content::TeamJson | Content::Database) => Ok(team),
         }
     }

@@ -1,5 +1,5 @@
-//! What a guest that uses WASI opened, and where. In staged directories, a file that was removed, or replaced, lies in no directory
-//! any more, and takes room for as long as it is open.
+//! What a guest that uses WASI opened, and where. In staged directories, a file that was removed, or replaced, lies in no
+//! directory any more, and takes room for as long as it is open.
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};

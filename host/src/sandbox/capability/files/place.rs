@@ -231,6 +231,7 @@ mod tests {
         assert_eq!(fs::read_to_string(home.path().join("a").join(aside)).unwrap(), "mine");
         assert_eq!(fs::read_to_string(home.path().join("a/b/c/d")).unwrap(), "text");
     }
+
     #[test]
     fn a_file_takes_the_place_of_a_directory_that_was_left_empty() {
         let home = tempfile::tempdir().unwrap();

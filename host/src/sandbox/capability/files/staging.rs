@@ -89,6 +89,7 @@ impl Files {
             }
         }
     }
+
     /// Removes what was staged and not taken. What a guest left there may take long, so it is done where it holds up
     /// nobody.
     pub(in crate::sandbox) async fn let_go(&mut self) {
