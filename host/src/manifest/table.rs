@@ -108,14 +108,16 @@ impl<'a> Table<'a> {
     /// An unknown key that was meant to be this one, where both are there: `[[roles]]`, with `[role.think]` below it.
     fn slip_for(&self, key: &str) -> Option<&str> {
         let (at, is_tables) = (self.at.as_ref()?, |value: &DeValue<'_>| value.as_array().is_some_and(is_of_tables));
-        let torn = places().is_list(&below(at, key)) && !self.entries.get(key)?.get_ref().is_array();
-        let slips = self.entries.iter().filter(|(name, value)| {
-            let name: &str = name.get_ref();
-            torn && is_tables(value.get_ref())
+        let is_torn = !self.entries.get(key)?.get_ref().is_array();
+        let lists = self.entries.iter().filter(|(_, value)| is_torn && is_tables(value.get_ref()));
+        let mut names = lists.map(|(name, _)| name.get_ref().as_ref());
+        // What may stand where is asked last: to find that out takes as long as to read a short file.
+        names.find(|name| {
+            closest(name, [key]).is_some()
+                && places().is_list(&below(at, key))
                 && !places().has(at, name)
                 && closest(name, places().keys(at)) == Some(key)
-        });
-        slips.map(|(name, _)| name.get_ref().as_ref()).next()
+        })
     }
 
     /// As `item`, and a problem if there is none.
