@@ -6,8 +6,8 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -21,16 +21,18 @@ mod health;
 
 pub use health::CacheHealth;
 
-/// What each file begins with.
+/// What each file ends with. The code comes first, so that it can be mapped as it lies there; the manifest follows.
 const MAGIC: &[u8; 7] = b"strata\0";
-/// What follows: the version of the layout. A file of another is as good as none.
-const LAYOUT: u8 = 3;
-/// Bytes of the checksum that follows.
+/// What is before that: the version of the layout. A file of another is as good as none.
+const LAYOUT: u8 = 4;
+/// Bytes of the checksum before that.
 const SUM_BYTES: usize = 4;
-/// Bytes of the number that says how long the manifest is.
+/// Bytes of the number before that, which says how long the manifest is.
 const LENGTH_BYTES: usize = 4;
-/// What stands before the manifest; the code follows on it.
-const HEAD_BYTES: usize = MAGIC.len() + 1 + SUM_BYTES + LENGTH_BYTES;
+/// What stands behind the manifest.
+const TAIL_BYTES: usize = LENGTH_BYTES + SUM_BYTES + 1 + MAGIC.len();
+/// How much of a file is looked at at a time.
+const PIECE_BYTES: usize = 64 << 10;
 /// All files together; what has not been used for longest goes first.
 const KEPT_BYTES: u64 = 2 << 30;
 
@@ -46,8 +48,10 @@ pub(in crate::sandbox) struct Cache {
 
 /// What is kept of one component: a file whose checksum is right.
 pub(in crate::sandbox) struct Entry {
-    file: Vec<u8>,
-    code_at: usize,
+    path: PathBuf,
+    file: File,
+    code_bytes: u64,
+    manifest: Vec<u8>,
 }
 
 /// Why a file is not used.
@@ -98,13 +102,17 @@ impl Cache {
     pub(in crate::sandbox) fn get(&self, key: &str) -> Option<Entry> {
         let path = self.dir.as_ref()?.join(key);
         let file = open(OpenOptions::new().read(true).append(true), &path).ok()?;
-        let entry = Entry::check(key, read(&file).ok()?);
-        if entry.as_ref().err() == Some(&Unfit::Damaged) {
-            tracing::warn!("compiled code in `{}` is damaged; compiling again", path.display());
-        }
         // Only for the order in which files are removed.
         let _ = file.set_modified(SystemTime::now());
-        entry.ok()
+        let (code_bytes, manifest) = match check(key, &file) {
+            Ok(found) => found,
+            Err(Unfit::Foreign) => return None,
+            Err(Unfit::Damaged) => {
+                tracing::warn!("compiled code in `{}` is damaged; compiling again", path.display());
+                return None;
+            }
+        };
+        Some(Entry { path, file, code_bytes, manifest })
     }
 
     /// Waits until nobody else compiles this. Where that cannot be arranged, it may be compiled twice.
@@ -130,59 +138,84 @@ impl Cache {
 impl Entry {
     /// The manifest.
     pub(in crate::sandbox) fn manifest(&self) -> &[u8] {
-        &self.file[HEAD_BYTES..self.code_at]
+        &self.manifest
     }
 
-    /// The component, unless the engine cannot use it after all.
-    #[allow(unsafe_code, reason = "compiled code is loaded in no other way; see the safety comment")]
+    /// The component, unless the engine cannot use it after all. Its code is mapped: what is not called is not read, and
+    /// processes share it. Where files may not be executed, it is read.
+    #[allow(unsafe_code, reason = "compiled code is loaded in no other way; see the safety comments")]
     pub(in crate::sandbox) fn component(&self, engine: &Engine) -> Option<Component> {
-        // SAFETY: the bytes are what `Component::serialize` gave: only this module writes to the directory, it
-        // belongs to this user and is open to nobody else, and the checksum has just been found right.
-        unsafe { Component::deserialize(engine, self.code()) }.ok()
+        // SAFETY: the file begins with what `Component::serialize` gave: only this module writes to the directory, it
+        // belongs to this user and is open to nobody else, and the checksum has just been found right. Nothing changes
+        // it while it is mapped: files are written beside and renamed, and removed, but never written again.
+        let mapped = unsafe { Component::deserialize_file(engine, &self.path) };
+        mapped.ok().or_else(|| {
+            let code = self.code().ok()?;
+            // SAFETY: as above.
+            unsafe { Component::deserialize(engine, code) }.ok()
+        })
     }
 
-    fn code(&self) -> &[u8] {
-        &self.file[self.code_at..]
-    }
-
-    fn check(key: &str, file: Vec<u8>) -> Result<Self, Unfit> {
-        match file.strip_prefix(MAGIC).and_then(<[u8]>::split_first) {
-            Some((&LAYOUT, rest)) => {
-                let code_at = HEAD_BYTES + manifest_length(key, rest).ok_or(Unfit::Damaged)?;
-                Ok(Self { file, code_at })
-            }
-            Some(_) => Err(Unfit::Foreign),
-            None => Err(Unfit::Damaged),
-        }
+    fn code(&self) -> io::Result<Vec<u8>> {
+        let mut code = vec![0; usize::try_from(self.code_bytes).map_err(io::Error::other)?];
+        self.file.read_exact_at(&mut code, 0)?;
+        Ok(code)
     }
 }
 
-/// How long the manifest is, in a file whose checksum is right for its name.
-fn manifest_length(key: &str, rest: &[u8]) -> Option<usize> {
-    let (sum, body) = rest.split_at_checked(SUM_BYTES)?;
-    if checksum(key, &[body]) != sum {
-        return None;
+/// How long the code is, and the manifest, in a file whose checksum is right for its name.
+fn check(key: &str, file: &File) -> Result<(u64, Vec<u8>), Unfit> {
+    let damaged = |_| Unfit::Damaged;
+    let bytes = file.metadata().map_err(damaged)?.len();
+    let tail = tail(file, bytes)?;
+    let (length, sum) = tail.split_at(LENGTH_BYTES);
+    let body_bytes = bytes - TAIL_BYTES as u64;
+    if body_bytes > KEPT_BYTES || self::sum(key, file, body_bytes, length).map_err(damaged)? != sum {
+        return Err(Unfit::Damaged);
     }
-    let (length, rest) = body.split_at_checked(LENGTH_BYTES)?;
-    let length = usize::try_from(u32::from_le_bytes(length.try_into().ok()?)).ok()?;
-    (length <= rest.len()).then_some(length)
+    let length = u32::from_le_bytes(length.try_into().expect("it was cut to this length"));
+    let code_bytes = body_bytes.checked_sub(length.into()).ok_or(Unfit::Damaged)?;
+    let mut manifest = vec![0; length as usize];
+    file.read_exact_at(&mut manifest, code_bytes).map_err(damaged)?;
+    Ok((code_bytes, manifest))
 }
 
-/// All of a file, within a directory's limit, which is a file's as well.
-fn read(file: &File) -> io::Result<Vec<u8>> {
-    let length = file.metadata()?.len().min(KEPT_BYTES);
-    let mut bytes = Vec::with_capacity(usize::try_from(length).map_err(io::Error::other)?);
-    file.take(length).read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// What stands behind the manifest of a file in our layout: the manifest's length and the checksum.
+fn tail(file: &File, bytes: u64) -> Result<[u8; LENGTH_BYTES + SUM_BYTES], Unfit> {
+    let read = |at: u64| {
+        let mut bytes = [0; TAIL_BYTES];
+        file.read_exact_at(&mut bytes, at).map(|()| bytes).map_err(|_| Unfit::Damaged)
+    };
+    let tail = read(bytes.checked_sub(TAIL_BYTES as u64).ok_or(Unfit::Damaged)?)?;
+    let (numbers, rest) = tail.split_first_chunk().ok_or(Unfit::Damaged)?;
+    match rest.split_first() {
+        Some((&LAYOUT, magic)) if magic == MAGIC => Ok(*numbers),
+        Some((_, magic)) if magic == MAGIC => Err(Unfit::Foreign),
+        // Older layouts begin with it.
+        _ if read(0)?.starts_with(MAGIC) => Err(Unfit::Foreign),
+        _ => Err(Unfit::Damaged),
+    }
 }
 
-/// Of what is kept under a name: with the name, so that no file passes for another.
-fn checksum(key: &str, parts: &[&[u8]]) -> [u8; SUM_BYTES] {
+/// The checksum of what a file begins with, read piece by piece.
+fn sum(key: &str, file: &File, body_bytes: u64, length: &[u8]) -> io::Result<[u8; SUM_BYTES]> {
+    let (mut sum, mut piece, mut at) = (sum_of(key), vec![0; PIECE_BYTES], 0);
+    while at < body_bytes {
+        let piece = &mut piece[..PIECE_BYTES.min((body_bytes - at) as usize)];
+        file.read_exact_at(piece, at)?;
+        sum.update(piece);
+        at += piece.len() as u64;
+    }
+    sum.update(length);
+    Ok(sum.finalize().to_le_bytes())
+}
+
+/// The beginning of a checksum: with the name, so that no file passes for another.
+fn sum_of(key: &str) -> crc32fast::Hasher {
     let mut sum = crc32fast::Hasher::new();
-    for part in [key.as_bytes(), &[0]].iter().chain(parts) {
-        sum.update(part);
-    }
-    sum.finalize().to_le_bytes()
+    sum.update(key.as_bytes());
+    sum.update(&[0]);
+    sum
 }
 
 /// Opens a file if it is one, and ours alone. Links are not followed.
@@ -200,10 +233,11 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 /// Writes beside and renames: a reader finds all of a file or none of it.
 fn write(dir: &Path, key: &str, manifest: &[u8], code: &[u8]) -> io::Result<()> {
     let length = u32::try_from(manifest.len()).map_err(io::Error::other)?.to_le_bytes();
-    let body = [length.as_slice(), manifest, code];
-    let sum = checksum(key, &body);
+    let body = [code, manifest, &length];
+    let mut sum = sum_of(key);
+    body.iter().for_each(|part| sum.update(part));
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    for part in [MAGIC.as_slice(), &[LAYOUT], &sum].into_iter().chain(body) {
+    for part in body.into_iter().chain([&sum.finalize().to_le_bytes(), [LAYOUT].as_slice(), MAGIC]) {
         file.write_all(part)?;
     }
     file.persist(dir.join(key)).map_err(|e| e.error)?;
@@ -250,7 +284,7 @@ mod tests {
         assert!(cache.get("k").is_none());
         cache.put("k", b"{}", b"code");
         let got = cache.get("k").unwrap();
-        assert_eq!((got.manifest(), got.code()), (b"{}".as_slice(), b"code".as_slice()));
+        assert_eq!((got.manifest(), got.code().unwrap()), (b"{}".as_slice(), b"code".to_vec()));
         let path = home.path().join("a/b/k");
         let whole = fs::read(&path).unwrap();
         for end in 0..whole.len() {
@@ -269,14 +303,18 @@ mod tests {
         let cache = Cache::at(&home.path().join("own"));
         cache.put("k", b"{}", b"code");
         let path = home.path().join("own/k");
-        let mut other = fs::read(&path).unwrap();
-        other[MAGIC.len()] = LAYOUT - 1;
-        fs::write(&path, other).unwrap();
-        assert!(cache.get("k").is_none());
+        let whole = fs::read(&path).unwrap();
+        let layout_at = whole.len() - MAGIC.len() - 1;
+        let later = [&whole[..layout_at], &[LAYOUT + 1], MAGIC].concat();
+        let older = [MAGIC, [3].as_slice(), &[7; 20]].concat();
+        for (other, name) in [(later, "k"), (older, "older")] {
+            fs::write(home.path().join("own").join(name), other).unwrap();
+            assert!(cache.get(name).is_none());
+        }
         let health = cache.health();
-        assert_eq!((health.files, health.foreign, health.damaged), (1, 1, 0));
+        assert_eq!((health.files, health.foreign, health.damaged), (2, 2, 0));
         cache.put("k", b"{}", b"code");
-        assert_eq!(cache.health().foreign, 0);
+        assert_eq!(cache.health().foreign, 1);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! How the cache of compiled code stands: for people who ask. Nothing is mended here; what is damaged is compiled again
 //! when it is needed.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
 
-use super::{Cache, Entry, LOCK, Unfit};
+use super::{Cache, LOCK, Unfit, check};
 
 /// How the cache stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,9 +35,8 @@ impl Cache {
             }
             health.files += 1;
             health.bytes += meta.len();
-            let checked =
-                fs::read(file.path()).map_err(|_| Unfit::Damaged).and_then(|bytes| Entry::check(&name, bytes));
-            match checked {
+            let opened = File::open(file.path()).map_err(|_| Unfit::Damaged);
+            match opened.and_then(|file| check(&name, &file)) {
                 Ok(_) => {}
                 Err(Unfit::Foreign) => health.foreign += 1,
                 Err(Unfit::Damaged) => health.damaged += 1,
