@@ -31,8 +31,7 @@ fn changed(probe: &[u8]) -> Vec<u8> {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    use sha2::Digest as _;
-    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    ring::digest::digest(&ring::digest::SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Everything that loads components refuses them, and says this.

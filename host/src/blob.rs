@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
 use strata_core::id::{Digest, hex};
+
+use crate::sha256::sha256;
 
 /// The bytes of files by their SHA-256.
 pub type Blobs = BTreeMap<Digest, Arc<[u8]>>;
 
 /// The name of these bytes.
 pub fn digest_of(bytes: &[u8]) -> Digest {
-    Digest(hex(&Sha256::digest(bytes)))
+    Digest(hex(&sha256(bytes)))
 }

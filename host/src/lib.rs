@@ -61,6 +61,7 @@ pub mod report;
 pub mod sandbox;
 pub mod scaffold;
 pub mod services;
+mod sha256;
 pub mod skills;
 pub mod store;
 pub mod telemetry;

@@ -1,7 +1,7 @@
 //! Tools from PyPI: a private Python environment with pinned packages, made once per machine.
 
 use super::{BuildError, at, cache, tool};
-use sha2::{Digest, Sha256};
+use crate::sha256::sha256;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ impl Tools {
             (Some(major), Some(minor)) if asked.success && (major, minor) >= OLDEST => {}
             _ => return Err(setup("python3", NO_PYTHON, asked.details)),
         }
-        let key = hex(&Sha256::digest(format!("{}\n{}", asked.details, self.packages))[..8]);
+        let key = hex(&sha256(format!("{}\n{}", asked.details, self.packages))[..8]);
         cache::once(&format!("{}/tools-{key}", self.language), |dir| {
             report(self.told);
             self.install(dir)

@@ -4,7 +4,7 @@
 //! A language's list of files is here; how it is built with them, in the language's module.
 
 use super::{BuildError, cache};
-use sha2::{Digest, Sha256};
+use crate::sha256::Sha256;
 use std::path::PathBuf;
 use strata_core::id::hex;
 
@@ -190,19 +190,19 @@ impl Kit {
 /// Tells one version of several kits from another, also to who has been given made-up ones.
 pub fn digest_of(kits: &[Kit]) -> String {
     let mut hasher = Sha256::new();
-    kits.iter().for_each(|kit| hasher.update(hash(kit)));
-    hex(&hasher.finalize())
+    kits.iter().for_each(|kit| hasher.update(&hash(kit)));
+    hex(&hasher.finish())
 }
 
 fn hash(kit: &Kit) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for (path, content) in kit.files {
         for part in [path.as_bytes(), content] {
-            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part);
         }
     }
-    hasher.finalize().into()
+    hasher.finish()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! what it was made from.
 
 use super::{BuildError, at, cache};
-use sha2::{Digest, Sha256};
+use crate::sha256::Sha256;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub fn fingerprint(dir: &Path, also: &[&str]) -> Result<String, BuildError> {
     let files = of(dir)?;
     let mut hasher = Sha256::new();
     let mut take = |part: &[u8]| {
-        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part);
     };
     also.iter().for_each(|part| take(part.as_bytes()));
@@ -38,7 +38,7 @@ pub fn fingerprint(dir: &Path, also: &[&str]) -> Result<String, BuildError> {
         take(path.strip_prefix(dir).unwrap_or(&path).as_os_str().as_encoded_bytes());
         take(&content);
     }
-    Ok(hex(&hasher.finalize()))
+    Ok(hex(&hasher.finish()))
 }
 
 /// The files that an action in `dir` is made from, in order.

@@ -1,7 +1,6 @@
 //! Answers to what running attempts ask: from the environment and the clock, at once; what leaves the host goes through
 //! `call`.
 
-use sha2::{Digest as _, Sha256};
 use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source};
 use strata_core::id::{RoleId, hex};
 use strata_core::json::Json;
@@ -13,6 +12,7 @@ use super::clock::now_ms;
 use super::{Driver, DriverError};
 use crate::gateway::{Answer, Ask, AttemptId, HostError, HostErrorKind, Question, START};
 use crate::services::llm;
+use crate::sha256::sha256;
 
 impl Driver {
     /// Answers one question, unless its attempt has ended: nothing is done any more on behalf of that.
@@ -115,7 +115,7 @@ impl Driver {
 
 /// As many bytes as wanted from a seed.
 fn stretch(seed: &str, length: usize) -> Vec<u8> {
-    let block = |i: usize| Sha256::digest(format!("{seed}/{i}")).to_vec();
+    let block = |i: usize| sha256(format!("{seed}/{i}"));
     (0..length.div_ceil(32)).flat_map(block).take(length).collect()
 }
 

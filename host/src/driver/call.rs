@@ -5,7 +5,6 @@
 //! must not be lost outlives its attempt for a while; see `end`.
 
 use futures_util::future::BoxFuture;
-use sha2::{Digest as _, Sha256};
 use strata_core::budget::{Purse, Reserved};
 use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source, Work};
 use strata_core::host_call::{Again, Intent};
@@ -22,6 +21,7 @@ use crate::excerpt::excerpt;
 use crate::gateway::{Allowance, Answer, AttemptId, HostError, HostErrorKind, of_reply};
 use crate::services::http::{self, Sent};
 use crate::services::llm::{self, Completed, Failed, Hearing};
+use crate::sha256::sha256;
 
 /// A call that leaves the host.
 pub(super) enum Outward {
@@ -75,7 +75,7 @@ impl Outward {
         match self {
             Self::Complete(request) => {
                 let text = serde_json::to_string(request).unwrap_or_default();
-                hex(&Sha256::digest(text))
+                hex(&sha256(text))
             }
             Self::Fetch(request) => request.digest(),
         }

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
 use strata_core::budget::Account;
 use strata_core::edit::Edit;
 use strata_core::event::Event;
@@ -18,6 +17,7 @@ use super::{LaunchError, edit, files, saved_definition};
 use crate::driver::{DriverError, clock};
 use crate::manifest::Overrides;
 use crate::narrator;
+use crate::sha256::sha256;
 use crate::store::{At, Content, Directory, Durability, Record, Store, StoreError, team_json};
 
 /// What a fork is made of.
@@ -91,7 +91,7 @@ fn given_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
     let from = env.checkpoint.as_ref().map_or("", |id| id.0.as_str());
     let seed = format!("{}\n{from}\n{edits:?}\n{}", env.run, absolute(to).display());
     let first = env.lineage.name.split('.').next().unwrap_or_default();
-    format!("{first}.{}", &hex(&Sha256::digest(seed))[..DIGITS])
+    format!("{first}.{}", &hex(&sha256(seed))[..DIGITS])
 }
 
 /// Records the new lineage beside the others. The current one stays the current one.

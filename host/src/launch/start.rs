@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
 use strata_core::environment::Environment;
 use strata_core::event::CallPolicy;
 use strata_core::id::{RunId, hex};
@@ -13,6 +12,7 @@ use super::{Components, LaunchError, Makings, Run, durability, saved_definition}
 use crate::driver::{Driver, Journal, OnLine, clock};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
+use crate::sha256::sha256;
 use crate::store::{Directory, FIRST_LINE, Replace};
 
 /// What a fresh run is made of.
@@ -72,6 +72,5 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
 /// A name that no other run has: of the time, the process and the place.
 pub(super) fn run_id(storage: &Path) -> RunId {
     let seed = format!("{}/{}/{}", clock::now_ms(), std::process::id(), storage.display());
-    let digest = Sha256::digest(seed);
-    RunId(hex(&digest[..6]))
+    RunId(hex(&sha256(seed)[..6]))
 }

@@ -19,10 +19,10 @@ use std::fmt::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest, Sha256};
 
 use super::{Kept, Report, Text};
 use crate::excerpt::excerpt;
+use crate::sha256::sha256;
 use escape::esc;
 
 const CSS: &str = include_str!("html/style.css");
@@ -63,7 +63,7 @@ pub fn page(report: &Report) -> String {
 
 /// What the page may do: show itself, run its own script.
 fn policy(report: &Report) -> String {
-    let of = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+    let of = |text: &str| format!("'sha256-{}'", STANDARD.encode(sha256(text)));
     let picture = report.picture.as_deref().ok().and_then(style_of).map(|style| format!(" {}", of(style)));
     format!(
         "default-src 'none'; script-src {}; style-src {}{}; base-uri 'none'; form-action 'none'",

@@ -2,12 +2,12 @@
 //! call waits for its answer is the core's `stepper::people`, how a person is shown a question the command line's.
 
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 use strata_core::id::{RequestId, hex};
 use strata_core::json::Json;
 use strata_core::request::Request;
 
 use crate::plugin::Schema;
+use crate::sha256::sha256;
 
 /// Bytes of a question with its schema, choices and default. More is not read by anybody, and every attempt's record
 /// holds it.
@@ -81,7 +81,7 @@ impl Question {
     /// Tells it from other questions; the same whenever it is asked.
     pub fn digest(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
-        hex(&Sha256::digest(text))
+        hex(&sha256(text))
     }
 }
 

@@ -7,10 +7,10 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
 use strata_core::id::{Digest, hex};
 
 use super::{Skill, SkillError};
+use crate::sha256::sha256;
 
 const COMPONENTS: &str = "components";
 const ENTRY_SUFFIX: &str = ".skill";
@@ -65,13 +65,13 @@ pub(super) fn read_entry(shelf: &Path, name: &str) -> Result<Option<Skill>, Skil
 
 fn seal(skill: &Skill) -> io::Result<Vec<u8>> {
     let body = serde_json::to_vec_pretty(skill)?;
-    Ok([hex(&Sha256::digest(&body)).as_bytes(), b"\n", &body].concat())
+    Ok([hex(&sha256(&body)).as_bytes(), b"\n", &body].concat())
 }
 
 fn unseal(bytes: &[u8]) -> Option<Skill> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let (sum, body) = (&bytes[..end], &bytes[end + 1..]);
-    (sum == hex(&Sha256::digest(body)).as_bytes()).then_some(())?;
+    (sum == hex(&sha256(body)).as_bytes()).then_some(())?;
     serde_json::from_slice(body).ok()
 }
 

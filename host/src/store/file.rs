@@ -5,13 +5,13 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
 use strata_core::id::hex;
 
 use super::Fill;
 use super::directory::{DATABASE, LOG, TEAM_JSON};
 use super::error::StoreError;
 use super::lock::LOCK_FILE;
+use crate::sha256::{Sha256, sha256};
 
 /// How much of a file is in memory at a time, where it need not be there as a whole.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
@@ -37,7 +37,7 @@ pub(super) fn prepare(directory: &Path, name: &str, fill: &Fill<'_>) -> Result<P
         fill(&mut out)?;
         let Hashing { file, hasher } = out;
         file.sync_all()?;
-        Ok(hex(&hasher.finalize()))
+        Ok(hex(&hasher.finish()))
     };
     let hash = write().map_err(|e| {
         // What is left of the new file would only take up room, perhaps the room that was missing.
@@ -137,7 +137,7 @@ pub(super) fn hash_of(path: &Path) -> Result<Option<String>, StoreError> {
         let (mut file, mut hasher, mut piece) = (File::open(path)?, Sha256::new(), vec![0; PIECE_BYTES]);
         loop {
             match file.read(&mut piece)? {
-                0 => return Ok(hex(&hasher.finalize())),
+                0 => return Ok(hex(&hasher.finish())),
                 length => hasher.update(&piece[..length]),
             }
         }
@@ -151,5 +151,5 @@ pub(super) fn hash_of(path: &Path) -> Result<Option<String>, StoreError> {
 
 /// The SHA-256 of some bytes, in lower-case hex.
 pub(super) fn hash(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    hex(&sha256(bytes))
 }

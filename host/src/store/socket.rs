@@ -13,11 +13,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, test_kill_process};
-use sha2::{Digest as _, Sha256};
 use strata_core::id::hex;
 
 use super::lock::LOCK_FILE;
 use super::{Directory, StoreError, file};
+use crate::sha256::sha256;
 use crate::user::{self, is_own, is_private};
 
 /// The longest lock file that makes sense: a pid, and a path on a line of its own.
@@ -35,7 +35,7 @@ impl Socket {
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         let place = user::temporary().map_err(|e| StoreError::io(directory, "listen for", e))?;
         sweep(&place);
-        let name = hex(&Sha256::digest(directory.as_os_str().as_bytes())[..6]);
+        let name = hex(&sha256(directory.as_os_str().as_bytes())[..6]);
         let path = place.join(format!("{}-{name}.sock", std::process::id()));
         file::remove(&path).map_err(|e| StoreError::io(&path, "replace", e))?;
         let fail = |e| StoreError::io(&path, "listen at", e);

@@ -11,7 +11,6 @@ use opentelemetry::trace::{SpanId, TraceId, TracerProvider};
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator, SdkTracerProvider};
-use sha2::{Digest, Sha256};
 use strata_core::id::RunId;
 use tracing::{Level, Metadata, Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
@@ -21,6 +20,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::SPANS;
 use super::client::Client;
+use crate::sha256::sha256;
 
 /// The variables that name a collector. Without one nothing is exported.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
@@ -105,7 +105,7 @@ pub(crate) fn of_run(run: &RunId, make: impl FnOnce() -> Span) -> Span {
 
 /// The trace of a run: the beginning of the SHA-256 of its name.
 fn trace_of(run: &RunId) -> TraceId {
-    let digest: [u8; 32] = Sha256::digest(&run.0).into();
+    let digest = sha256(&run.0);
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest[..16]);
     TraceId::from_bytes(bytes)

@@ -4,7 +4,7 @@
 use super::project::{Project, Requirements};
 use crate::build::pypi::{Tools, pip, run, setup};
 use crate::build::{BuildError, at, cache, pypi};
-use sha2::{Digest, Sha256};
+use crate::sha256::sha256;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -56,7 +56,7 @@ fn packages(
         Requirements::File(path) => at(path, fs::read_to_string(path))?,
     };
     // A file may name others beside it, so the same text elsewhere may mean something else.
-    let key = hex(&Sha256::digest(format!("{}\n{GUEST_PYTHON}\n{text}", dir.display()))[..8]);
+    let key = hex(&sha256(format!("{}\n{GUEST_PYTHON}\n{text}", dir.display()))[..8]);
     let made = cache::once(&format!("python/packages-{key}"), |made| {
         report(&format!("getting the packages that {} needs", project.name));
         let mut install = pip(tools);

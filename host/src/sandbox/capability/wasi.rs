@@ -9,7 +9,6 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWrite;
 use wasmtime::component::{Linker, ResourceTable};
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
@@ -25,6 +24,7 @@ use super::super::ctx::Ctx;
 use super::super::log::{Level, Log};
 use super::files::Opened;
 use crate::plugin::{Access, Grants};
+use crate::sha256::sha256;
 
 mod clock;
 mod listing;
@@ -65,7 +65,7 @@ pub(in super::super) struct Wasi {
 impl Wasi {
     /// With what is granted, and randomness that follows from `seed`. What the guest opens is noted in `opened`.
     pub(in super::super) fn new(grants: &Grants, seed: &str, log: &Arc<Mutex<Log>>, opened: Opened) -> Self {
-        let digest: [u8; 32] = Sha256::digest(seed.as_bytes()).into();
+        let digest = sha256(seed);
         let streams = [Level::Info, Level::Warn].map(|level| Lines::new(level, log));
         let mut builder = WasiCtxBuilder::new();
         builder

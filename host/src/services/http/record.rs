@@ -4,11 +4,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use strata_core::id::hex;
 use strata_core::json::Json;
 
 use super::{Header, Request, Response};
+use crate::sha256::Sha256;
 
 impl Request {
     /// By what a recorded exchange is known again. Placeholders of secrets are part of it, values are not; neither is
@@ -17,8 +17,8 @@ impl Request {
         let Self { method, url, headers, body, secrets, key, timeout_ms: _ } = self;
         let headers: Vec<_> = headers.iter().map(|header| (&header.name, &header.value)).collect();
         let head = json!([method, url.as_str(), headers, secrets, key, body.as_ref().map(Vec::len)]);
-        let digest = Sha256::new().chain_update(head.to_string()).chain_update(body.as_deref().unwrap_or_default());
-        hex(&digest.finalize())
+        let digest = Sha256::new().with(head.to_string()).with(body.as_deref().unwrap_or_default());
+        hex(&digest.finish())
     }
 }
 

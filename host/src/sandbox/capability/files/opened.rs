@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use sha2::{Digest as _, Sha256};
+use crate::sha256::Sha256;
 
 /// When there are so many, it is looked which are closed by now. More than a guest can have open.
 const OPEN: usize = 8192;
@@ -65,7 +65,7 @@ impl Spot {
     }
 
     fn below(self, name: &[u8]) -> Self {
-        let digest: [u8; 32] = Sha256::new().chain_update(self.0).chain_update(name).finalize().into();
+        let digest = Sha256::new().with(self.0).with(name).finish();
         Self(std::array::from_fn(|i| digest[i]))
     }
 

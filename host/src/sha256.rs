@@ -1,0 +1,46 @@
+//! SHA-256 of the library that TLS uses: where the processor has no instructions for it, three times as fast as portable
+//! code.
+
+use ring::digest::{Context, SHA256};
+
+/// The SHA-256 of some bytes.
+pub(crate) fn sha256(bytes: impl AsRef<[u8]>) -> [u8; 32] {
+    Sha256::new().with(bytes).finish()
+}
+
+/// The SHA-256 of what comes piece by piece.
+#[derive(Clone)]
+pub(crate) struct Sha256(Context);
+
+impl Sha256 {
+    pub(crate) fn new() -> Self {
+        Self(Context::new(&SHA256))
+    }
+
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn with(mut self, bytes: impl AsRef<[u8]>) -> Self {
+        self.update(bytes.as_ref());
+        self
+    }
+
+    pub(crate) fn finish(self) -> [u8; 32] {
+        self.0.finish().as_ref().try_into().expect("a SHA-256 has 32 bytes")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strata_core::id::hex;
+
+    use super::*;
+
+    #[test]
+    fn pieces_make_the_same_as_the_whole() {
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(hex(&sha256("abc")), expected);
+        assert_eq!(hex(&Sha256::new().with("a").with("").with("bc").finish()), expected);
+    }
+}
