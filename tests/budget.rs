@@ -184,3 +184,26 @@ fn a_call_that_was_cut_off_counts_for_what_was_held_back_for_it() {
     let total = budget(&place)["total"].as_f64().unwrap();
     assert!(total > 100.0, "three dollars and a reply of usual length: {total}");
 }
+
+#[test]
+fn a_call_that_still_waited_for_its_turn_when_its_attempt_ended_costs_nothing() {
+    let spent = |prompts: &str| {
+        let steps = r#"{ steps = [{ llm = "1" }, { llm = "2" }, { say = "{reads}" }] }"#;
+        let llm = "[llm]\nrequests_per_minute = 1";
+        let text = team("", "", "[role.action.limits]\ntimeout = \"500ms\"").replace("[llm]", llm);
+        let text =
+            text.replace(steps, &format!("{{ prompts = [{prompts}] }}")).replacen("probe.wasm", "gather.wasm", 1);
+        let place = place(&text);
+        std::fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
+        place.write("replies.toml", "[[reply]]\ntext = \"r\"\ndelay = \"60s\"\n");
+        place.run().expect(3);
+        (live(&place), budget(&place)["total"].as_f64().unwrap())
+    };
+    let (two, one) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| spent("\"1\""));
+        (spent("\"1\", \"2\""), one.join().unwrap())
+    });
+    assert!(one.1 > 0.0);
+    // The second is recorded as a call that failed before it was sent.
+    assert_eq!(two, (1, one.1));
+}

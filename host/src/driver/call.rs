@@ -15,12 +15,12 @@ use tokio::sync::oneshot;
 use tracing::{Instrument, Span};
 
 use super::attempt::Attempt;
-use super::flights::{Batch, Given};
+use super::flights::{Batch, Given, GivenUp};
 use super::{Driver, DriverError, Equipment, Journal, spans};
 use crate::excerpt::excerpt;
 use crate::gateway::{Allowance, Answer, AttemptId, HostError, HostErrorKind, of_reply};
 use crate::services::http::{self, Sent};
-use crate::services::llm::{self, Completed, Failed, Hearing};
+use crate::services::llm::{self, Completed, Departure, Failed, Hearing};
 use crate::sha256::sha256;
 
 /// A call that leaves the host.
@@ -181,16 +181,21 @@ impl Driver {
     fn take_off(&mut self, role: RoleId, (nth, key): (usize, String), request: String, call: Outward) {
         let Some(attempt) = self.attempts.get_mut(&role) else { return };
         let (id, kind, weight, what) = (attempt.id(), call.kind(), call.weight(), call.told());
-        let given_up = attempt.flights.take_off(weight);
+        let departure = if kind == HostCallKind::Llm { Departure::ahead() } else { Departure::over() };
+        let given_up = attempt.flights.take_off(weight, departure.clone());
         let name = &self.journal.stepper().team().role(role).name;
         let hearing = self.audience.as_ref().filter(|_| kind == HostCallKind::Llm);
-        let hearing = hearing.map_or_else(Hearing::default, |audience| Hearing::by(audience(name)));
+        let hearing = hearing.map_or_else(Hearing::default, |audience| Hearing::by(audience(name))).of(departure);
         let making = making(&self.equipment, attempt, call, key, hearing);
         let span = self.journal.spans().host_call(role, kind, &what);
         self.flights.push(Box::pin(async move {
             let made = tokio::select! {
+                biased;
                 made = making.instrument(span.clone()) => Some(made),
-                () = given_up => None,
+                given_up = given_up => match given_up {
+                    GivenUp::Unsent => Some(unsent()),
+                    GivenUp::Unheard => None,
+                },
             };
             Served { attempt: id, nth, kind, request, what, weight, span, made }
         }));
@@ -290,6 +295,12 @@ pub(super) fn no_model() -> HostError {
 pub(super) fn own_budget_used_up(purse: Purse) -> Option<HostError> {
     let why = "the action's own budget is used up; raise its `investment` or `tokens`";
     matches!(purse, Purse::Action(_)).then(|| HostError::new(HostErrorKind::OutOfBudget, why))
+}
+
+/// What is recorded of a call that was given up before it left: it cost nothing.
+fn unsent() -> Made {
+    let error = HostError::new(HostErrorKind::Upstream, "the attempt ended before the request was sent");
+    Made { given: Err(error), outcome: Outcome::Failed, cost: Usd::ZERO, tokens: 0 }
 }
 
 /// Makes a call. `key` goes with a write that has none of its own; a model's reply is heard by `hearing`.

@@ -7,6 +7,7 @@ use tokio::sync::{oneshot, watch};
 use super::call::Weight;
 use crate::gateway::{Allowance, Answer, HostError, HostErrorKind, of_recorded};
 use crate::services::http;
+use crate::services::llm::Departure;
 
 /// What a guest is told of a call: the answer as it is recorded, or why there is none.
 pub(super) type Given = Result<Json, HostError>;
@@ -57,6 +58,21 @@ fn told<T>(answers: Vec<Option<Given>>, read: impl Fn(Json) -> Result<T, String>
     answers.into_iter().map(one).collect()
 }
 
+/// How a call was given up.
+pub(super) enum GivenUp {
+    /// While it waited for its turn: nothing has left the host.
+    Unsent,
+    /// It may have been made, and nobody hears of it.
+    Unheard,
+}
+
+/// Nothing is ever sent: it changes when the other end is gone.
+async fn gone(held: Option<watch::Receiver<()>>) {
+    if let Some(mut held) = held {
+        drop(held.changed().await);
+    }
+}
+
 /// Calls under way. They are given up when the end that is held here is dropped.
 pub(super) struct Flights {
     light: Option<watch::Sender<()>>,
@@ -69,18 +85,28 @@ impl Flights {
         Self { light: Some(watch::Sender::new(())), heavy: watch::Sender::new(()), heavy_count: 0 }
     }
 
-    /// A call leaves. The future ends when it is to be given up.
-    pub(super) fn take_off(&mut self, weight: Weight) -> impl Future<Output = ()> + Send + 'static {
-        let mut held = match (weight, &self.light) {
-            (Weight::Light, Some(light)) => light.subscribe(),
-            (Weight::Light, None) => watch::Sender::new(()).subscribe(),
-            (Weight::Heavy, _) => {
-                self.heavy_count += 1;
-                self.heavy.subscribe()
+    /// A call is made. The future ends when it is to be given up: one of weight only before its departure, or when
+    /// nobody waits for it any more.
+    pub(super) fn take_off(
+        &mut self,
+        weight: Weight,
+        departure: Departure,
+    ) -> impl Future<Output = GivenUp> + Send + 'static {
+        let light = self.light.as_ref().map(watch::Sender::subscribe);
+        let heavy = (weight == Weight::Heavy).then(|| {
+            self.heavy_count += 1;
+            self.heavy.subscribe()
+        });
+        async move {
+            gone(light).await;
+            match heavy {
+                Some(_) if !departure.is_over() => GivenUp::Unsent,
+                heavy => {
+                    gone(heavy).await;
+                    GivenUp::Unheard
+                }
             }
-        };
-        // Nothing is ever sent: it changes when the other end is gone.
-        async move { drop(held.changed().await) }
+        }
     }
 
     /// A call came back.
@@ -90,7 +116,7 @@ impl Flights {
         }
     }
 
-    /// Gives up those with which nothing is lost.
+    /// Gives up those with which nothing is lost: also of weight, while they wait for their turn.
     pub(super) fn lighten(&mut self) {
         self.light = None;
     }

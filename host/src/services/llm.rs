@@ -12,7 +12,7 @@ mod record;
 mod scripted;
 pub mod think;
 
-pub use hearing::{Audience, Heard, Hearing, Listener};
+pub use hearing::{Audience, Departure, Heard, Hearing, Listener};
 pub use models::{Completed, Failed, Models};
 
 use serde::{Deserialize, Serialize};

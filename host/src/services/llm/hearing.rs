@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Reply;
 
@@ -21,9 +22,31 @@ pub type Listener = Box<dyn FnMut(Heard<'_>) + Send>;
 /// Gives each call of a model its listener, by the name of the role that asks.
 pub type Audience = Arc<dyn Fn(&str) -> Listener + Send + Sync>;
 
-/// A call's listener, where there is one.
+/// Whether a request has left the host. It may have to wait for its turn, and costs nothing before.
+#[derive(Clone, Debug, Default)]
+pub struct Departure(Arc<AtomicBool>);
+
+impl Departure {
+    /// Of what has not left yet.
+    pub fn ahead() -> Self {
+        Self::default()
+    }
+
+    /// Of what may have left as soon as it is made.
+    pub fn over() -> Self {
+        Self(Arc::new(true.into()))
+    }
+
+    /// Whether it may have left.
+    pub fn is_over(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What is heard of a call: its departure, and its reply where somebody listens.
 #[derive(Default)]
 pub struct Hearing {
+    departure: Departure,
     listener: Option<Listener>,
     /// Whether anything of the reply was heard.
     begun: bool,
@@ -32,7 +55,17 @@ pub struct Hearing {
 impl Hearing {
     /// Somebody listens.
     pub fn by(listener: Listener) -> Self {
-        Self { listener: Some(listener), begun: false }
+        Self { listener: Some(listener), ..Self::default() }
+    }
+
+    /// Of a call whose departure is waited for.
+    pub fn of(self, departure: Departure) -> Self {
+        Self { departure, ..self }
+    }
+
+    /// The request leaves now.
+    pub(super) fn departs(&self) {
+        self.departure.0.store(true, Ordering::Relaxed);
     }
 
     /// Whether anybody listens.

@@ -131,10 +131,12 @@ impl Models {
         match &self.provider {
             Provider::Recorded(recorded) => {
                 self.pace.turn().await;
+                hearing.departs();
                 recorded.complete(request)
             }
             Provider::Scripted(scripted) => {
                 self.pace.turn().await;
+                hearing.departs();
                 scripted.complete(model, request).await
             }
             Provider::OpenAi(endpoint) => {

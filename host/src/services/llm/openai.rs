@@ -104,6 +104,7 @@ impl OpenAi {
         loop {
             let asked = Asked { form, body: wire::body(model, request, form)? };
             pace.turn().await;
+            hearing.departs();
             let failure = match self.attempt(&asked, hearing).await {
                 Ok(text) => match wire::reply(&text, model, request) {
                     Ok(reply) => {
