@@ -301,15 +301,19 @@ fn a_run_goes_on_from_whatever_could_be_saved() {
 }
 
 #[test]
-fn what_is_recorded_is_not_recorded_again_because_the_state_could_not_be_saved() {
+fn what_is_recorded_is_told_once_although_the_state_cannot_be_saved() {
     let (team, _) = busy();
     let ledger = Arc::new(Mutex::new(Ledger { no_snapshots: true, ..Ledger::default() }));
     let stepper = Stepper::new(team.clone(), Environment::new(&team));
     let store = watched(&stepper, &ledger);
-    let mut journal = Journal::new(stepper, Box::new(store), FIRST_LINE, Durability::Full);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let hearing = told.clone();
+    let mut journal = Journal::new(stepper, Box::new(store), FIRST_LINE, Durability::Full)
+        .on_line(OnLine::Each(Box::new(move |line| hearing.lock().unwrap().push(line.kind))));
     journal.stage(journal.stepper().started(RunId("run".into()), "go".into(), BTreeMap::new())).unwrap();
-    assert!(matches!(journal.flush(), Err(DriverError::Store(StoreError::Full { .. }))));
+    journal.flush().unwrap();
     journal.flush().unwrap();
     let ledger = ledger.lock().unwrap();
     assert_eq!((ledger.appends, ledger.records.len()), (1, 1));
+    assert_eq!(*told.lock().unwrap(), ["run-started", "message-routed"]);
 }

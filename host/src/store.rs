@@ -200,7 +200,8 @@ pub trait Store: Send {
     /// Whether the events since the last snapshot outweigh it.
     fn snapshot_due(&self) -> bool;
 
-    /// Saves the state after all appended events, to start from when the run is loaded. Nothing else depends on it.
+    /// Saves the state after all appended events, to start from when the run is loaded. Nothing else depends on it. The
+    /// next one is due after as much again, also where this one could not be saved.
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError>;
 
     /// A saved state.

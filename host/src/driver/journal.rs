@@ -158,20 +158,30 @@ impl Journal {
         if let (Some(metrics), Some(timed)) = (&self.metrics, timed) {
             metrics.committed(&self.staged, &self.stepper, (timed.elapsed(), durability));
         }
-        // Whatever fails from here on: it is recorded, and is not staged any more.
+        // It is recorded, and is not staged any more.
         let mut recorded = std::mem::take(&mut self.staged);
-        let committed = |record: &Record| matches!(record.event, Event::StepCommitted { .. } | Event::RunEnded { .. });
-        if let (Some(keep), true) = (self.keep, recorded.iter().any(committed)) {
-            self.store.keep_checkpoints(keep)?;
-        }
-        if self.store.snapshot_due() {
-            self.store.save_snapshot(self.stepper.env())?;
-        }
         self.on_line.tell(&recorded, &mut self.narrator);
+        let committed = |record: &Record| matches!(record.event, Event::StepCommitted { .. } | Event::RunEnded { .. });
+        self.keep_house(recorded.iter().any(committed));
         recorded.clear();
         // Its room is used again.
         self.staged = recorded;
         Ok(())
+    }
+
+    /// Saves the state where that makes a resume quicker, and after a commit forgets checkpoints. Nothing depends on
+    /// either: a disk that has room for events only is no reason to end a run.
+    fn keep_house(&mut self, committed: bool) {
+        if let (Some(keep), true) = (self.keep, committed)
+            && let Err(error) = self.store.keep_checkpoints(keep)
+        {
+            tracing::warn!("older checkpoints cannot be forgotten, which is tried again: {error}");
+        }
+        if self.store.snapshot_due()
+            && let Err(error) = self.store.save_snapshot(self.stepper.env())
+        {
+            tracing::warn!("the state cannot be saved beside the events, so a resume takes longer: {error}");
+        }
     }
 }
 

@@ -244,11 +244,14 @@ impl Store for SqliteStore {
             let (at, line) = (key(self.line.id, self.line.events), Row { since: 0, ..self.line.clone() });
             let bundles = self.snapshot.bundles.clone();
             // It may be lost with the power: the events it sums up are not.
-            self.snapshot.bundles = self.transact(Durability::Process, |conn| {
+            let put = self.transact(Durability::Process, |conn| {
                 snapshot::thin(conn, at)?;
                 line.update(conn)?;
                 new.put(conn, at, bundles)
-            })?;
+            });
+            // Where there is no room for it, it is not tried again at once.
+            self.line.since = 0;
+            self.snapshot.bundles = put?;
             self.snapshot.n = at;
         }
         (self.line.since, self.snapshot.weight) = (0, new.weight() as u64);
