@@ -316,3 +316,46 @@ fn a_message_on_its_way_out_when_an_environment_is_stopped_is_handed_over_when_i
     });
     assert_eq!(web.lines().len(), 2);
 }
+
+#[test]
+fn who_gives_up_waiting_for_a_process_that_is_held_up_has_sent_nothing() {
+    // Nobody reads what it tells, so it hangs in the middle of telling it.
+    let place = Place::with(&GREETER.replace("re: ", &("x".repeat(200_000) + "re: ")));
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    while !place.path("store").exists() || !place.recorded().iter().any(|line| line["kind"] == "action-finished") {}
+    let given_up = place.start(&["send", "store", "--cause", "UserRequirement", "lost"]);
+    // By now it waits for its turn.
+    std::thread::sleep(Duration::from_millis(1000));
+    given_up.kill();
+    std::thread::sleep(Duration::from_millis(500));
+    process.until("action-finished", Some("A"));
+    process.until("step-committed", None);
+    place.host(&["send", "store", "--cause", "UserRequirement", "again"]).expect(0);
+    let said = process.until("action-finished", Some("A"));
+    assert!(stream::text(&said["output"]["content"]).ends_with("re: again"));
+    process.signal(Signal::INT);
+    process.end().expect(0);
+}
+
+#[test]
+fn an_answer_that_could_not_be_saved_is_not_taken_for_one_that_was() {
+    let place = Place::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
+    in_runtime(async {
+        let mut environment = create(&place);
+        environment.start(WhenIdle::End).unwrap();
+        assert_eq!(environment.ended().await.unwrap(), Status::Waiting);
+        let asked = stream::of_kind(&place.recorded(), "request-opened")[0]["request"].as_str().unwrap().to_owned();
+        let given = || vec![Given { request: asked.clone(), text: "I".into() }];
+        std::fs::rename(place.path("store"), place.path("away")).unwrap();
+        let failed = environment.answer(given()).await;
+        assert!(matches!(failed, Err(LiveError::Driver(_))), "{failed:?}");
+        std::fs::rename(place.path("away"), place.path("store")).unwrap();
+        let again = environment.answer(given()).await;
+        assert!(matches!(again, Err(LiveError::State(_))), "{again:?}");
+        drop(environment);
+        let mut environment = load(&place.path("store"), WhenIdle::End);
+        environment.answer(given()).await.unwrap();
+        environment.start(WhenIdle::End).unwrap();
+        assert_eq!(ended(&mut environment).await.unwrap(), Status::Done);
+    });
+}

@@ -200,7 +200,14 @@ impl LiveEnvironment {
     /// environment runs, whoever asked goes on at once. What is open is told by `request-opened` events.
     pub async fn answer(&mut self, given: Vec<Given>) -> Result<Vec<Answered>, LiveError> {
         match &mut self.state {
-            State::Still(run) => Ok(run.answer(&given)?),
+            State::Still(run) => {
+                let answered = run.answer(&given);
+                if matches!(answered, Err(ReplyError::Driver(_))) {
+                    // It counts as answered here, and perhaps nowhere else.
+                    self.state = State::Broken;
+                }
+                Ok(answered?)
+            }
             State::Running(_) => Ok(self.orders.answer(given).await??),
             State::Broken => Err(LiveError::State("was ended by an error; load it again")),
         }
@@ -211,7 +218,7 @@ impl LiveEnvironment {
     pub async fn save(&mut self) -> Result<(), LiveError> {
         match &mut self.state {
             State::Still(run) => Ok(run.save()?),
-            State::Running(_) => Ok(self.orders.save().await?),
+            State::Running(_) => Ok(self.orders.save().await??),
             State::Broken => Err(LiveError::State("was ended by an error; load it again")),
         }
     }

@@ -21,7 +21,18 @@ pub(super) enum Order {
     /// Record answers of people.
     Answer { given: Vec<Given>, reply: oneshot::Sender<Result<Vec<Answered>, AnswerError>> },
     /// Write `team.json`.
-    Save { reply: oneshot::Sender<()> },
+    Save { reply: oneshot::Sender<Result<(), DriverError>> },
+}
+
+impl Order {
+    /// Whether nobody waits for its answer any more.
+    fn is_given_up(&self) -> bool {
+        match self {
+            Self::Send { reply, .. } => reply.is_closed(),
+            Self::Answer { reply, .. } => reply.is_closed(),
+            Self::Save { reply } => reply.is_closed(),
+        }
+    }
 }
 
 /// What became of a message from outside. It is durable.
@@ -76,8 +87,8 @@ impl Orders {
         answer.await.map_err(|_| Ended)
     }
 
-    /// Writes `team.json` as the team stands now.
-    pub async fn save(&self) -> Result<(), Ended> {
+    /// Writes `team.json` as the team stands now. That it cannot be written concerns nobody else.
+    pub async fn save(&self) -> Result<Result<(), DriverError>, Ended> {
         let (reply, answer) = oneshot::channel();
         self.give(Order::Save { reply }).await?;
         answer.await.map_err(|_| Ended)
@@ -89,8 +100,12 @@ impl Orders {
 }
 
 impl Driver {
-    /// Carries out an order. Who gave it may be gone; that is no error.
+    /// Carries out an order, unless who gave it is gone: he takes it for one that was not carried out, and may have
+    /// given it again.
     pub(super) fn obey(&mut self, order: Order) -> Result<(), DriverError> {
+        if order.is_given_up() {
+            return Ok(());
+        }
         match order {
             Order::Send { message, reply } => {
                 let event = self.journal.stepper().sent(*message);
@@ -115,8 +130,7 @@ impl Driver {
                 let _ = reply.send(answered);
             }
             Order::Save { reply } => {
-                self.journal.save()?;
-                let _ = reply.send(());
+                let _ = reply.send(self.journal.save());
             }
         }
         Ok(())

@@ -76,11 +76,20 @@ async fn attend(mut stream: UnixStream, orders: Orders) {
     let mut line = String::new();
     let mut lines = tokio::io::BufReader::new((&mut stream).take(MAX_LINE));
     let Ok(Ok(_)) = tokio::time::timeout(PATIENCE, lines.read_line(&mut line)).await else { return };
-    if has_hung_up(&stream) {
-        // This process was stopped, and who asked has given up by now and may have asked somebody else, or again.
-        return;
-    }
-    let response = match serde_json::from_str(&line) {
+    // Where this process was held up, who asked has given up by now and may have asked somebody else, or again.
+    let response = tokio::select! {
+        biased;
+        () = hung_up(&mut stream) => return,
+        response = response(&line, &orders) => response,
+    };
+    let text = serde_json::to_string(&response).unwrap_or_default() + "\n";
+    // Who has gone away is not told.
+    let _ = stream.write_all(text.as_bytes()).await;
+}
+
+/// Does what a line asks for.
+async fn response(line: &str, orders: &Orders) -> Response {
+    match serde_json::from_str(line) {
         Ok(Request::Send(message)) => match orders.send(*message).await {
             Ok(sent) => Response::Sent(sent),
             Err(ended) => Response::Refused(ended.to_string()),
@@ -91,13 +100,17 @@ async fn attend(mut stream: UnixStream, orders: Orders) {
             Err(ended) => Response::Refused(ended.to_string()),
         },
         Err(error) => Response::Refused(format!("the request is not understood: {error}")),
-    };
-    let text = serde_json::to_string(&response).unwrap_or_default() + "\n";
-    // Who has gone away is not told.
-    let _ = stream.write_all(text.as_bytes()).await;
+    }
 }
 
-/// Whether nobody is at the other end any more. Asked of the system: tokio hears of it only later.
+/// Ends when nobody is at the other end any more. What else comes from there is nothing that was agreed on.
+async fn hung_up(stream: &mut UnixStream) {
+    if !has_hung_up(stream) {
+        while stream.read(&mut [0; 64]).await.is_ok_and(|length| length > 0) {}
+    }
+}
+
+/// Whether nobody is there now. Asked of the system: after it was stopped for a while, tokio hears of it only later.
 fn has_hung_up(stream: &UnixStream) -> bool {
     let Ok(stream) = stream.as_fd().try_clone_to_owned() else { return false };
     // It does not block, since the stream of which it is a copy does not.
