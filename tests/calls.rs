@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::place::Place;
 use crate::probe::build;
+use crate::process::Signal;
 use crate::stream;
 use crate::web::Web;
 
@@ -280,4 +281,19 @@ fn no_more_is_taken_and_recorded_than_a_guest_may_have() {
         place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
         assert!((total(&place) - paid).abs() < 1e-9, "nothing is paid for twice: {}", total(&place));
     }
+}
+
+#[test]
+fn an_answer_that_comes_while_a_run_is_being_stopped_is_durable_before_the_run_has_ended() {
+    let web = Web::new();
+    let base = format!("http://127.0.0.1:{}/v1/slow", web.port());
+    let place = gathering(&web, &format!("requests = [\"POST {base}/1000/a\", \"POST {base}/60000/b\"]"));
+    let process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    web.wait(2);
+    process.signal(Signal::INT);
+    let recorded = |kind: &str| place.recorded().iter().any(|line| line["kind"] == kind);
+    while !recorded("host-call") {}
+    // Who is in a hurry stops it once more, or kills it.
+    process.kill();
+    assert!(!recorded("run-ended"));
 }

@@ -2,10 +2,14 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::place::Place;
+use crate::process::Signal;
 use crate::stream;
 
 /// Writes to alice and hears what she answers.
@@ -166,4 +170,64 @@ fn over_http_messages_are_posted_and_answers_come_back_as_a_list() {
     assert_eq!(heard(&place), ["heard for alice", "heard by post"]);
     // What comes from outside is not sent back there.
     assert_eq!(stream::of_kind(&ended.events(), "dead-letter")[0]["to"], "bob");
+}
+
+/// Answers each message that is posted to it after a while. Gives its address, and what counts them.
+fn slow() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/in", listener.local_addr().unwrap());
+    let posted = Arc::new(AtomicUsize::new(0));
+    let count = posted.clone();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            count.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(1500));
+            let answer = r#"[{"content":"late","cause_by":"Answer"}]"#;
+            let length = answer.len();
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{answer}");
+        }
+    });
+    (url, posted)
+}
+
+#[test]
+fn a_message_that_is_being_handed_over_is_not_cut_off_by_the_end_of_the_run() {
+    let (url, posted) = slow();
+    let external = format!("kind = \"http\"\nurl = \"{url}\"");
+    let place = place(&external, "now = true");
+    let whole = place.read("team.toml");
+    // B has mail at once, and fails while the message is on its way out.
+    let failing = TEAM.replace("{ say = \"heard", "{ fail = \"trap\" }, { say = \"heard");
+    place.write("team.toml", failing.replace("EXTERNAL", &external).replace("HOW", "now = true"));
+    place.run().expect(3);
+    place.write("team.toml", whole);
+    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    assert_eq!(posted.load(Ordering::Relaxed), 1);
+    assert_eq!(heard(&place).last().map(String::as_str), Some("heard late"));
+}
+
+#[test]
+fn a_message_that_is_being_handed_over_is_not_cut_off_by_a_signal() {
+    let (url, posted) = slow();
+    let place = place(&format!("kind = \"http\"\nurl = \"{url}\""), "now = true");
+    let process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    while posted.load(Ordering::Relaxed) == 0 {}
+    process.signal(Signal::INT);
+    process.end();
+    place.resume().expect(0);
+    assert_eq!(posted.load(Ordering::Relaxed), 1);
+    assert_eq!(heard(&place).last().map(String::as_str), Some("heard late"));
+}
+
+#[test]
+fn an_outside_that_never_stops_talking_keeps_nobody_else_waiting() {
+    let place = place(STDIO, "now = true");
+    place.write("bridge.sh", "while :; do echo '{\"content\":\"and\",\"cause_by\":\"noise\"}'; done");
+    let process =
+        place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--quiet", "--events", "events"]);
+    let has_begun = || std::fs::read_to_string(place.path("events")).is_ok_and(|told| told.contains("noise"));
+    while !has_begun() {}
+    place.host(&["send", "store", "--cause", "Answer", "listen"]).expect(0);
+    process.signal(Signal::INT);
+    process.wait_without_reading();
 }

@@ -128,8 +128,8 @@ enum Arrived {
     Overdue(AttemptId),
     /// The time of a request is over.
     Over(Over),
-    /// A message was handed over, or could not be.
-    Handed(Handed),
+    /// A message on its way out was waited for long enough.
+    Enough,
 }
 
 /// Runs a team.
@@ -139,6 +139,8 @@ pub struct Driver {
     attempts: BTreeMap<RoleId, Attempt>,
     attempts_made: u64,
     outside: Outside,
+    /// The message that is being handed over, if one is.
+    handing: FuturesUnordered<BoxFuture<'static, Handed>>,
     arrivals: FuturesUnordered<BoxFuture<'static, Arrived>>,
     /// Calls that left the host and did not come back yet.
     flights: FuturesUnordered<BoxFuture<'static, Served>>,
@@ -165,6 +167,7 @@ impl Driver {
             equipment,
             attempts: BTreeMap::new(),
             attempts_made: 0,
+            handing: FuturesUnordered::new(),
             arrivals: FuturesUnordered::new(),
             flights: FuturesUnordered::new(),
             questions,
@@ -223,6 +226,7 @@ impl Driver {
         self.arrivals = FuturesUnordered::new();
         self.flights = FuturesUnordered::new();
         self.attempts.clear();
+        self.handing = FuturesUnordered::new();
         self.outside.let_go();
     }
 
@@ -241,10 +245,12 @@ impl Driver {
                 biased;
                 true = is_told(stop) => return self.stop(&turn).await,
                 Some(first) = self.arrivals.next(), if !self.arrivals.is_empty() => self.arrived(first)?,
+                Some(handed) = self.handing.next(), if !self.handing.is_empty() => self.handed(handed)?,
                 Some(served) = self.flights.next(), if !self.flights.is_empty() => self.served(served)?,
                 Some(question) = self.questions.recv() => self.asked(question)?,
-                incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
                 Some(order) = self.orders.recv() => self.obey(order)?,
+                // Last: the outside may have more to say than there is time for.
+                incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
             }
         }
     }
@@ -267,6 +273,7 @@ impl Driver {
             match self.journal.stepper().next() {
                 Effect::Record(Event::RunEnded { status, .. }) if self.stays(status) => break Turn::Idle(status),
                 Effect::Record(Event::RunEnded { status, .. }) if self.outlasts(status) => break Turn::Busy,
+                Effect::Record(Event::RunEnded { .. }) if self.is_on_its_way() => break Turn::Busy,
                 Effect::Record(event) => self.journal.stage(event)?,
                 Effect::Call(call) => {
                     self.journal.stage(self.journal.stepper().call_started(&call))?;
@@ -333,7 +340,7 @@ impl Driver {
                 Arrived::Due(role) => self.journal.stage(Event::RetryDue { role })?,
                 Arrived::Overdue(attempt) => self.overdue(attempt)?,
                 Arrived::Over(over) => self.over(over)?,
-                Arrived::Handed(handed) => self.handed(handed)?,
+                Arrived::Enough => {}
             }
             next = futures_util::FutureExt::now_or_never(self.arrivals.next()).flatten();
         }

@@ -13,9 +13,9 @@ use super::{Arrived, Driver, DriverError};
 use crate::gateway::AttemptId;
 
 /// How long an attempt that has ended (it ran into a limit, or the run is being stopped) is kept open for answers that
-/// are paid for, or that say whether a write was made. Most answers that are under way arrive in that time, and an
-/// operator who waits for the end of a run still has patience.
-const GRACE: Duration = Duration::from_secs(10);
+/// are paid for, or that say whether a write was made; and a run that ends, for a message that is being handed over. Most
+/// of what is under way arrives in that time, and an operator who waits for the end of a run still has patience.
+pub(super) const GRACE: Duration = Duration::from_secs(10);
 
 impl Driver {
     /// An attempt has ended. It is kept open while answers of weight are under way: with one that is recorded nobody
@@ -83,12 +83,14 @@ impl Driver {
         self.arrivals = FuturesUnordered::new();
         self.attempts.values_mut().for_each(|attempt| attempt.flights.lighten());
         let mut enough = std::pin::pin!(tokio::time::sleep(GRACE));
-        while self.attempts.values().any(|attempt| attempt.flights.is_heavy()) {
+        while !self.handing.is_empty() || self.attempts.values().any(|attempt| attempt.flights.is_heavy()) {
             tokio::select! {
                 Some(served) = self.flights.next() => self.served(served)?,
+                Some(handed) = self.handing.next() => self.handed(handed)?,
                 () = &mut enough => break,
-                else => break,
             }
+            // Who stops a run twice ends the process at once.
+            self.journal.flush()?;
         }
         for role in self.attempts.keys().copied().collect::<Vec<_>>() {
             self.conclude(role)?;

@@ -4,7 +4,9 @@
 use futures_util::future::BoxFuture;
 use strata_core::event::Event;
 use strata_core::id::MessageId;
+use tokio::time::{Instant, sleep_until};
 
+use super::end::GRACE;
 use super::{Arrived, Driver, DriverError};
 use crate::services::external::{Bridge, External, Incoming, Letter};
 use crate::store::team_json;
@@ -12,8 +14,8 @@ use crate::store::team_json;
 /// The way out of a team.
 pub(super) struct Outside {
     bridge: Option<Bridge>,
-    /// Whether a message is being handed over.
-    is_handing: bool,
+    /// How long the end of the run waits for the message that is being handed over.
+    patience: Option<Instant>,
 }
 
 /// The end of a handing over.
@@ -25,7 +27,7 @@ pub(super) struct Handed {
 
 impl Outside {
     pub(super) fn new(external: Option<External>) -> Self {
-        Self { bridge: external.map(Bridge::new), is_handing: false }
+        Self { bridge: external.map(Bridge::new), patience: None }
     }
 
     /// Whether something may come from outside by itself.
@@ -38,14 +40,14 @@ impl Outside {
         self.bridge.iter_mut().for_each(Bridge::rest);
     }
 
-    /// Forgets that a message is being handed over: nobody waits for it any more.
+    /// Forgets the message that was being handed over: nobody waits for it any more.
     pub(super) fn let_go(&mut self) {
-        self.is_handing = false;
+        self.patience = None;
     }
 
-    /// Whether a message can be handed over now.
-    fn is_free(&self) -> bool {
-        !self.is_handing && self.bridge.as_ref().is_none_or(Bridge::is_open)
+    /// Whether messages can be handed over now.
+    fn is_open(&self) -> bool {
+        self.bridge.as_ref().is_none_or(Bridge::is_open)
     }
 
     /// What comes next by itself.
@@ -61,8 +63,8 @@ impl Driver {
     /// Begins to hand over the next message on its way out, if there is one and nothing else has to happen before.
     pub(super) fn hand_over(&mut self) {
         let env = self.journal.env();
-        let next = env.outbox.first().filter(|next| next.failed.is_none() && self.outside.is_free());
-        let Some(next) = next else { return };
+        let next = env.outbox.first().filter(|next| next.failed.is_none() && self.outside.is_open());
+        let Some(next) = next.filter(|_| self.handing.is_empty()) else { return };
         let message = env.message(next.message);
         let id = message.id.clone();
         // Ids are the same in every run; whoever knows repetitions by the key must not take another run's for one.
@@ -73,13 +75,29 @@ impl Driver {
             Some(bridge) => bridge.hand_over(letter),
             None => Box::pin(async move { Err(none.into()) }),
         };
-        self.outside.is_handing = true;
-        self.arrivals.push(Box::pin(async move { Arrived::Handed(Handed { id, result: handing.await }) }));
+        self.handing.push(Box::pin(async move { Handed { id, result: handing.await } }));
+    }
+
+    /// Whether a message is on its way out, which the end of the run would cut off: it would be handed over again, and
+    /// what comes back for it be lost. It is not waited for endlessly.
+    pub(super) fn is_on_its_way(&mut self) -> bool {
+        if self.handing.is_empty() {
+            return false;
+        }
+        let enough = *self.outside.patience.get_or_insert_with(|| {
+            let enough = Instant::now() + GRACE;
+            self.arrivals.push(Box::pin(async move {
+                sleep_until(enough).await;
+                Arrived::Enough
+            }));
+            enough
+        });
+        Instant::now() < enough
     }
 
     /// Records that a message was handed over, with what came back for it.
     pub(super) fn handed(&mut self, handed: Handed) -> Result<(), DriverError> {
-        self.outside.is_handing = false;
+        self.outside.let_go();
         let Handed { id, result } = handed;
         match result {
             Ok(replies) => {
