@@ -231,3 +231,46 @@ fn an_outside_that_never_stops_talking_keeps_nobody_else_waiting() {
     process.signal(Signal::INT);
     process.wait_without_reading();
 }
+
+/// Takes its time over each line that it reads.
+const THOUGHTFUL: &str = r#"while IFS= read -r line; do
+    printf '%s\n' "$line" >> got.txt
+    sleep 0.4
+    printf '{"content":"hello","cause_by":"Answer","sent_from":"alice","id":"a1"}\n'
+done
+"#;
+
+/// Runs a team with three messages for such a program until it is ended by this; then goes on with it.
+fn told_all(end: impl Fn(&Place)) -> Place {
+    let place = place(STDIO, "now = true");
+    place.write("bridge.sh", THOUGHTFUL);
+    let more = "{ emit = \"more\", to = [\"alice\"], cause = \"note\" }";
+    let text = String::from_utf8(place.read("team.toml")).unwrap();
+    place.write("team.toml", text.replace("cause = \"note\" }", &format!("cause = \"note\" }}, {more}, {more}")));
+    end(&place);
+    place.resume().expect(0);
+    place
+}
+
+#[test]
+fn what_a_program_was_told_is_read_before_the_run_ends_however_it_ends() {
+    let by_signal = |place: &Place| {
+        let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+        process.until("message-handed-over", None);
+        process.signal(Signal::INT);
+        process.end();
+    };
+    let by_limit = |place: &Place| {
+        place.host(&["run", "team.toml", "--storage", "store", "--max-steps", "1"]).expect(7);
+    };
+    std::thread::scope(|scope| {
+        for end in [&by_signal as &(dyn Fn(&Place) + Sync), &by_limit] {
+            scope.spawn(move || {
+                let place = told_all(end);
+                assert_eq!(got(&place).len(), 3);
+                let heard = heard(&place).concat();
+                assert_eq!(heard.matches("hello").count(), 3, "{heard}");
+            });
+        }
+    });
+}

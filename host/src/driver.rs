@@ -94,8 +94,8 @@ pub enum Motion {
 enum Turn {
     /// Something is under way.
     Busy,
-    /// Nothing is left to do. With this status the run would end.
-    Idle(Status),
+    /// Nothing is left to do: the run would end.
+    Idle,
     /// The run has ended.
     Halted(Status),
 }
@@ -235,7 +235,7 @@ impl Driver {
             let (calls, turn) = self.decide()?;
             let motion = match turn {
                 Turn::Busy => Motion::Busy,
-                Turn::Idle(_) => Motion::Idle,
+                Turn::Idle => Motion::Idle,
                 Turn::Halted(status) => return Ok(status),
             };
             self.motion.send_if_modified(|before| std::mem::replace(before, motion) != motion);
@@ -271,8 +271,8 @@ impl Driver {
         let turn = loop {
             self.place()?;
             match self.journal.stepper().next() {
-                Effect::Record(Event::RunEnded { status, .. }) if self.stays(status) => break Turn::Idle(status),
-                Effect::Record(Event::RunEnded { status, .. }) if self.outlasts(status) => break Turn::Busy,
+                Effect::Record(Event::RunEnded { status, .. }) if self.stays(status) => break Turn::Idle,
+                Effect::Record(Event::RunEnded { .. }) if self.is_heard_out() => break Turn::Busy,
                 Effect::Record(Event::RunEnded { .. }) if self.is_on_its_way() => break Turn::Busy,
                 Effect::Record(event) => self.journal.stage(event)?,
                 Effect::Call(call) => {
@@ -291,23 +291,28 @@ impl Driver {
         self.when_idle == WhenIdle::Stay && order::can_be_woken(status)
     }
 
-    /// Whether the outside may still say something that keeps the run from ending. It is told that it hears no more for
-    /// now.
-    fn outlasts(&mut self, status: Status) -> bool {
-        let outlasts = self.outside.is_listening() && order::can_be_woken(status);
-        if outlasts {
+    /// Whether the outside may still read what it was told, and say something. It is told that it hears no more for now.
+    /// What it says may keep the run from ending; in any case it is saved.
+    pub(super) fn is_heard_out(&mut self) -> bool {
+        let listening = self.outside.is_listening();
+        if listening {
             self.outside.rest();
         }
-        outlasts
+        listening
     }
 
     /// Ends the run because it was told to: an idle one as it would have ended by itself.
     async fn stop(&mut self, turn: &Turn) -> Result<Status, DriverError> {
         match turn {
-            Turn::Idle(status) => {
-                self.journal.stage(self.journal.stepper().ended(*status))?;
+            Turn::Idle => {
+                self.wait_for_answers().await?;
+                let Effect::Record(Event::RunEnded { status, .. }) = self.journal.stepper().next() else {
+                    // What came meanwhile is for somebody.
+                    return self.interrupt().await;
+                };
+                self.journal.stage(self.journal.stepper().ended(status))?;
                 self.journal.flush()?;
-                Ok(*status)
+                Ok(status)
             }
             Turn::Busy | Turn::Halted(_) => self.interrupt().await,
         }

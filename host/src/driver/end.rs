@@ -82,16 +82,7 @@ impl Driver {
         // Dropping the futures ends the attempts, wherever they run.
         self.arrivals = FuturesUnordered::new();
         self.attempts.values_mut().for_each(|attempt| attempt.flights.lighten());
-        let mut enough = std::pin::pin!(tokio::time::sleep(GRACE));
-        while !self.handing.is_empty() || self.attempts.values().any(|attempt| attempt.flights.is_heavy()) {
-            tokio::select! {
-                Some(served) = self.flights.next() => self.served(served)?,
-                Some(handed) = self.handing.next() => self.handed(handed)?,
-                () = &mut enough => break,
-            }
-            // Who stops a run twice ends the process at once.
-            self.journal.flush()?;
-        }
+        self.wait_for_answers().await?;
         for role in self.attempts.keys().copied().collect::<Vec<_>>() {
             self.conclude(role)?;
         }
@@ -100,5 +91,24 @@ impl Driver {
         self.journal.stage(self.journal.stepper().ended(Status::Interrupted))?;
         self.journal.flush()?;
         placed.map(|()| Status::Interrupted)
+    }
+
+    /// Waits for what is under way, here and outside, and with which something would be lost; but not for long.
+    pub(super) async fn wait_for_answers(&mut self) -> Result<(), DriverError> {
+        let mut enough = std::pin::pin!(tokio::time::sleep(GRACE));
+        while self.is_heard_out()
+            || !self.handing.is_empty()
+            || self.attempts.values().any(|attempt| attempt.flights.is_heavy())
+        {
+            tokio::select! {
+                Some(served) = self.flights.next() => self.served(served)?,
+                Some(handed) = self.handing.next() => self.handed(handed)?,
+                incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
+                () = &mut enough => break,
+            }
+            // Who stops a run twice ends the process at once.
+            self.journal.flush()?;
+        }
+        Ok(())
     }
 }
