@@ -166,18 +166,74 @@ fn an_action_whose_own_budget_is_used_up_is_told() {
     assert_eq!(live(&place), 3);
 }
 
+/// What is held back for a role of the saved team, in dollars, once it is.
+fn held_back(place: &Place, role: &str) -> f64 {
+    loop {
+        let shown = place.host(&["inspect", "store", "--json"]).expect(0).stdout;
+        let team: Value = serde_json::from_str(&shown).unwrap();
+        let reserved = team["strata"]["open"][role]["tried"]["reserved"].as_array().cloned().unwrap_or_default();
+        if let Some(held) = reserved.first() {
+            return held["usd"].as_f64().unwrap();
+        }
+    }
+}
+
+/// The team, and a role whose calls are answered when `answers` says so.
+fn two_roles(of_role: &str, answers: bool) -> Place {
+    let second = r#"[[role]]
+name = "B"
+watch = ["two"]
+OF_ROLE
+[[role.action]]
+name = "three"
+component = "probe.wasm"
+config = { steps = [{ llm = "slow" }] }
+[role.action.allow]
+llm = { models = ["*"] }
+"#;
+    let place = place(&(team("", "", "") + &second.replace("OF_ROLE", of_role)));
+    answer(&place, answers);
+    place
+}
+
+fn answer(place: &Place, answers: bool) {
+    let slow = if answers { "" } else { "[[reply]]\nmatch = \"slow\"\ntext = \"r\"\ndelay = \"60s\"\n" };
+    place.write("replies.toml", format!("{slow}[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n"));
+}
+
+#[test]
+fn calls_that_were_cut_off_count_also_for_who_goes_back_and_once() {
+    let place = two_roles("", false);
+    let killed = |args: &[&str]| {
+        let mut process = place.start(&[args, &["--events", "-"]].concat());
+        process.until("action-started", Some("B"));
+        let held = held_back(&place, "B");
+        process.kill();
+        held
+    };
+    let held = killed(&["run", "team.toml", "--storage", "store"]);
+    assert!(held > 2.0, "far more than it costs: {held}");
+    place.host(&["fork", "store", "--at", "main-0", "--to", "branch"]).expect(0);
+    let of_branch: Value = serde_json::from_slice(&place.read("branch/team.json")).unwrap();
+    assert_eq!(of_branch["strata"]["budget"]["total"], 3.0 + held);
+    killed(&["run", "--recover_path", "store", "--checkpoint", "main-0"]);
+    answer(&place, true);
+    place.host(&["run", "--recover_path", "store", "--checkpoint", "main-0"]).expect(0);
+    let all = budget(&place);
+    assert_eq!(all["total"], 3.0 * 3.0 + 1.0 + 2.0 * held);
+    assert_eq!(all["by"]["B/three"]["usd"], 1.0 + 2.0 * held);
+    // The one that was killed first is gone on with: what it held back counted already.
+    place.host(&["run", "--recover_path", "store", "--checkpoint", "main-1"]).expect(0);
+    assert_eq!(budget(&place)["total"], 3.0 * 3.0 + 2.0 + 2.0 * held);
+}
+
 #[test]
 fn a_call_that_was_cut_off_counts_for_what_was_held_back_for_it() {
     let place = place(&team("", "", ""));
     place.write("replies.toml", "[[reply]]\ntext = \"r\"\ndelay = \"60s\"\n");
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-started", None);
-    let held_back = || {
-        let shown = place.host(&["inspect", "store", "--json"]).expect(0).stdout;
-        let team: Value = serde_json::from_str(&shown).unwrap();
-        team["strata"]["open"]["A"]["tried"]["reserved"].as_array().is_some_and(|list| !list.is_empty())
-    };
-    while !held_back() {}
+    held_back(&place, "A");
     process.kill();
     place.write("replies.toml", "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n");
     place.resume().expect(0);

@@ -185,9 +185,30 @@ impl Environment {
         Account { spent: self.spent, budget: self.budget, ledger: self.ledger.clone() }
     }
 
-    /// Goes on with another account: nothing that was used up comes back.
+    /// The account as it is left: nobody will see the answers to the calls that are under way, so they count as spent.
+    pub fn account_left(&self, team: &Team) -> Account {
+        let mut account = self.account();
+        let open = self.activations().filter_map(|(id, activation)| {
+            let held = activation.reserved();
+            Some((spender(id, activation.work(team.role(id))?), held)).filter(|_| held > Usd::ZERO)
+        });
+        for (slot, held) in open {
+            account.spent += held;
+            account.ledger.entry(slot).or_default().usd += held;
+        }
+        account
+    }
+
+    /// What is held back for all calls that are under way.
+    pub fn held_back(&self) -> Usd {
+        self.activations().fold(Usd::ZERO, |sum, (_, activation)| sum + activation.reserved())
+    }
+
+    /// Goes on with another account: nothing that was used up comes back. What was held back here is settled there.
     pub(crate) fn charge(&mut self, account: &Account) {
         (self.spent, self.budget) = (account.spent, account.budget);
+        let open = self.roles.iter_mut().filter_map(|role| role.activation.as_mut());
+        open.for_each(|activation| activation.current.reserved.clear());
         for (slot, spending) in &account.ledger {
             let own = self.ledger.entry(*slot).or_default();
             *own = own.at_least(spending);

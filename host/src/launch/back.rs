@@ -19,9 +19,21 @@ pub(super) enum Way {
     /// With the current lineage.
     On,
     /// With the newest state of another one.
-    Over(String),
+    Over {
+        /// Its name.
+        lineage: String,
+        /// What was spent in all, without what is held back there: that is settled once it is gone on with.
+        spent: Usd,
+    },
     /// With another lineage, which this event begins.
     Aside(Box<Event>),
+}
+
+impl Way {
+    /// What was spent that the state which is gone on with may not know of; the account of a new lineage says it itself.
+    pub(super) fn spent(&self) -> Usd {
+        if let Self::Over { spent, .. } = self { *spent } else { Usd::ZERO }
+    }
 }
 
 impl Opened {
@@ -36,12 +48,14 @@ impl Opened {
         match lineage.filter(|lineage| is_newest(&rows, lineage, id)) {
             Some(lineage) if lineage == self.stepper.env().lineage.name => {}
             Some(lineage) => {
+                let spent = account(store.spent()?, &self.stepper).spent;
                 let saved = store.load(&At::Lineage(lineage.clone()))?;
                 self.stepper = sum_up(&self.stepper, saved)?;
-                self.way = Way::Over(lineage);
+                let spent = Usd(spent.0.saturating_sub(self.stepper.env().held_back().0));
+                self.way = Way::Over { lineage, spent };
             }
             None => {
-                let account = account(store.spent()?, self.stepper.env());
+                let account = account(store.spent()?, &self.stepper);
                 let name = next_name(&store.lineages()?);
                 self.stepper = sum_up(&self.stepper, store.load(&At::Checkpoint(id.clone()))?)?;
                 let event = self.stepper.forked(name, Vec::new(), account);
@@ -84,10 +98,11 @@ pub(super) fn next_name(lineages: &[LineageRow]) -> String {
     names.find(|name| !taken(name)).expect("there are more numbers than lineages")
 }
 
-/// What was spent by all lineages of a storage, and the rest as the current one has it. What a lineage forfeited after
-/// it parted is known to that one alone.
-pub(super) fn account(spent: Usd, current: &Environment) -> Account {
-    Account { spent: spent.max(current.spent), ..current.account() }
+/// What was spent by all lineages of a storage, and the rest as the current one has it, which is left. What was
+/// forfeited, by lineages before it too, is known to that one alone: each hands it on to the next.
+pub(super) fn account(spent: Usd, current: &Stepper) -> Account {
+    let account = current.env().account_left(current.team());
+    Account { spent: spent.max(account.spent), ..account }
 }
 
 /// A path as it is hashed and shown: absolute, whatever it was given as.

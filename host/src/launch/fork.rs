@@ -71,7 +71,7 @@ fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
     let mut stepper = origin.stepper;
     let edits = edits(stepper.team(), fork.set)?;
     let name = given_name(&stepper, &edits, to);
-    let event = begin(&stepper, fork, (name, edits), account(spent, head.stepper.env()))?;
+    let event = begin(&stepper, fork, (name, edits), account(spent, &head.stepper))?;
     stepper.apply(&event).map_err(DriverError::from)?;
     let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
     match files::blobs(fork.path, &stepper)? {
@@ -97,18 +97,18 @@ fn given_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
 /// Records the new lineage beside the others. The current one stays the current one.
 fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
     let opened = Opened::open(fork.path, None, &Overrides::default())?;
-    let current = opened.stepper.env().clone();
-    let mut stepper = opened.stepper;
+    let current = opened.stepper;
+    let mut stepper = current.clone();
     let mut store = match opened.origin {
         Origin::Database { store, .. } => {
             stepper = sum_up(&stepper, store.load(&At::Checkpoint(fork.at.clone()))?)?;
             *store
         }
         Origin::TeamJson(bytes) => {
-            is_held(&current, fork.at)?;
+            is_held(current.env(), fork.at)?;
             // Before anything is made of it, what is to be changed has to make sense.
             edits(stepper.team(), fork.set)?;
-            opened.directory.adopt(&bytes, &current, &saved_definition(&opened.definition))?
+            opened.directory.adopt(&bytes, current.env(), &saved_definition(&opened.definition))?
         }
     };
     let edits = edits(stepper.team(), fork.set)?;

@@ -127,7 +127,7 @@ impl Opened {
             .keep_checkpoints(self.definition.run.checkpoints_kept);
         match self.way {
             Way::On => {}
-            Way::Over(lineage) => journal.store().turn_to(&lineage)?,
+            Way::Over { lineage, .. } => journal.store().turn_to(&lineage)?,
             Way::Aside(event) => journal.stage(*event)?,
         }
         Ok((journal, self.directory))
@@ -147,7 +147,7 @@ impl Opened {
     /// `team.json`, that is made up for.
     fn finish(mut self) -> Result<Resumed, LaunchError> {
         let notes = self.notes();
-        if let (Way::Over(lineage), Origin::Database { store, .. }) = (&self.way, &mut self.origin) {
+        if let (Way::Over { lineage, .. }, Origin::Database { store, .. }) = (&self.way, &mut self.origin) {
             store.turn_to(lineage)?;
             project(store, &self.stepper)?;
         } else if let Origin::Database { mut store, team_json_differs: false } = self.origin {
@@ -241,6 +241,7 @@ pub(super) fn go_on(
         notes.nothing_in_doubt = settled.is_empty() && !resume.in_doubt.is_empty();
         notes.writes = doubt::recorded_writes(&stepper, &changes);
     }
+    let elsewhere = opened.way.spent();
     let (journal, directory) = opened.journal()?;
     let mut journal = journal.on_line(on_line);
     if resume.team.is_some() || !resume.overrides.components.is_empty() {
@@ -248,7 +249,7 @@ pub(super) fn go_on(
     }
     journal.settle(verdicts)?;
     let event = if begun {
-        let spent = journal.store().spent()?;
+        let spent = journal.store().spent()?.max(elsewhere);
         journal.stepper().resumed_with((spent, budget), resume.calls)
     } else {
         let (run, idea) = (run_id(directory.path()), journal.env().idea.clone());
