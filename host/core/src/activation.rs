@@ -169,11 +169,12 @@ impl Activation {
         }
     }
 
-    /// Goes on to the next call, or to the end.
+    /// Goes on to the next call, or to the end. One that was taken back may have left a write in doubt when it succeeded:
+    /// to make it again is for the operator to say.
     pub fn proceed(&mut self, role: &Role) {
         let work = self.work(role);
         self.current = work.map(|work| self.tried(work)).unwrap_or_default();
-        self.phase = if work.is_some() { Phase::Ready } else { Phase::Complete };
+        self.phase = if work.is_some() { self.ready() } else { Phase::Complete };
     }
 
     /// Goes on after a stop or a crash.

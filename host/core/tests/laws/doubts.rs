@@ -10,9 +10,9 @@ use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
 use strata_core::money::Usd;
 use strata_core::request::{Answer, Request};
-use strata_core::team::{OnFault, React, Retry, Team, Thinker};
+use strata_core::team::{OnFault, React, Reducer, Retry, Team, Thinker};
 
-use crate::hand::{Hand, says};
+use crate::hand::{Hand, says, writes};
 use crate::teams::{role, team};
 
 const A: RoleId = RoleId(0);
@@ -262,4 +262,30 @@ fn an_attempt_that_ends_to_wait_leaves_its_lost_write_in_doubt() {
     life.record(life.stepper.request_answered(A, Answer::Given(Json::null())).expect("an open request"));
     life.resume(single(), CallPolicy::Auto);
     assert_eq!((life.halt(), doubts(&life)), (Status::InDoubt, vec!["w".to_owned()]));
+}
+
+#[test]
+fn a_lost_write_of_an_action_that_is_taken_back_with_the_one_before_it_is_in_doubt() {
+    let team = |reducer| {
+        let roles = vec![role("A", &[IDEA_LABEL], &["p", "q"]), role("B", &[IDEA_LABEL], &["r"])];
+        let mut team = team(roles);
+        team.scopes.insert("s0".into(), reducer);
+        team
+    };
+    let mut life = Hand::start(team(None));
+    life.act(Ok(writes("p ok", &[("k", 1)])));
+    let call = life.call();
+    begin(&mut life, &call, "w", Again::Ask);
+    answer(&mut life, &call, "w", Outcome::Unknown);
+    life.end(A, Ok(says("I looked: it is there")));
+    life.act(Ok(writes("r ok", &[("k", 2)])));
+    assert_eq!(life.halt(), Status::Failed, "both wrote the same");
+    life.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
+    life.act(Ok(writes("p again", &[("k", 1)])));
+    life.act(Ok(writes("r again", &[("k", 2)])));
+    assert_eq!((life.halt(), doubts(&life)), (Status::InDoubt, vec!["w".to_owned()]));
+    life.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
+    settle(&mut life, &call, 0, Verdict::Answer(Json::null()));
+    let again = life.call();
+    assert_eq!((again.attempt, again.recorded.len()), (2, 2));
 }
