@@ -228,6 +228,29 @@ fn calls_that_were_cut_off_count_also_for_who_goes_back_and_once() {
 }
 
 #[test]
+fn caps_of_roles_do_not_start_over_in_a_lineage_that_was_put_aside() {
+    let place = two_roles("tokens = 10", false);
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    process.until("action-started", Some("B"));
+    held_back(&place, "B");
+    process.kill();
+    let forks = ["main.1", "main.2"].map(|name| {
+        let id = place.host(&["fork", "store", "--at", "main-1"]).expect(0).stdout.trim_end().to_owned();
+        assert!(id.starts_with(name), "{id}");
+        id
+    });
+    answer(&place, true);
+    let go_on = |id: &str, code: i32| {
+        place.host(&["run", "--recover_path", "store", "--checkpoint", id]).expect(code);
+        place.team_json()["strata"]["lineage"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(go_on(&forks[0], 0), "main.1", "it knows of all that was used up");
+    assert_eq!(go_on(&forks[1], 5), "main.3", "what it does not know of is said where another begins");
+    let by = &budget(&place)["by"]["B/three"];
+    assert_eq!((&by["tokens"], &by["calls"]), (&10.into(), &1.into()));
+}
+
+#[test]
 fn a_call_that_was_cut_off_counts_for_what_was_held_back_for_it() {
     let place = place(&team("", "", ""));
     place.write("replies.toml", "[[reply]]\ntext = \"r\"\ndelay = \"60s\"\n");

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use strata_core::budget::Account;
+use strata_core::budget::{Account, Purses};
 use strata_core::environment::Environment;
-use strata_core::event::Event;
-use strata_core::id::CheckpointId;
+use strata_core::event::{Event, Status};
+use strata_core::id::{CheckpointId, Slot};
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 
@@ -45,26 +45,44 @@ impl Opened {
         };
         let rows = store.checkpoints()?;
         let lineage = rows.iter().find(|row| row.id == *id).map(|row| row.lineage.clone());
-        match lineage.filter(|lineage| is_newest(&rows, lineage, id)) {
-            Some(lineage) if lineage == self.stepper.env().lineage.name => {}
-            Some(lineage) => {
-                let spent = account(store.spent()?, &self.stepper).spent;
-                let saved = store.load(&At::Lineage(lineage.clone()))?;
-                self.stepper = sum_up(&self.stepper, saved)?;
-                let spent = Usd(spent.0.saturating_sub(self.stepper.env().held_back().0));
+        let newest = lineage.filter(|lineage| is_newest(&rows, lineage, id));
+        if newest.as_ref() == Some(&self.stepper.env().lineage.name) {
+            return Ok(());
+        }
+        let account = account(store.spent()?, &self.stepper);
+        if let Some(lineage) = newest {
+            let stepper = sum_up(&self.stepper, store.load(&At::Lineage(lineage.clone()))?)?;
+            let env = stepper.env();
+            // Nothing more is spent by one that is finished.
+            let is_finished = env.status == Status::Done && env.is_drained();
+            if is_finished || !starts_over(&self.definition.team.policy.purses, &account, &account_left(&stepper)) {
+                let spent = Usd(account.spent.0.saturating_sub(env.held_back().0));
                 self.way = Way::Over { lineage, spent };
-            }
-            None => {
-                let account = account(store.spent()?, &self.stepper);
-                let name = next_name(&store.lineages()?);
-                self.stepper = sum_up(&self.stepper, store.load(&At::Checkpoint(id.clone()))?)?;
-                let event = self.stepper.forked(name, Vec::new(), account);
-                let event = event.ok_or_else(|| StoreError::NoCheckpoint { id: id.0.clone(), last: None })?;
-                self.way = Way::Aside(Box::new(event));
+                self.stepper = stepper;
+                return Ok(());
             }
         }
+        let name = next_name(&store.lineages()?);
+        self.stepper = sum_up(&self.stepper, store.load(&At::Checkpoint(id.clone()))?)?;
+        let event = self.stepper.forked(name, Vec::new(), account);
+        let event = event.ok_or_else(|| StoreError::NoCheckpoint { id: id.0.clone(), last: None })?;
+        self.way = Way::Aside(Box::new(event));
         Ok(())
     }
+}
+
+/// Whether a cap would be held against less than was used up of it, by an account that knows less than this one. Only
+/// a lineage that begins can be given another account, but for the money of the team.
+fn starts_over(purses: &Purses, known: &Account, other: &Account) -> bool {
+    let of_role = |slot: &Slot| purses.roles.get(&slot.role).copied().unwrap_or_default();
+    let of_action = |slot: &Slot| purses.actions.get(slot).copied().unwrap_or_default();
+    known.ledger.iter().any(|(slot, used)| {
+        let counted = other.ledger.get(slot).copied().unwrap_or_default();
+        let (role, action) = (of_role(slot), of_action(slot));
+        let tokens = purses.tokens.or(role.tokens).or(action.tokens);
+        (tokens.is_some() && used.tokens > counted.tokens)
+            || (role.usd.or(action.usd).is_some() && used.usd > counted.usd)
+    })
 }
 
 /// The state that a load stands for, of the same team as another.
@@ -101,8 +119,12 @@ pub(super) fn next_name(lineages: &[LineageRow]) -> String {
 /// What was spent by all lineages of a storage, and the rest as the current one has it, which is left. What was
 /// forfeited, by lineages before it too, is known to that one alone: each hands it on to the next.
 pub(super) fn account(spent: Usd, current: &Stepper) -> Account {
-    let account = current.env().account_left(current.team());
+    let account = account_left(current);
     Account { spent: spent.max(account.spent), ..account }
+}
+
+fn account_left(stepper: &Stepper) -> Account {
+    stepper.env().account_left(stepper.team())
 }
 
 /// A path as it is hashed and shown: absolute, whatever it was given as.
