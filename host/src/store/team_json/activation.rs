@@ -180,7 +180,7 @@ fn host_call(place: Place<'_>) -> Read<HostCall> {
     Ok(HostCall {
         kind: kind(&place)?,
         request: place.get_text("request")?,
-        response: place.get("response").map_or(Ok(Json::null()), |response| response.json())?,
+        response: place.get("response").map_or(Ok(Json::null()), |response| response.wrapped())?,
         cost: place.dollars("cost")?.unwrap_or_default(),
         tokens: place.count("tokens")?,
         outcome: place.word("outcome", outcome)?.unwrap_or_default(),

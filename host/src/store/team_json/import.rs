@@ -254,7 +254,7 @@ fn contents(team: &Team, file: &File<'_>, places: &[&Place<'_>], env: &mut Envir
 }
 
 fn scope(place: &Place<'_>) -> Result<Scope, ImportError> {
-    place.fields()?.map(|(key, value)| Ok((key.into(), value.json()?))).collect()
+    place.fields()?.map(|(key, value)| Ok((key.into(), value.wrapped()?))).collect()
 }
 
 /// The labels a team knows.

@@ -15,6 +15,10 @@ const MAX_COUNT: u64 = 1 << 53;
 /// The largest number of attempts and the like.
 const MAX_SMALL: u64 = 1 << 31;
 
+/// How deep values are nested that the host wraps, always once: a value that is appended to a scope becomes a list, an
+/// answer is recorded beside who gave it.
+const WRAPPED_DEPTH: usize = json::MAX_DEPTH + 1;
+
 /// A value and its place.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
@@ -159,8 +163,17 @@ impl<'a> Place<'a> {
 
     /// The document it is. What is nested deeper than a guest may nest could not be written again.
     pub(super) fn json(&self) -> Read<Json> {
-        if json::depth(self.value) > json::MAX_DEPTH {
-            return Err(self.invalid(format!("is nested deeper than {} levels", json::MAX_DEPTH)));
+        self.within(json::MAX_DEPTH)
+    }
+
+    /// The same, where the host may have wrapped what a guest nested as deep as it may.
+    pub(super) fn wrapped(&self) -> Read<Json> {
+        self.within(WRAPPED_DEPTH)
+    }
+
+    fn within(&self, levels: usize) -> Read<Json> {
+        if json::depth(self.value) > levels {
+            return Err(self.invalid(format!("is nested deeper than {levels} levels")));
         }
         Ok(Json::from(self.value.clone()))
     }

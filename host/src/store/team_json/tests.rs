@@ -4,13 +4,17 @@ use serde_json::{Value, json};
 
 use strata_core::activation::Phase;
 use strata_core::effect::Effect;
+use strata_core::environment::scope::{Change, unite};
 use strata_core::environment::{Environment, MessageRef};
-use strata_core::event::{Event, Finished, Status, Work};
+use strata_core::event::{Event, Finished, HostCall, HostCallKind, Outcome, Status, Work};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, RoleId};
+use strata_core::json::{Json, MAX_DEPTH};
 use strata_core::message::Draft;
+use strata_core::money::Usd;
+use strata_core::request::Answer;
 use strata_core::stepper::Stepper;
-use strata_core::team::{Deliver, Team};
+use strata_core::team::{Deliver, Reducer, Team};
 
 use super::{ImportError, export, import, is_finished};
 use crate::store::script::{definition, team};
@@ -343,4 +347,30 @@ fn what_cannot_be_read_is_named() {
         "`/strata/messages/idea/meta_info/x` is nested deeper",
     );
     check("/strata/shape", json!(7), "`/strata/shape` is not the shape of a team");
+}
+
+#[test]
+fn what_the_host_wraps_round_the_deepest_value_of_a_guest_is_read_back() {
+    let nested = |levels: usize| Json::from((0..levels).fold(json!(1), |inner, _| json!({ "in": inner })));
+    let mut env = failed();
+    let appended = [Change::Set(nested(MAX_DEPTH))];
+    let shared = unite(Some(Reducer::Append), None, &appended).unwrap();
+    let scope = env.shared.keys().next().cloned().unwrap_or("notes".into());
+    env.shared.entry(scope.clone()).or_default().insert("list".into(), shared.clone());
+    let response = Answer::Given(nested(MAX_DEPTH)).record();
+    let answered = HostCall {
+        kind: HostCallKind::Human,
+        request: "question".into(),
+        response: response.clone(),
+        cost: Usd::ZERO,
+        tokens: 0,
+        outcome: Outcome::Answered,
+    };
+    env.roles[1].activation.as_mut().unwrap().current.journal.push(answered);
+    let read = import(&team(), export(&team(), &env, &definition()).as_bytes()).unwrap();
+    assert_eq!(read.shared[&scope]["list"], shared);
+    assert_eq!(read.roles[1].activation.as_ref().unwrap().current.journal.last().unwrap().response, response);
+    // Nobody else wraps anything.
+    env.shared.get_mut(&scope).unwrap().insert("list".into(), nested(MAX_DEPTH + 2));
+    assert!(import(&team(), export(&team(), &env, &definition()).as_bytes()).is_err());
 }
