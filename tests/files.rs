@@ -350,6 +350,11 @@ fn a_file_that_cannot_be_put_in_its_place_stops_the_run_in_order() {
     assert!(ended.stderr.contains("cannot put the file `out/x` in its place"), "{}", ended.stderr);
     assert_eq!(place.team_json()["strata"]["status"], "interrupted");
     fs::remove_file(place.path("out")).unwrap();
+    // Where the bytes did not come along, there is nothing to put there, now or ever.
+    place.write("moved/team.json", place.read("store/team.json"));
+    let moved = place.host(&["run", "--recover_path", "moved"]).expect(0);
+    assert!(moved.stderr.contains("`out/x` is not put in its place"), "{}", moved.stderr);
+    assert!(!place.path("out/x").exists());
     place.resume().expect(0);
     assert_eq!(fs::read_to_string(place.path("out/x")).unwrap(), "new");
     assert_eq!(web.lines().len(), 1, "its answer was waited for and recorded");

@@ -44,6 +44,10 @@ impl Driver {
                         "`{}` is not put in its place: no action is granted to write there any more",
                         placement.path
                     ),
+                    Placed::Missing => tracing::warn!(
+                        "`{}` is not put in its place: its bytes were not brought along when the team was moved",
+                        placement.path
+                    ),
                 }
                 Ok(())
             });

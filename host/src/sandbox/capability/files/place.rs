@@ -42,6 +42,8 @@ pub enum Placed {
     Aside(String),
     /// It does not lie there: no action may write there any more.
     NotGranted,
+    /// It does not lie there: its bytes were not brought along when the team was moved. What lies there is left as it is.
+    Missing,
 }
 
 /// All directories that some action may write.
@@ -100,6 +102,9 @@ fn settle(
     let (there, content) = (read(root, inside, found)?, &placement.content);
     if there.as_ref() == Some(content) {
         return Ok(Placed::There);
+    }
+    if matches!(content, Content::File { .. }) && bytes.is_none() {
+        return Ok(Placed::Missing);
     }
     let ours = there.as_ref() == Some(&placement.expected)
         || matches!(&there, Some(Content::Absent))
@@ -209,6 +214,28 @@ mod tests {
         let placement = Placement { path: home.join(path).to_string_lossy().into_owned(), expected, content };
         let directories = Directories::new(Path::new("/team"), [&grant].into_iter());
         directories.place(&placement, bytes, |_| false).unwrap()
+    }
+
+    #[test]
+    fn a_file_whose_bytes_are_not_there_is_left_out_and_what_lies_there_is_left_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let grant = DirGrant { host: home.path().into(), guest: "/out".into(), access: Access::Write, max_bytes: None };
+        let directories = Directories::new(Path::new("/team"), [&grant].into_iter());
+        let content = Content::File { digest: digest_of(b"text"), bytes: 4 };
+        let path = home.path().join("a/f");
+        let path = path.to_str().unwrap();
+        let placement = Placement { path: path.into(), expected: Content::Absent, content };
+        let place = || directories.place(&placement, None, |_| false).unwrap();
+        fs::write(home.path().join("a"), "mine").unwrap();
+        assert_eq!(place(), Placed::Missing);
+        assert_eq!(fs::read_to_string(home.path().join("a")).unwrap(), "mine");
+        fs::remove_file(home.path().join("a")).unwrap();
+        fs::create_dir(home.path().join("a")).unwrap();
+        fs::write(path, "other").unwrap();
+        assert_eq!(place(), Placed::Missing);
+        assert_eq!(fs::read_to_string(path).unwrap(), "other");
+        fs::write(path, "text").unwrap();
+        assert_eq!(place(), Placed::There);
     }
 
     #[test]
