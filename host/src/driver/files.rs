@@ -32,10 +32,12 @@ impl Driver {
             return Ok(());
         }
         self.journal.flush()?;
-        let pending = self.journal.env().files.pending.clone();
-        let seen = pending.iter().position(|placement| self.is_watched(&placement.path)).unwrap_or(pending.len());
+        let pending = &self.journal.env().files.pending;
+        let watched = pending.iter().position(|placement| self.is_watched(&placement.path));
+        // Only of these: many others may wait for long, and this is looked at whenever something happens.
+        let pending = pending[..watched.unwrap_or(pending.len())].to_vec();
         let (mut count, mut aside, mut failed) = (0, Vec::new(), Ok(()));
-        for row in in_rows(&pending[..seen]) {
+        for row in in_rows(&pending) {
             failed = row.iter().try_for_each(|placement| {
                 match self.put(placement)? {
                     Placed::There => {}
