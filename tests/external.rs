@@ -109,6 +109,23 @@ fn an_outside_that_fails_is_told() {
 }
 
 #[test]
+fn an_outside_that_ends_well_and_does_not_read_what_it_was_told_is_told() {
+    // One that ends while it could be told more, one after that, one that reads and has nothing to say.
+    let cases = [("sleep 0.2", "", true), ("sleep 1", "", true), ("cat > all.txt", "all.txt", false)];
+    for (does, reads, told) in cases {
+        let place = place(&format!("kind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"{does}\"]"), "now = true");
+        let ended = place.run().expect(0);
+        assert_eq!(
+            ended.stderr.contains("what it was told last it may not have read"),
+            told,
+            "{does}: {}",
+            ended.stderr
+        );
+        assert!(reads.is_empty() || !place.read(reads).is_empty());
+    }
+}
+
+#[test]
 fn what_could_not_be_handed_over_waits_for_a_resume_and_keeps_its_id() {
     let place = place("kind = \"stdio\"\ncommand = [\"./missing\"]", "now = true");
     let failed = place.run().expect(3);

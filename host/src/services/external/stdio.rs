@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, mpsc as sync};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc as sync};
 use std::thread;
 use std::time::Duration;
 
@@ -58,14 +58,14 @@ impl Program {
             .stdout(Stdio::piped())
             .spawn();
         let mut child = spawned.map_err(|e| format!("cannot start `{}`: {e}", program.display()))?;
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let (stdin, stdout) = (child.stdin.take().map(Arc::new), child.stdout.take());
         let child = Arc::new(Mutex::new(child));
         let (lines, to_write) = sync::sync_channel(1);
         let (found, incoming) = mpsc::channel(QUEUE);
-        let watched = child.clone();
+        let watched = (child.clone(), stdin.as_ref().map(Arc::downgrade).unwrap_or_default());
         let threads = || {
             thread::Builder::new().name("external out".into()).spawn(move || write(stdin, &to_write))?;
-            thread::Builder::new().name("external in".into()).spawn(move || read(stdout, &watched, &found))
+            thread::Builder::new().name("external in".into()).spawn(move || read(stdout, watched, &found))
         };
         threads().map_err(|e| format!("cannot start a thread: {e}"))?;
         Ok(Self { child, lines: Some(lines), incoming, deadline: None, told: false })
@@ -154,18 +154,32 @@ impl Drop for Program {
     }
 }
 
-/// Writes lines until there are no more.
-fn write(stdin: Option<ChildStdin>, lines: &sync::Receiver<(String, Written)>) {
-    let Some(mut stdin) = stdin else { return };
+/// Writes lines until there are no more. The input stays open until all of it was read, which the program cannot tell
+/// from one that ended: as long as it is open, it can be asked what is unread.
+fn write(stdin: Option<Arc<ChildStdin>>, lines: &sync::Receiver<(String, Written)>) {
+    let Some(stdin) = stdin else { return };
     for (line, done) in lines {
-        let written = stdin.write_all((line + "\n").as_bytes()).and_then(|()| stdin.flush());
+        let written = (&*stdin).write_all((line + "\n").as_bytes());
         // Who stopped waiting for it does not need to know.
         let _ = done.send(written);
     }
+    let is_asked_for = || Arc::weak_count(&stdin) > 0;
+    while is_asked_for() && is_unread(&stdin) {
+        thread::sleep(GLANCE);
+    }
+}
+
+/// Whether something that was written was not read yet.
+fn is_unread(stdin: &ChildStdin) -> bool {
+    rustix::io::ioctl_fionread(stdin).is_ok_and(|bytes| bytes > 0)
 }
 
 /// Reads lines until there are no more, then waits for the end of the program.
-fn read(stdout: Option<ChildStdout>, child: &Mutex<Child>, found: &mpsc::Sender<Incoming>) {
+fn read(
+    stdout: Option<ChildStdout>,
+    (child, stdin): (Arc<Mutex<Child>>, Weak<ChildStdin>),
+    found: &mpsc::Sender<Incoming>,
+) {
     let Some(stdout) = stdout else { return };
     let mut lines = BufReader::new(stdout);
     let why = loop {
@@ -189,7 +203,8 @@ fn read(stdout: Option<ChildStdout>, child: &Mutex<Child>, found: &mpsc::Sender<
             None
         })
     });
-    let well = why.is_none() && ended.is_some_and(|status| status.success());
+    let has_read_all = !stdin.upgrade().is_some_and(|stdin| is_unread(&stdin));
+    let well = why.is_none() && has_read_all && ended.is_some_and(|status| status.success());
     let ended = ended.map_or_else(|| "does not end".into(), |status| format!("ended with {status}"));
     let _ = found.blocking_send(Incoming::Closed { how: why.unwrap_or(ended), well });
 }
