@@ -358,10 +358,14 @@ fn a_person_at_the_terminal_is_asked_until_an_answer_fits_and_the_run_goes_on() 
 #[test]
 fn a_question_at_the_terminal_ends_when_its_time_is_over_and_cannot_play_with_the_screen() {
     let team = EXPIRES.replace("now?", "now\\u001b[2J?").replace("DEFAULT", ", default = \"later\"");
-    let place = Place::with(&team.replace("BUSY", "1ms"));
+    let place = Place::with(&team.replace("sleep = \"BUSY\"", "ask = \"and then?\""));
     let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
     terminal.until("now\u{fffd}[2J?");
     terminal.until("the time to answer is over");
+    // Who waited for that goes on, before anything else is asked.
+    terminal.until("later");
+    terminal.until("and then?");
+    terminal.press("this\n");
     let (code, shown) = terminal.end();
     assert_eq!(code, Some(0), "{shown}");
     assert!(!shown.contains('\u{1b}'), "{shown}");

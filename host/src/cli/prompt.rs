@@ -34,6 +34,8 @@ pub(super) enum Asked {
 /// What came of one question.
 enum One {
     Settled,
+    /// Its time is over: who waited for it can go on.
+    Over,
     Left,
     /// Nothing more will be typed.
     End,
@@ -47,7 +49,7 @@ impl Prompt {
         attended.then_some(Self { typing: None })
     }
 
-    /// Asks everything that is open. Each answer is recorded at once.
+    /// Asks everything that is open, until the time of something is over. Each answer is recorded at once.
     pub(super) async fn ask(&mut self, run: &mut Run, stop: &mut Stop) -> Result<Asked, Failure> {
         let open: Vec<(RoleId, Request)> =
             run.stepper().env().requests().map(|(role, request)| (role, request.clone())).collect();
@@ -58,6 +60,8 @@ impl Prompt {
             show(&asker(run.stepper(), *role), request);
             match self.one(run, request, stop).await? {
                 One::Settled => asked = Asked::Settled,
+                // The rest is asked once more when the team waits again.
+                One::Over => return Ok(Asked::Settled),
                 One::Left => {}
                 One::End => break,
                 One::Stopped => return Ok(Asked::Stopped),
@@ -79,7 +83,7 @@ impl Prompt {
                 }
                 () = over(request) => {
                     note("\nthe time to answer is over");
-                    return Ok(One::Settled);
+                    return Ok(One::Over);
                 }
                 line = typing => line,
             };
