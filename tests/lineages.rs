@@ -233,6 +233,20 @@ fn going_back_gives_no_money_back() {
 }
 
 #[test]
+fn a_file_of_events_is_made_up_for_what_was_told_nobody_before_the_run_went_back() {
+    let place = Place::of("fan-in");
+    place.host(&["run", "team.toml", "--storage", "store", "--events", "lines"]).expect(3);
+    let all = String::from_utf8(place.read("lines")).unwrap();
+    let told = all.lines().count() / 2;
+    // As a kill leaves it: everything is recorded, and half of it told.
+    place.write("lines", all.split_inclusive('\n').take(told).collect::<String>());
+    place.host(&["run", "--recover_path", "store", "--checkpoint", "main-0", "--events", "lines"]).expect(3);
+    let lines = String::from_utf8(place.read("lines")).unwrap();
+    assert!(lines.starts_with(&all), "{lines}");
+    crate::stream::assert_numbered(&crate::stream::parse(&lines));
+}
+
+#[test]
 fn a_fork_can_be_given_away_while_the_team_runs() {
     let team = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/fan-in/team.toml")).unwrap();
     let place = Place::of("fan-in");

@@ -1,5 +1,6 @@
 //! Where `--events` writes: stdout, or a file that tells all of a run over its resumes.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -97,14 +98,39 @@ impl EventsFile {
     }
 
     /// Writes what was recorded between two lines: who was killed has recorded it and told nobody.
-    fn make_up(&mut self, saved: &Path, (last, next): (u64, u64)) -> io::Result<()> {
+    fn make_up(&mut self, saved: &Path, (mut last, next): (u64, u64)) -> io::Result<()> {
         let mut telling = Telling::open(saved).map_err(io::Error::other)?;
         while let Some(lines) = telling.more().map_err(io::Error::other)? {
-            for line in lines.iter().filter(|line| line.n > last && line.n < next) {
-                self.file.write_all((line.to_json() + "\n").as_bytes())?;
+            for line in lines.iter().filter(|line| line.n < next) {
+                if line.n > last {
+                    self.make_up_for_others(saved, (last, line.n))?;
+                    self.put(line)?;
+                    last = line.n;
+                }
             }
         }
-        Ok(())
+        self.make_up_for_others(saved, (last, next))
+    }
+
+    /// The same with what was recorded in lineages that were left since.
+    fn make_up_for_others(&mut self, saved: &Path, (last, next): (u64, u64)) -> io::Result<()> {
+        if last + 1 == next {
+            return Ok(());
+        }
+        let mut found = BTreeMap::new();
+        let lineages = Telling::open(saved).map_err(io::Error::other)?.lineages().map_err(io::Error::other)?;
+        for lineage in lineages {
+            let mut telling = Telling::of(saved, Some(&lineage)).map_err(io::Error::other)?;
+            while let Some(lines) = telling.more().map_err(io::Error::other)? {
+                found
+                    .extend(lines.into_iter().filter(|line| line.n > last && line.n < next).map(|line| (line.n, line)));
+            }
+        }
+        found.values().try_for_each(|line| self.put(line))
+    }
+
+    fn put(&mut self, line: &Line) -> io::Result<()> {
+        self.file.write_all((line.to_json() + "\n").as_bytes())
     }
 
     /// The end of the file, with a whole line in it if there is one.

@@ -36,6 +36,11 @@ impl Telling {
         }
     }
 
+    /// The names of all lineages that are saved there, in the order in which they began.
+    pub fn lineages(&self) -> Result<Vec<String>, StoreError> {
+        Ok(self.reader.lineages()?.into_iter().map(|row| row.name).collect())
+    }
+
     /// How many of the events were pruned, and of how many.
     pub fn dropped(&self) -> Result<(u64, u64), StoreError> {
         self.reader.dropped()
