@@ -286,3 +286,19 @@ fn a_call_that_still_waited_for_its_turn_when_its_attempt_ended_costs_nothing() 
     // The second is recorded as a call that failed before it was sent.
     assert_eq!(two, (1, one.1));
 }
+
+#[test]
+fn caps_do_not_start_over_by_way_of_a_lineage_that_is_finished() {
+    for (team, role) in [("tokens = 60", ""), ("", "tokens = 60"), ("", "investment = 6")] {
+        let place = place(&self::team(team, role, ""));
+        place.run().expect(0);
+        let go_on = |id: &str, code: i32| {
+            place.host(&["run", "--recover_path", "store", "--checkpoint", id]).expect(code);
+        };
+        go_on("main-0", 0);
+        go_on("main-1", 0);
+        go_on("main-0", 5);
+        assert_eq!(live(&place), 0);
+        assert_eq!(budget(&place)["total"], 6.0);
+    }
+}

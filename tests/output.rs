@@ -132,6 +132,10 @@ fn a_resume_writes_its_events_after_those_of_the_file_and_a_fresh_run_begins_it_
     place.host(&["run", "--recover_path", "third", "--events", "lines"]).expect(0);
     let told = recorded("third").split_inclusive('\n').skip(3).collect::<String>();
     assert_eq!(lines(), first + &told);
+    place.host(&["run", "team.toml", "--storage", "fourth"]).expect(3);
+    place.write("lines", "");
+    place.host(&["run", "--recover_path", "fourth", "--events", "lines"]).expect(0);
+    assert_eq!(lines(), recorded("fourth"));
 }
 
 #[test]

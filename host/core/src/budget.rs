@@ -70,6 +70,22 @@ pub struct Account {
     pub ledger: BTreeMap<Slot, Spending>,
 }
 
+impl Account {
+    /// Takes in what another lineage knows of who used up what. Each has handed on to the next what it knew, so they
+    /// add nothing up.
+    pub fn learn(&mut self, other: &Self) {
+        raise(&mut self.ledger, &other.ledger);
+    }
+}
+
+/// The greater of both, each by itself.
+fn raise(ledger: &mut BTreeMap<Slot, Spending>, other: &BTreeMap<Slot, Spending>) {
+    for (slot, spending) in other {
+        let own = ledger.entry(*slot).or_default();
+        *own = own.at_least(spending);
+    }
+}
+
 /// Whose budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purse {
@@ -209,10 +225,7 @@ impl Environment {
         (self.spent, self.budget) = (account.spent, account.budget);
         let open = self.roles.iter_mut().filter_map(|role| role.activation.as_mut());
         open.for_each(|activation| activation.current.reserved.clear());
-        for (slot, spending) in &account.ledger {
-            let own = self.ledger.entry(*slot).or_default();
-            *own = own.at_least(spending);
-        }
+        raise(&mut self.ledger, &account.ledger);
     }
 
     /// What was spent in nobody's name: a file of another program says how much, and not by whom.

@@ -62,6 +62,8 @@ pub(super) struct EventsFile {
     file: File,
     /// What is done before the first line; none after it.
     held: Option<Held>,
+    /// Whether it was there, with nothing in it: whoever made it was killed before it could tell the first line.
+    was_empty: bool,
     path: PathBuf,
 }
 
@@ -72,9 +74,10 @@ impl EventsFile {
             Held::Kept(_) => how.append(true),
             Held::Dropped => how.write(true).truncate(false),
         };
+        let was_empty = path.metadata().is_ok_and(|meta| meta.len() == 0);
         let file = how.create(true).open(path);
         let file = file.map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", path.display())))?;
-        Ok(Self { file, held: Some(held), path: path.to_owned() })
+        Ok(Self { file, held: Some(held), was_empty, path: path.to_owned() })
     }
 
     /// Gets ready for the line `n`, if it is the first.
@@ -89,7 +92,7 @@ impl EventsFile {
                     // It ends within a line: a full disk took no more, say.
                     self.file.write_all(b"\n")?;
                 }
-                match last_number(&end) {
+                match last_number(&end).or(self.was_empty.then_some(0)) {
                     Some(last) if last + 1 < n => self.make_up(&saved, (last, n)),
                     _ => Ok(()),
                 }

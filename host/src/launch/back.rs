@@ -49,7 +49,8 @@ impl Opened {
         if newest.as_ref() == Some(&self.stepper.env().lineage.name) {
             return Ok(());
         }
-        let account = account(store.spent()?, &self.stepper);
+        let lineages = store.lineages()?;
+        let account = account(store.spent()?, &self.stepper, (&lineages, &|at| store.load(at)))?;
         if let Some(lineage) = newest {
             let stepper = sum_up(&self.stepper, store.load(&At::Lineage(lineage.clone()))?)?;
             let env = stepper.env();
@@ -62,7 +63,7 @@ impl Opened {
                 return Ok(());
             }
         }
-        let name = next_name(&store.lineages()?);
+        let name = next_name(&lineages);
         self.stepper = sum_up(&self.stepper, store.load(&At::Checkpoint(id.clone()))?)?;
         let event = self.stepper.forked(name, Vec::new(), account);
         let event = event.ok_or_else(|| StoreError::NoCheckpoint { id: id.0.clone(), last: None })?;
@@ -116,14 +117,28 @@ pub(super) fn next_name(lineages: &[LineageRow]) -> String {
     names.find(|name| !taken(name)).expect("there are more numbers than lineages")
 }
 
-/// What was spent by all lineages of a storage, and the rest as the current one has it, which is left. What was
-/// forfeited, by lineages before it too, is known to that one alone: each hands it on to the next.
-pub(super) fn account(spent: Usd, current: &Stepper) -> Account {
-    let account = account_left(current);
-    Account { spent: spent.max(account.spent), ..account }
+/// How a state of the same storage is loaded.
+pub(super) type Load<'a> = &'a dyn Fn(&At) -> Result<Saved, StoreError>;
+
+/// What was used up in all lineages of a storage, of which the current one is left. What was forfeited, by lineages
+/// before it too, is known to that one alone: each hands it on to the next.
+pub(super) fn account(
+    spent: Usd,
+    current: &Stepper,
+    (lineages, load): (&[LineageRow], Load<'_>),
+) -> Result<Account, LaunchError> {
+    let mut account = account_left(current);
+    account.spent = account.spent.max(spent);
+    // There may be thousands: they are read only where the money of the team is not all that is capped.
+    let is_all = current.team().policy.purses == Purses::default();
+    let others = lineages.iter().filter(|row| !is_all && row.name != current.env().lineage.name);
+    for row in others {
+        account.learn(&account_left(&sum_up(current, load(&At::Lineage(row.name.clone()))?)?));
+    }
+    Ok(account)
 }
 
-fn account_left(stepper: &Stepper) -> Account {
+pub(super) fn account_left(stepper: &Stepper) -> Account {
     stepper.env().account_left(stepper.team())
 }
 

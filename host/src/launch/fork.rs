@@ -10,7 +10,7 @@ use strata_core::id::{CheckpointId, hex};
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
-use super::back::{absolute, account, is_held, next_name, sum_up};
+use super::back::{absolute, account, account_left, is_held, next_name, sum_up};
 use super::resume::{Opened, Origin};
 use super::saved::{reader, saved};
 use super::{LaunchError, edit, files, saved_definition};
@@ -64,14 +64,17 @@ fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
     }
     let origin = saved(fork.path, &At::Checkpoint(fork.at.clone()))?;
     let head = saved(fork.path, &At::Head)?;
-    let spent = match Directory::locate(fork.path)?.team()? {
-        Content::Database => reader(fork.path)?.spent()?,
-        _ => head.stepper.env().spent,
+    let account = match Directory::locate(fork.path)?.team()? {
+        Content::Database => {
+            let reader = reader(fork.path)?;
+            account(reader.spent()?, &head.stepper, (&reader.lineages()?, &|at| reader.load(at)))?
+        }
+        _ => account_left(&head.stepper),
     };
     let mut stepper = origin.stepper;
     let edits = edits(stepper.team(), fork.set)?;
     let name = given_name(&stepper, &edits, to);
-    let event = begin(&stepper, fork, (name, edits), account(spent, &head.stepper))?;
+    let event = begin(&stepper, fork, (name, edits), account)?;
     stepper.apply(&event).map_err(DriverError::from)?;
     let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
     match files::blobs(fork.path, &stepper)? {
@@ -112,8 +115,9 @@ fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
         }
     };
     let edits = edits(stepper.team(), fork.set)?;
-    let name = next_name(&store.lineages()?);
-    let event = begin(&stepper, fork, (name, edits), account(store.spent()?, &current))?;
+    let lineages = store.lineages()?;
+    let account = account(store.spent()?, &current, (&lineages, &|at| store.load(at)))?;
+    let event = begin(&stepper, fork, (next_name(&lineages), edits), account)?;
     stepper.apply(&event).map_err(DriverError::from)?;
     let (line, time_ms) = (store.load(&At::Head)?.next_line, clock::now_ms());
     let lines = narrator::count(&event);
