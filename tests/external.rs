@@ -249,6 +249,13 @@ fn an_outside_that_never_stops_talking_keeps_nobody_else_waiting() {
     process.wait_without_reading();
 }
 
+#[test]
+fn an_outside_that_never_stops_talking_does_not_keep_a_run_from_ending() {
+    let place = place(STDIO, "now = true");
+    place.write("bridge.sh", "while :; do echo '{\"content\":\"and\",\"cause_by\":\"noise\"}'; sleep 0.1; done");
+    place.host(&["run", "team.toml", "--storage", "store", "--max-steps", "1"]).expect(7);
+}
+
 /// Takes its time over each line that it reads.
 const THOUGHTFUL: &str = r#"while IFS= read -r line; do
     printf '%s\n' "$line" >> got.txt

@@ -128,7 +128,7 @@ enum Arrived {
     Overdue(AttemptId),
     /// The time of a request is over.
     Over(Over),
-    /// A message on its way out was waited for long enough.
+    /// What is on its way outside was waited for long enough.
     Enough,
 }
 
@@ -272,10 +272,10 @@ impl Driver {
             self.place()?;
             match self.journal.stepper().next() {
                 Effect::Record(Event::RunEnded { status, .. }) if self.stays(status) => break Turn::Idle,
-                Effect::Record(Event::RunEnded { .. }) if self.is_heard_out() => break Turn::Busy,
-                Effect::Record(Event::RunEnded { .. }) if self.is_on_its_way() => break Turn::Busy,
+                Effect::Record(Event::RunEnded { status, .. }) if self.outlasts(status) => break Turn::Busy,
                 Effect::Record(event) => self.journal.stage(event)?,
                 Effect::Call(call) => {
+                    self.outside.let_go();
                     self.journal.stage(self.journal.stepper().call_started(&call))?;
                     calls.push(call);
                 }
@@ -289,16 +289,6 @@ impl Driver {
 
     fn stays(&self, status: Status) -> bool {
         self.when_idle == WhenIdle::Stay && order::can_be_woken(status)
-    }
-
-    /// Whether the outside may still read what it was told, and say something. It is told that it hears no more for now.
-    /// What it says may keep the run from ending; in any case it is saved.
-    pub(super) fn is_heard_out(&mut self) -> bool {
-        let listening = self.outside.is_listening();
-        if listening {
-            self.outside.rest();
-        }
-        listening
     }
 
     /// Ends the run because it was told to: an idle one as it would have ended by itself.
@@ -345,7 +335,7 @@ impl Driver {
                 Arrived::Due(role) => self.journal.stage(Event::RetryDue { role })?,
                 Arrived::Overdue(attempt) => self.overdue(attempt)?,
                 Arrived::Over(over) => self.over(over)?,
-                Arrived::Enough => {}
+                Arrived::Enough => self.outside.lose_patience(),
             }
             next = futures_util::FutureExt::now_or_never(self.arrivals.next()).flatten();
         }

@@ -2,20 +2,30 @@
 //! says is routed like any message.
 
 use futures_util::future::BoxFuture;
-use strata_core::event::Event;
+use strata_core::event::{Event, Status};
 use strata_core::id::MessageId;
-use tokio::time::{Instant, sleep_until};
 
 use super::end::GRACE;
-use super::{Arrived, Driver, DriverError};
+use super::{Arrived, Driver, DriverError, order};
 use crate::services::external::{Bridge, External, Incoming, Letter};
 use crate::store::team_json;
 
 /// The way out of a team.
 pub(super) struct Outside {
     bridge: Option<Bridge>,
-    /// How long the end of the run waits for the message that is being handed over.
-    patience: Option<Instant>,
+    /// How long the end of the run waits for what is on its way; nothing more is handed over meanwhile.
+    patience: Patience,
+}
+
+/// Whether the end of a run waits for the outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// It does not end yet.
+    Whole,
+    /// It waits.
+    Tried,
+    /// It waited long enough.
+    Lost,
 }
 
 /// The end of a handing over.
@@ -27,7 +37,7 @@ pub(super) struct Handed {
 
 impl Outside {
     pub(super) fn new(external: Option<External>) -> Self {
-        Self { bridge: external.map(Bridge::new), patience: None }
+        Self { bridge: external.map(Bridge::new), patience: Patience::Whole }
     }
 
     /// Whether something may come from outside by itself.
@@ -40,9 +50,16 @@ impl Outside {
         self.bridge.iter_mut().for_each(Bridge::rest);
     }
 
-    /// Forgets the message that was being handed over: nobody waits for it any more.
+    /// The run does not end yet, or has ended: nothing is waited for any more.
     pub(super) fn let_go(&mut self) {
-        self.patience = None;
+        self.patience = Patience::Whole;
+    }
+
+    /// What was waited for took long enough.
+    pub(super) fn lose_patience(&mut self) {
+        if self.patience == Patience::Tried {
+            self.patience = Patience::Lost;
+        }
     }
 
     /// Whether messages can be handed over now.
@@ -64,7 +81,8 @@ impl Driver {
     pub(super) fn hand_over(&mut self) {
         let env = self.journal.env();
         let next = env.outbox.first().filter(|next| next.failed.is_none() && self.outside.is_open());
-        let Some(next) = next.filter(|_| self.handing.is_empty()) else { return };
+        let is_next = self.handing.is_empty() && self.outside.patience == Patience::Whole;
+        let Some(next) = next.filter(|_| is_next) else { return };
         let message = env.message(next.message);
         let id = message.id.clone();
         // Ids are the same in every run; whoever knows repetitions by the key must not take another run's for one.
@@ -78,26 +96,36 @@ impl Driver {
         self.handing.push(Box::pin(async move { Handed { id, result: handing.await } }));
     }
 
-    /// Whether a message is on its way out, which the end of the run would cut off: it would be handed over again, and
-    /// what comes back for it be lost. It is not waited for endlessly.
-    pub(super) fn is_on_its_way(&mut self) -> bool {
-        if self.handing.is_empty() {
-            return false;
+    /// Whether the end of a run waits for the outside: as long as it may say something that somebody is woken by, else a
+    /// while for what is on its way. That would be lost, or handed over once more.
+    pub(super) fn outlasts(&mut self, status: Status) -> bool {
+        let listening = self.is_heard_out();
+        let wakes = listening && order::can_be_woken(status);
+        wakes || (listening || !self.handing.is_empty()) && self.has_patience()
+    }
+
+    /// Whether the outside may still read what it was told, and say something. It is told that it hears no more for now.
+    pub(super) fn is_heard_out(&mut self) -> bool {
+        let listening = self.outside.is_listening();
+        if listening {
+            self.outside.rest();
         }
-        let enough = *self.outside.patience.get_or_insert_with(|| {
-            let enough = Instant::now() + GRACE;
-            self.arrivals.push(Box::pin(async move {
-                sleep_until(enough).await;
+        listening
+    }
+
+    fn has_patience(&mut self) -> bool {
+        if self.outside.patience == Patience::Whole {
+            self.outside.patience = Patience::Tried;
+            self.arrivals.push(Box::pin(async {
+                tokio::time::sleep(GRACE).await;
                 Arrived::Enough
             }));
-            enough
-        });
-        Instant::now() < enough
+        }
+        self.outside.patience == Patience::Tried
     }
 
     /// Records that a message was handed over, with what came back for it.
     pub(super) fn handed(&mut self, handed: Handed) -> Result<(), DriverError> {
-        self.outside.let_go();
         let Handed { id, result } = handed;
         match result {
             Ok(replies) => {
