@@ -46,6 +46,19 @@ fn place(text: &str) -> Place {
     place
 }
 
+/// The team, whose first action makes these calls together.
+fn at_once(team: &str, prompts: &str) -> String {
+    let steps = r#"{ steps = [{ llm = "1" }, { llm = "2" }, { say = "{reads}" }] }"#;
+    team.replace(steps, &format!("{{ prompts = [{prompts}] }}")).replacen("probe.wasm", "gather.wasm", 1)
+}
+
+/// A place for such a team.
+fn gathering(text: &str) -> Place {
+    let place = place(text);
+    std::fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
+    place
+}
+
 fn budget(place: &Place) -> Value {
     place.team_json()["strata"]["budget"].clone()
 }
@@ -130,16 +143,8 @@ fn an_attempt_that_cannot_pay_is_suspended_and_pays_nothing_twice() {
 #[test]
 fn calls_made_together_that_can_be_paid_only_in_part_are_made_as_far_as_they_can() {
     // Far more is held back for each call than it costs in the end.
-    let at_once = |team: &str, action: &str| {
-        let steps = r#"{ steps = [{ llm = "1" }, { llm = "2" }, { say = "{reads}" }] }"#;
-        let team = self::team(team, "", action).replace(steps, r#"{ prompts = ["1", "2", "3"] }"#);
-        team.replacen("probe.wasm", "gather.wasm", 1)
-    };
-    let place = |text: &str| {
-        let place = place(text);
-        std::fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
-        place
-    };
+    let at_once = |team: &str, action: &str| at_once(&self::team(team, "", action), r#""1", "2", "3""#);
+    let place = gathering;
     // An action's own budget is for the action to handle, and for a replay to know of.
     let own = place(&at_once("", "investment = 2"));
     let lines = own.run().expect(0).events();
@@ -267,13 +272,9 @@ fn a_call_that_was_cut_off_counts_for_what_was_held_back_for_it() {
 #[test]
 fn a_call_that_still_waited_for_its_turn_when_its_attempt_ended_costs_nothing() {
     let spent = |prompts: &str| {
-        let steps = r#"{ steps = [{ llm = "1" }, { llm = "2" }, { say = "{reads}" }] }"#;
         let llm = "[llm]\nrequests_per_minute = 1";
         let text = team("", "", "[role.action.limits]\ntimeout = \"500ms\"").replace("[llm]", llm);
-        let text =
-            text.replace(steps, &format!("{{ prompts = [{prompts}] }}")).replacen("probe.wasm", "gather.wasm", 1);
-        let place = place(&text);
-        std::fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
+        let place = gathering(&at_once(&text, prompts));
         place.write("replies.toml", "[[reply]]\ntext = \"r\"\ndelay = \"60s\"\n");
         place.run().expect(3);
         (live(&place), budget(&place)["total"].as_f64().unwrap())

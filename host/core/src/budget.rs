@@ -180,11 +180,15 @@ impl Environment {
 
     /// What is held back for calls that are under way, in the name of those for whom this holds.
     fn reserved(&self, team: &Team, whose: &dyn Fn(Slot) -> bool) -> Usd {
-        let open = self.activations().filter_map(|(id, activation)| {
+        self.held_back(team).filter(|(slot, _)| whose(*slot)).fold(Usd::ZERO, |sum, (_, usd)| sum + usd)
+    }
+
+    /// What is held back for calls that are under way, and in whose name.
+    fn held_back(&self, team: &Team) -> impl Iterator<Item = (Slot, Usd)> {
+        self.activations().filter_map(|(id, activation)| {
             let work = activation.work(team.role(id))?;
-            whose(spender(id, work)).then(|| activation.reserved())
-        });
-        open.fold(Usd::ZERO, |sum, usd| sum + usd)
+            Some((spender(id, work), activation.reserved()))
+        })
     }
 
     /// An attempt ends while money is held back for a call of it: nobody saw the answer, so it counts as spent.
@@ -204,20 +208,11 @@ impl Environment {
     /// The account as it is left: nobody will see the answers to the calls that are under way, so they count as spent.
     pub fn account_left(&self, team: &Team) -> Account {
         let mut account = self.account();
-        let open = self.activations().filter_map(|(id, activation)| {
-            let held = activation.reserved();
-            Some((spender(id, activation.work(team.role(id))?), held)).filter(|_| held > Usd::ZERO)
-        });
-        for (slot, held) in open {
+        for (slot, held) in self.held_back(team).filter(|(_, held)| *held > Usd::ZERO) {
             account.spent += held;
             account.ledger.entry(slot).or_default().usd += held;
         }
         account
-    }
-
-    /// What is held back for all calls that are under way.
-    pub fn held_back(&self) -> Usd {
-        self.activations().fold(Usd::ZERO, |sum, (_, activation)| sum + activation.reserved())
     }
 
     /// Goes on with another account: nothing that was used up comes back. What was held back here is settled there.

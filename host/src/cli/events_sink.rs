@@ -41,16 +41,15 @@ impl EventsSink {
 
     /// Writes a line, in one piece, so that who follows it never sees half of one.
     pub(super) fn write(&mut self, line: &Line) -> io::Result<()> {
-        let text = line.to_json() + "\n";
         match self {
             Self::Output => {
                 let mut out = Stream::Output;
-                out.write_all(text.as_bytes())?;
+                out.write_all((line.to_json() + "\n").as_bytes())?;
                 out.flush()
             }
             Self::File(file) => {
                 file.prepare(line.n)?;
-                file.file.write_all(text.as_bytes())
+                file.put(line)
             }
         }
     }
@@ -125,8 +124,8 @@ impl EventsFile {
         for lineage in lineages {
             let mut telling = Telling::of(saved, Some(&lineage)).map_err(io::Error::other)?;
             while let Some(lines) = telling.more().map_err(io::Error::other)? {
-                found
-                    .extend(lines.into_iter().filter(|line| line.n > last && line.n < next).map(|line| (line.n, line)));
+                let missing = lines.into_iter().filter(|line| line.n > last && line.n < next);
+                found.extend(missing.map(|line| (line.n, line)));
             }
         }
         found.values().try_for_each(|line| self.put(line))

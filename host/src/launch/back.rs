@@ -53,11 +53,12 @@ impl Opened {
         let account = account(store.spent()?, &self.stepper, (&lineages, &|at| store.load(at)))?;
         if let Some(lineage) = newest {
             let stepper = sum_up(&self.stepper, store.load(&At::Lineage(lineage.clone()))?)?;
-            let env = stepper.env();
+            let (env, left) = (stepper.env(), account_left(&stepper));
             // Nothing more is spent by one that is finished.
             let is_finished = env.status == Status::Done && env.is_drained();
-            if is_finished || !starts_over(&self.definition.team.policy.purses, &account, &account_left(&stepper)) {
-                let spent = Usd(account.spent.0.saturating_sub(env.held_back().0));
+            if is_finished || !starts_over(&self.definition.team.policy.purses, &account, &left) {
+                let held_back = left.spent.0 - env.spent.0;
+                let spent = Usd(account.spent.0.saturating_sub(held_back));
                 self.way = Way::Over { lineage, spent };
                 self.stepper = stepper;
                 return Ok(());
