@@ -298,6 +298,19 @@ fn wasi_gives_only_what_is_granted_and_the_same_randomness_in_each_attempt() {
     };
     assert_ne!(draft.content, first);
 
+    // Its three sources differ: how many pairs of them are equal, as a digit.
+    let sources = guest::wasi(
+        "(local $random i64) (local $insecure i64)
+         (local.set $random (call $wasi_random)) (local.set $insecure (call $wasi_insecure))
+         (call $wasi_seed (i32.const 2048))
+         (i32.store8 (i32.const 4096) (i32.add (i32.const 48) (i32.add
+            (i64.eq (local.get $random) (local.get $insecure)) (i32.add
+            (i64.eq (local.get $random) (i64.load (i32.const 2048)))
+            (i64.eq (local.get $insecure) (i64.load (i32.const 2048)))))))
+         (call $ok (i32.const 4096) (i32.const 1))",
+    );
+    assert_eq!(told(&sources, Grants::default()).unwrap(), "0");
+
     // How many variables and directories there are, as one digit each.
     let count = guest::wasi(
         "(call $wasi_environment (i32.const 2048)) (call $wasi_directories (i32.const 2056))

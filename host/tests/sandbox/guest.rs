@@ -142,6 +142,8 @@ const WASI: &str = r#"
     world wasi-action {
         include strata:action/action@0.1.0;
         import wasi:random/random@0.2.0;
+        import wasi:random/insecure@0.2.0;
+        import wasi:random/insecure-seed@0.2.0;
         import wasi:cli/environment@0.2.0;
         import wasi:cli/stdout@0.2.0;
         import wasi:cli/exit@0.2.0;
@@ -162,6 +164,8 @@ const WASI: &str = r#"
     }
     package wasi:random@0.2.0 {
         interface random { get-random-u64: func() -> u64; }
+        interface insecure { get-insecure-random-u64: func() -> u64; }
+        interface insecure-seed { insecure-seed: func() -> tuple<u64, u64>; }
     }
     package wasi:cli@0.2.0 {
         interface environment { get-environment: func() -> list<tuple<string, string>>; }
@@ -241,6 +245,8 @@ pub fn wasi(run: &str) -> Vec<u8> {
     let guest = Guest {
         imports: r#"
             (import "wasi:random/random@0.2.0" "get-random-u64" (func $wasi_random (result i64)))
+            (import "wasi:random/insecure@0.2.0" "get-insecure-random-u64" (func $wasi_insecure (result i64)))
+            (import "wasi:random/insecure-seed@0.2.0" "insecure-seed" (func $wasi_seed (param i32)))
             (import "wasi:cli/environment@0.2.0" "get-environment" (func $wasi_environment (param i32)))
             (import "wasi:cli/exit@0.2.0" "exit" (func $wasi_exit (param i32)))
             (import "wasi:cli/stdout@0.2.0" "get-stdout" (func $wasi_stdout (result i32)))

@@ -65,15 +65,16 @@ pub(in super::super) struct Wasi {
 impl Wasi {
     /// With what is granted, and randomness that follows from `seed`. What the guest opens is noted in `opened`.
     pub(in super::super) fn new(grants: &Grants, seed: &str, log: &Arc<Mutex<Log>>, opened: Opened) -> Self {
-        let digest = sha256(seed);
+        // Streams of their own: who sees what a guest takes for insecure knows nothing of the rest.
+        let seeds = ["random", "insecure", "insecure-seed"].map(|stream| sha256(format!("{seed}/wasi/{stream}")));
         let streams = [Level::Info, Level::Warn].map(|level| Lines::new(level, log));
         let mut builder = WasiCtxBuilder::new();
         builder
             .stdout(streams[0].clone())
             .stderr(streams[1].clone())
-            .secure_random(StdRng::from_seed(digest))
-            .insecure_random(StdRng::from_seed(digest))
-            .insecure_random_seed(u128::from_le_bytes(first_half(digest)))
+            .secure_random(StdRng::from_seed(seeds[0]))
+            .insecure_random(StdRng::from_seed(seeds[1]))
+            .insecure_random_seed(u128::from_le_bytes(first_half(seeds[2])))
             .max_random_size(RANDOM_BYTES)
             .allow_tcp(false)
             .allow_udp(false)
