@@ -86,11 +86,7 @@ pub(super) fn state_at(text: &str) -> Result<(PathBuf, SavedTeam), LaunchError> 
 
 /// Which state `PATH` or `PATH@ID` means.
 pub(super) fn place(text: &str) -> Result<(PathBuf, At), LaunchError> {
-    let whole = Path::new(text);
-    let (path, at) = match text.rsplit_once('@') {
-        Some((path, id)) if !whole.exists() => (Path::new(path), Some(id)),
-        _ => (whole, None),
-    };
+    let (path, at) = parted(text);
     let (rows, _) = checkpoints(path)?;
     let at = match at {
         None => At::Head,
@@ -98,6 +94,14 @@ pub(super) fn place(text: &str) -> Result<(PathBuf, At), LaunchError> {
         Some(id) => At::Checkpoint(id.into()),
     };
     Ok((path.into(), at))
+}
+
+/// A path, and what stands behind its last `@`; the name of something that is there is a path as it is.
+pub(super) fn parted(text: &str) -> (&Path, Option<&str>) {
+    match text.rsplit_once('@') {
+        Some((path, at)) if !Path::new(text).exists() => (Path::new(path), Some(at)),
+        _ => (Path::new(text), None),
+    }
 }
 
 /// The checkpoints that lead to one, oldest first.

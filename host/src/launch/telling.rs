@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::compare::parted;
 use super::{LaunchError, reader};
 use crate::narrator::{Line, Narrator};
 use crate::store::{At, PIECE, Reader, StoreError};
@@ -30,10 +31,8 @@ impl Telling {
 
     /// The same for what is given as `PATH` or `PATH@LINEAGE`.
     pub fn at(text: &str) -> Result<Self, LaunchError> {
-        match text.rsplit_once('@').filter(|_| !Path::new(text).exists()) {
-            Some((path, lineage)) => Self::of(Path::new(path), Some(lineage)),
-            None => Self::of(Path::new(text), None),
-        }
+        let (path, lineage) = parted(text);
+        Self::of(path, lineage)
     }
 
     /// The names of all lineages that are saved there, in the order in which they began.
