@@ -243,7 +243,7 @@ fn standing(stepper: &Stepper, id: RoleId, activation: &Activation) -> String {
         None => "nothing more".into(),
     };
     let how = match &activation.phase {
-        Phase::Ready => "ready".into(),
+        Phase::Ready | Phase::Again(_) => "ready".into(),
         Phase::Running => "running".into(),
         Phase::Resting => "rests before another try".into(),
         Phase::Failed(fault) => format!("failed: {}: {}", fault.kind, fault.message),

@@ -123,6 +123,23 @@ pub enum Phase {
     Complete,
     /// It asked a person.
     Waiting(Request),
+    /// It failed before the run was resumed, and can be started.
+    Again(Fault),
+}
+
+impl Phase {
+    /// Whether it can be started.
+    pub fn is_ready(&self) -> bool {
+        matches!(self, Self::Ready | Self::Again(_))
+    }
+
+    /// Why it failed, as long as it was not tried since.
+    pub fn fault(&self) -> Option<&Fault> {
+        match self {
+            Self::Failed(fault) | Self::Again(fault) => Some(fault),
+            _ => None,
+        }
+    }
 }
 
 impl Activation {
@@ -192,7 +209,7 @@ impl Activation {
         if self.work(role).is_none() {
             self.phase = Phase::Complete;
         } else if !matches!(self.phase, Phase::Waiting(_)) && self.doubts().next().is_none() {
-            self.phase = Phase::Ready;
+            self.phase = self.phase.fault().cloned().map_or(Phase::Ready, Phase::Again);
         }
     }
 

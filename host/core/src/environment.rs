@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::activation::{Activation, Phase};
 use crate::budget::Spending;
 use crate::event::{CallPolicy, Status};
+use crate::fault::Fault;
 use crate::file::Files;
 use crate::host_call::Begun;
 use crate::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
@@ -310,6 +311,11 @@ impl Environment {
     /// The roles whose call failed, with what it was.
     pub fn failed(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
         self.activations().filter(|(_, activation)| matches!(activation.phase, Phase::Failed(_)))
+    }
+
+    /// The faults that are open: of the roles that failed, and of those that can be tried again and were not yet.
+    pub fn faults(&self) -> impl Iterator<Item = (RoleId, &Activation, &Fault)> {
+        self.activations().filter_map(|(id, activation)| Some((id, activation, activation.phase.fault()?)))
     }
 
     /// The roles that wait for a person, with what they ask.

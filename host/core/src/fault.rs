@@ -23,7 +23,7 @@ pub enum FaultKind {
     Memory,
     /// It called too deep.
     Stack,
-    /// Its output is too large or breaks its schema.
+    /// Its output breaks its schema, or is none.
     OutputInvalid,
     /// It needed what it was not granted.
     Denied,
@@ -35,6 +35,8 @@ pub enum FaultKind {
     Think,
     /// The operator stopped it.
     Interrupted,
+    /// Its output is too large. It has the name of `OutputInvalid`, and like every limit it keeps the calls.
+    OutputLimit,
 }
 
 impl FaultKind {
@@ -48,7 +50,7 @@ impl FaultKind {
             Self::Timeout => "timeout",
             Self::Memory => "memory",
             Self::Stack => "stack",
-            Self::OutputInvalid => "output-invalid",
+            Self::OutputInvalid | Self::OutputLimit => "output-invalid",
             Self::Denied => "denied",
             Self::Host => "host",
             Self::StateConflict => "state-conflict",
@@ -62,7 +64,7 @@ impl FaultKind {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// All kinds.
+    /// All kinds, each name once.
     pub const ALL: [Self; 13] = [
         Self::Trap,
         Self::Error,
@@ -83,7 +85,7 @@ impl FaultKind {
     ///
     /// After a failure of the component's own making, the same answers would only repeat it.
     pub fn keeps_calls(self) -> bool {
-        !matches!(self, Self::Trap | Self::Error | Self::OutputInvalid | Self::Think | Self::StateConflict)
+        !matches!(self, Self::Trap | Self::Error | Self::OutputInvalid | Self::Think)
     }
 }
 
@@ -148,8 +150,8 @@ mod tests {
             }
         };
         use FaultKind::*;
-        check(&[Trap, Error, OutputInvalid, Think, StateConflict], false, Hope::Final);
-        check(&[Fuel, Cpu, Memory, Stack, Denied, Interrupted], true, Hope::Final);
+        check(&[Trap, Error, OutputInvalid, Think], false, Hope::Final);
+        check(&[Fuel, Cpu, Memory, Stack, OutputLimit, StateConflict, Denied, Interrupted], true, Hope::Final);
         check(&[Timeout, Host], true, Hope::Retryable);
     }
 }

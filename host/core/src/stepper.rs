@@ -20,7 +20,7 @@ mod report;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::activation::{Activation, Phase};
+use crate::activation::Activation;
 use crate::budget::Purse;
 use crate::effect::{Effect, Invocation};
 use crate::environment::Environment;
@@ -191,13 +191,13 @@ impl Stepper {
 
     /// Whose budgets keep open work from going on.
     pub fn purses(&self) -> impl Iterator<Item = Purse> {
-        let ready = self.env.activations().filter(|(_, activation)| activation.phase == Phase::Ready);
+        let ready = self.env.activations().filter(|(_, activation)| activation.phase.is_ready());
         ready.filter_map(|(id, activation)| self.purse(id, activation))
     }
 
     /// The attempt that a role makes next, if it can make one.
     pub fn invocation_of(&self, id: RoleId) -> Option<Invocation> {
-        let ready = |activation: &&Activation| activation.phase == Phase::Ready;
+        let ready = |activation: &&Activation| activation.phase.is_ready();
         let activation = self.env.role(id).activation.as_ref().filter(ready)?;
         Some(self.invocation(id, activation))
     }

@@ -77,7 +77,9 @@ fn cure(fault: &Fault, name: &str, made: Option<&Made>) -> Cure {
     let of_limit = || Cure { component: component(name, made), ..in_file(None) };
     match fault.kind {
         _ if fault.message.contains(LIMIT) => of_limit(),
-        FaultKind::Fuel | FaultKind::Cpu | FaultKind::Timeout | FaultKind::Memory => of_limit(),
+        FaultKind::Fuel | FaultKind::Cpu | FaultKind::Timeout | FaultKind::Memory | FaultKind::OutputLimit => {
+            of_limit()
+        }
         FaultKind::Denied => in_file(Some(match withheld(&fault.message, made) {
             Some(withheld) => format!("its operator does not allow it: {withheld}"),
             None => format!("grant it in `[role.action.allow]` of {name}{place}"),

@@ -1,6 +1,6 @@
 //! Writes over a resume: what the operator says of those in doubt, and what becomes of those that are recorded.
 
-use strata_core::activation::{Activation, Phase};
+use strata_core::activation::Activation;
 use strata_core::event::{CallPolicy, Event, Journal};
 use strata_core::host_call::{Known, Verdict};
 use strata_core::id::RoleId;
@@ -106,7 +106,7 @@ pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<Strin
         let at = activation.work(role).and_then(|work| slot(role, id, work));
         let recorded = activation.current.begun.iter().filter(|begun| begun.result == Known::Recorded);
         let writes: Vec<String> = recorded.map(|begun| format!("`{}`", begun.intent.what)).collect();
-        if writes.is_empty() || activation.phase != Phase::Ready {
+        if writes.is_empty() || !activation.phase.is_ready() {
             return None;
         }
         let (name, writes) = (name(stepper, id), writes.join(", "));

@@ -6,7 +6,6 @@ mod messages;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use strata_core::activation::Phase;
 use strata_core::event::{Event, Status};
 use strata_core::id::{CheckpointId, Part, RoleId, Slot};
 use strata_core::request::{Answer, Request};
@@ -234,8 +233,7 @@ fn ended(status: Status) -> MarkKind {
 fn facts(stepper: &Stepper, span_ms: Option<(i64, i64)>) -> Facts {
     let (team, env) = (stepper.team(), stepper.env());
     let mut troubles = Vec::new();
-    for (id, activation) in env.failed() {
-        let Phase::Failed(fault) = &activation.phase else { continue };
+    for (id, activation, fault) in env.faults() {
         let kind = crate::narrator::fault_kind(activation.work(team.role(id)), fault);
         troubles.push(Text::of(&format!("{}: {kind}: {}", team.role(id).name, fault.message), SHORT_CHARS));
     }

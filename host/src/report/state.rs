@@ -86,7 +86,7 @@ fn standing(role: &Role, activation: &Activation) -> String {
         None => return "finished, waits for the step to commit".into(),
     };
     let how = match &activation.phase {
-        Phase::Ready => "is next",
+        Phase::Ready | Phase::Again(_) => "is next",
         Phase::Running => "is running",
         Phase::Resting => "waits for another try",
         Phase::Failed(_) => "failed",

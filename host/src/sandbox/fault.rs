@@ -76,19 +76,14 @@ pub(super) fn of_stop(stop: &Stop, ctx: &Ctx) -> Fault {
         Stop::Cpu(_) => FaultKind::Cpu,
         Stop::Timeout { .. } => FaultKind::Timeout,
         Stop::HostCalls { .. } | Stop::HostBytes { .. } => FaultKind::Host,
-        Stop::Output { .. } => FaultKind::OutputInvalid,
+        Stop::Output { .. } => FaultKind::OutputLimit,
         Stop::Interrupted => FaultKind::Interrupted,
     };
     let message = match stop.limit() {
         Some(limit) => ctx.reached(limit, stop.to_string()),
         None => stop.to_string(),
     };
-    let mut fault = Fault::new(kind, message);
-    if kind == FaultKind::Host {
-        // The next attempt would call as often.
-        fault.hope = Hope::Final;
-    }
-    fault
+    Fault::new(kind, message)
 }
 
 fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
@@ -142,7 +137,7 @@ fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
     if cause.contains("fuel allocated for hostcalls") {
         let limit = bytes(transfer_bytes(ctx.limits.memory_bytes) as u64);
         let message = format!("handed over more than {limit} at once, more than its memory can hold");
-        return Fault::new(FaultKind::OutputInvalid, ctx.reached(Limit::Memory, message));
+        return Fault::new(FaultKind::OutputLimit, ctx.reached(Limit::Memory, message));
     }
     Fault::new(FaultKind::Trap, cause)
 }

@@ -159,7 +159,7 @@ fn fuel_is_counted_and_counted_alike_each_time() {
 fn an_output_that_is_too_large_is_refused() {
     let output = "(call $ok (i32.const 32768) (i32.const 70000))";
     let message = "limit of 64 KiB of output reached by the output (came to 68.4 KiB); raise `limits.output`";
-    check(limits(), &guest::running(output), FaultKind::OutputInvalid, message);
+    check(limits(), &guest::running(output), FaultKind::OutputLimit, message);
 }
 
 #[test]
@@ -167,12 +167,12 @@ fn what_is_piled_up_counts_as_it_arrives() {
     let many = |one: &str| guest::running(&format!("(loop $again {one} (br $again)) unreachable"));
     let limits = || Limits { host_calls: 1_000_000, ..limits() };
     let emit = "(call $emit (i32.const 8192) (i32.const 1000))";
-    check(limits(), &many(emit), FaultKind::OutputInvalid, "output reached by `environment.emit`");
+    check(limits(), &many(emit), FaultKind::OutputLimit, "output reached by `environment.emit`");
     let empty = "(call $emit (i32.const 0) (i32.const 0))";
-    check(limits(), &many(empty), FaultKind::OutputInvalid, "output reached by `environment.emit`");
+    check(limits(), &many(empty), FaultKind::OutputLimit, "output reached by `environment.emit`");
     let write = "(i64.store (i32.const 4096) (i64.const 0x31656c6f72)) (call $set (i32.const 4096) (i32.const 4)
         (i32.const 4100) (i32.const 1) (i32.const 4100) (i32.const 1) (i32.const 2048))";
-    check(limits(), &many(write), FaultKind::OutputInvalid, "output reached by a write to `state`");
+    check(limits(), &many(write), FaultKind::OutputLimit, "output reached by a write to `state`");
 }
 
 #[test]
@@ -195,17 +195,17 @@ fn a_list_that_names_the_same_memory_over_and_over_is_refused_before_it_is_copie
     check(
         limits(),
         &guest.build(),
-        FaultKind::OutputInvalid,
+        FaultKind::OutputLimit,
         "handed over more than 24 MiB at once, more than its memory",
     );
 }
 
 #[test]
-fn calling_the_host_too_often_is_a_host_fault_that_is_not_tried_again() {
+fn calling_the_host_too_often_is_a_host_fault_like_others() {
     let run = "(loop $again (drop (call $now)) (br $again)) unreachable";
     let message = "limit of 1024 host calls reached in `clock.unix-time-ms` (came to 1025); raise `limits.host_calls`";
     let fault = check(limits(), &guest::running(run), FaultKind::Host, message);
-    assert_eq!(fault.hope, Hope::Final);
+    assert_eq!(fault.hope, Hope::Retryable);
 }
 
 #[test]
@@ -214,8 +214,7 @@ fn what_goes_to_the_host_and_comes_from_it_is_one_sum() {
     let many = |one: &str| guest::running(&format!("(loop $again {one} (br $again)) unreachable"));
     let from = "(call $random (i32.const 300) (i32.const 2048))";
     let message = "limit of 1000 bytes to and from the host reached in `random.bytes` (came to 1.3 KiB); raise";
-    let fault = check(limits(), &many(from), FaultKind::Host, message);
-    assert_eq!(fault.hope, Hope::Final);
+    check(limits(), &many(from), FaultKind::Host, message);
     let to = "(call $get (i32.const 8192) (i32.const 300) (i32.const 8192) (i32.const 10) (i32.const 2048))";
     check(limits(), &many(to), FaultKind::Host, "reached in `state.get` (came to 1");
     let emit = "(call $emit (i32.const 8192) (i32.const 300))";

@@ -201,7 +201,7 @@ fn limits_and_faults_are_those_of_any_action() {
     assert_eq!(fault("spin", spin, "").kind, FaultKind::Cpu);
     assert_eq!(fault("spin", Limits { fuel: Some(1000), ..limits() }, "").kind, FaultKind::Fuel);
     let narrow = Limits { output_bytes: 10, ..limits() };
-    assert_eq!(fault("echo", narrow, "more than ten bytes").kind, FaultKind::OutputInvalid);
+    assert_eq!(fault("echo", narrow, "more than ten bytes").kind, FaultKind::OutputLimit);
     let mut plugin = calling("add", json!({ "args": { "a": 1, "b": 2 } }));
     plugin.output_schema = Some(strata_host::plugin::Schema::compile(&json!({ "type": "string" })).unwrap());
     let broken = made(&tools, plugin, message("", None)).unwrap_err();

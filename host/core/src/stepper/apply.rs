@@ -198,7 +198,7 @@ impl Stepper {
         let team = self.team.clone();
         let activation = self.activation(id)?;
         let role = team.role(id);
-        ensure(activation.phase == Phase::Ready, "a call of a role that is not ready")?;
+        ensure(activation.phase.is_ready(), "a call of a role that is not ready")?;
         ensure(activation.work(role) == Some(work), "a call that is not the next one")?;
         ensure(activation.current.attempts + 1 == attempt, "an attempt out of turn")?;
         activation.current.attempts = attempt;

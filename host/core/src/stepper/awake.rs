@@ -50,8 +50,8 @@ impl Stand {
             return (!state.mailbox.is_empty()).then_some(Self::Mail);
         };
         Some(match activation.phase {
-            Phase::Ready if activation.work(role) == Some(Work::Answer) => Self::Asking,
-            Phase::Ready => Self::Ready,
+            Phase::Ready | Phase::Again(_) if activation.work(role) == Some(Work::Answer) => Self::Asking,
+            Phase::Ready | Phase::Again(_) => Self::Ready,
             Phase::Running => Self::Running,
             Phase::Resting => Self::Resting,
             Phase::Failed(_) => Self::Failed,

@@ -101,7 +101,7 @@ fn a_call_that_is_undone_by_a_conflict_is_made_again_as_the_next_attempt() {
     let again = life.act(Ok(writes("a again", &[("k", 1)])));
     assert_eq!((again.attempt, again.idempotency_key.as_str()), (2, "run/0/A/1"));
     assert_eq!(again.outputs[0].content, "p ok");
-    assert!(again.recorded.is_empty(), "the same answers would lead to the same write");
+    assert_eq!(again.recorded.len(), 1, "it was paid for, and what was wrong is not the action");
     life.act(Ok(writes("b again", &[("k", 2)])));
     assert_eq!(life.halt(), Status::Done);
     assert_eq!(life.env().shared["s0"]["k"], Json::from(serde_json::json!(3)));
@@ -295,4 +295,49 @@ fn a_choice_that_followed_an_undone_call_is_made_again() {
     life.act(Ok(says("b again")));
     assert_eq!(life.halt(), Status::Done);
     assert_eq!(life.history(), ["idea", "x again", "b again"]);
+}
+
+#[test]
+fn a_choice_that_the_operator_stopped_is_no_fault_of_the_choice() {
+    let mut life = Hand::start(chooser(1));
+    let stopped = Fault::new(FaultKind::Interrupted, "stopped by the operator");
+    life.act(Err(stopped.clone()));
+    let (_, failed) = life.env().failed().next().expect("it was stopped");
+    assert_eq!(failed.phase, Phase::Failed(stopped));
+}
+
+#[test]
+fn tries_count_on_over_one_conflict_after_another() {
+    let mut life = conflict();
+    for attempt in [2, 3] {
+        life.resume(two_writers(None), CallPolicy::Auto);
+        assert_eq!(life.act(Ok(writes("a again", &[("k", 1)]))).attempt, attempt);
+        assert_eq!(life.act(Ok(writes("b again", &[("k", 2)]))).attempt, attempt);
+        assert_eq!(life.halt(), Status::Failed);
+    }
+}
+
+#[test]
+fn an_action_that_was_chosen_twice_and_is_undone_counts_its_tries_by_place() {
+    let team = |reducer| {
+        let mut team = chooser(2);
+        team.roles.push(role("B", &[IDEA_LABEL], &["b"]));
+        team.scopes.insert("s0".into(), reducer);
+        team
+    };
+    let mut life = Hand::start(team(None));
+    for result in [Finished::Chosen(0), writes("once", &[("k", 1)]), Finished::Chosen(0)] {
+        life.act(Ok(result));
+    }
+    life.act(Err(Fault::new(FaultKind::Trap, "in the second x")));
+    life.act(Ok(writes("b ok", &[("k", 2)])));
+    assert_eq!(life.halt(), Status::Failed);
+    life.resume(team(None), CallPolicy::Auto);
+    assert_eq!(life.act(Ok(says("twice"))).attempt, 2);
+    assert_eq!(life.halt(), Status::Failed, "both wrote the same");
+    life.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
+    let first = life.act(Ok(says("once")));
+    life.act(Ok(Finished::Chosen(0)));
+    let second = life.act(Ok(says("twice")));
+    assert_eq!([first, second].map(|call| (call.outputs.len(), call.attempt)), [(0, 2), (1, 3)]);
 }

@@ -116,7 +116,7 @@ proptest! {
         for (at, event) in life.log.iter().enumerate() {
             if let Some((_, call)) = calls.next_if(|(start, _)| *start == at) {
                 let before = life.states[at - 1].role(call.role).activation.as_ref().expect("an activation");
-                prop_assert_eq!(&before.phase, &Phase::Ready);
+                prop_assert!(before.phase.is_ready());
                 if let Some(answer) = answered.remove(&call.role) {
                     let last = call.recorded.last().expect("a record");
                     prop_assert_eq!((last.kind, &last.response), (HostCallKind::Human, &answer.record()));
@@ -339,4 +339,56 @@ fn whether_a_person_plays_a_role_is_part_of_the_shape() {
     let (agent, human) = (Stepper::new(Arc::new(one()), Environment::new(&one())), Environment::new(&human));
     let differences = agent.env().shape.differences(&human.shape);
     assert!(differences.contains(&"react of `B` is human, saved by_order".to_owned()), "{differences:?}");
+}
+
+#[test]
+fn an_answer_is_served_to_the_attempt_that_waited_for_it_and_not_for_ever() {
+    for policy in [CallPolicy::Auto, CallPolicy::Fresh] {
+        let mut life = Hand::start(one());
+        life.call();
+        life.consult(0, 0, None);
+        life.reply(0, Answer::Given(json(7)));
+        assert_eq!(life.act(Err(Fault::new(FaultKind::Trap, "unreachable"))).recorded.len(), 1);
+        life.resume(one(), policy);
+        let again = life.call();
+        assert_eq!((again.attempt, again.recorded.len()), (3, 0), "{policy:?}: the same answer would only repeat it");
+    }
+}
+
+#[test]
+fn a_person_is_asked_before_the_calls_of_the_step_are_made() {
+    let mut boss = role("Boss", &[IDEA_LABEL], &[]);
+    boss.react = React::Human;
+    let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["a"]), boss]));
+    assert_eq!(life.call().role, RoleId(0));
+    assert_eq!(life.env().requests().count(), 1, "they can think about it meanwhile");
+}
+
+#[test]
+fn a_choice_and_the_action_it_leads_to_ask_under_names_of_their_own() {
+    let mut chooser = role("C", &[IDEA_LABEL], &["x"]);
+    chooser.react = React::Choose { max_loop: 2, thinker: Thinker::Component };
+    let mut life = Hand::start(team(vec![chooser]));
+    let mut names = Vec::new();
+    for result in [Finished::Chosen(0), says("x ok"), Finished::Chosen(0), says("x again")] {
+        life.call();
+        names.push(life.consult(0, 0, None).0);
+        life.reply(0, Answer::Given(json(7)));
+        life.act(Ok(result));
+    }
+    assert_eq!(names, ["ask-0-0-0-0", "ask-0-0-1-0", "ask-0-0-2-0", "ask-0-0-3-0"]);
+}
+
+#[test]
+fn a_request_may_have_been_asked_in_a_step_and_by_a_role_that_there_are() {
+    let mut life = Hand::start(one());
+    life.call();
+    let id = life.consult(0, 0, None);
+    life.reply(0, Answer::Given(json(7)));
+    let may = |id: &str| life.env().may_have_asked(id);
+    assert!(may(&id.0), "it was, in this very step");
+    assert!(may("ask-0-1-0-0"));
+    for other in ["ask-1-0-0-0", "ask-0-2-0-0", "ask-0-0-0", "ask-0-0-0-0-0", "ask-0-0-x-0", "0-0-0-0", "ask-", ""] {
+        assert!(!may(other), "{other}");
+    }
 }

@@ -1,7 +1,7 @@
 //! `inspect --action`: one action, with what it is at, what it used, what it said last, and its fault.
 
 use serde_json::{Value, json};
-use strata_core::activation::{Activation, Phase};
+use strata_core::activation::Activation;
 use strata_core::fault::Fault;
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::message::Message;
@@ -104,9 +104,6 @@ impl<'a> Action<'a> {
     }
 
     fn fault(&self) -> Option<&'a Fault> {
-        match &self.open()?.phase {
-            Phase::Failed(fault) => Some(fault),
-            _ => None,
-        }
+        self.open()?.phase.fault()
     }
 }

@@ -51,7 +51,8 @@ pub(super) fn read(
     };
     let (fault, request) = (fault(role, strata)?, requests::read(role, strata)?);
     let phase = |word: &str| match (word, fault.clone()) {
-        ("ready", _) | ("failed", None) => Some(Phase::Ready),
+        ("ready", Some(fault)) => Some(Phase::Again(fault)),
+        ("ready" | "failed", None) => Some(Phase::Ready),
         ("running", _) => Some(Phase::Running),
         ("resting", _) => Some(Phase::Resting),
         ("failed", Some(fault)) => Some(Phase::Failed(fault)),

@@ -165,7 +165,7 @@ impl<'a> Exporter<'a> {
             checkpoints: env.checkpoints,
             sent: env.sent,
             calls: policy_name(env.calls),
-            faults: env.failed().filter_map(|(id, activation)| self.fault(id, activation)).collect(),
+            faults: env.faults().filter_map(|(id, activation, fault)| self.fault(id, activation, fault)).collect(),
             open: self.by_role(open),
             buffers: self.by_role(|id| Some(env.buffer(id).map(|message| self.id(message)).collect())),
             each: self.by_role(|id| Some(self.alone(id)).filter(|ids| !ids.is_empty())),
@@ -226,8 +226,8 @@ impl<'a> Exporter<'a> {
         Ordered(all)
     }
 
-    fn fault(&self, id: RoleId, activation: &'a Activation) -> Option<layout::Fault<'_>> {
-        let Phase::Failed(Fault { kind, hope, message, backtrace, log }) = &activation.phase else { return None };
+    fn fault(&self, id: RoleId, activation: &Activation, fault: &'a Fault) -> Option<layout::Fault<'_>> {
+        let Fault { kind, hope, message, backtrace, log } = fault;
         let role = self.team.role(id);
         let work = activation.work(role)?;
         let (index, action) = place_of(role, Some(work));
@@ -378,7 +378,7 @@ pub(super) fn work_name(work: Work) -> String {
 /// The name of a phase.
 pub(super) fn phase_name(phase: &Phase) -> &'static str {
     match phase {
-        Phase::Ready => "ready",
+        Phase::Ready | Phase::Again(_) => "ready",
         Phase::Running => "running",
         Phase::Resting => "resting",
         Phase::Failed(_) => "failed",
