@@ -30,6 +30,8 @@ mod cases;
 mod doubts;
 #[path = "laws/fan_in.rs"]
 mod fan_in;
+#[path = "laws/files.rs"]
+mod files;
 #[path = "laws/halting.rs"]
 mod halting;
 #[path = "laws/illegal.rs"]
@@ -58,3 +60,5 @@ mod shapes;
 mod simulation;
 #[path = "laws/stories.rs"]
 mod stories;
+#[path = "laws/tries.rs"]
+mod tries;

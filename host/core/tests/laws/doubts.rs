@@ -5,7 +5,7 @@ use strata_core::effect::Invocation;
 use strata_core::event::{CallPolicy, Event, Finished, HostCall, HostCallKind, Journal, Outcome, Source, Status};
 use strata_core::fault::{Fault, FaultKind, Hope};
 use strata_core::host_call::{Again, Begun, Intent, Known, Verdict};
-use strata_core::id::RoleId;
+use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
 use strata_core::money::Usd;
@@ -288,4 +288,86 @@ fn a_lost_write_of_an_action_that_is_taken_back_with_the_one_before_it_is_in_dou
     settle(&mut life, &call, 0, Verdict::Answer(Json::null()));
     let again = life.call();
     assert_eq!((again.attempt, again.recorded.len()), (2, 2));
+}
+
+#[test]
+fn what_the_operator_says_of_a_lost_write_is_served_whatever_the_failure_was() {
+    let mut life = Hand::start(single());
+    let call = life.call();
+    begin(&mut life, &call, "w", Again::Ask);
+    life.end(A, Err(Fault::new(FaultKind::Trap, "unreachable")));
+    assert_eq!(life.halt(), Status::InDoubt);
+    life.resume(single(), CallPolicy::Auto);
+    settle(&mut life, &call, 0, Verdict::Answer(Json::null()));
+    let again = life.call();
+    assert_eq!((again.journal, again.recorded.len()), (Journal::Keep, 1), "or the write is made twice");
+}
+
+#[test]
+fn a_doubt_is_settled_only_in_a_run_that_goes_on() {
+    let mut life = Hand::start(single());
+    let call = life.call();
+    begin(&mut life, &call, "w", Again::Ask);
+    life.end(A, timeout());
+    assert_eq!(life.halt(), Status::InDoubt);
+    let (role, work, what, verdict) = (A, call.work, String::new(), Verdict::Redo);
+    let settled = Event::DoubtSettled { role, work, place: 0, what, verdict };
+    assert!(life.stepper.apply(&settled).is_err());
+    life.resume(single(), CallPolicy::Auto);
+    life.record(settled);
+}
+
+#[test]
+fn the_same_write_begun_again_leaves_the_lost_one_in_doubt() {
+    let mut life = Hand::start(single());
+    let call = life.call();
+    for _ in 0..2 {
+        begin(&mut life, &call, "w", Again::Ask);
+        answer(&mut life, &call, "w", Outcome::Unknown);
+    }
+    life.end(A, timeout());
+    assert_eq!((life.halt(), doubts(&life)), (Status::InDoubt, vec!["w".to_owned(); 2]));
+}
+
+#[test]
+fn an_attempt_that_starts_afresh_says_which_writes_it_may_repeat() {
+    let check = |policy: CallPolicy, expected: &[&str]| {
+        let mut life = Hand::start(single());
+        let call = life.call();
+        begin(&mut life, &call, "w", Again::Ask);
+        answer(&mut life, &call, "w", Outcome::Answered);
+        // Whether this one took effect is not known, but the other side knows it again.
+        begin(&mut life, &call, "k", Again::Repeat);
+        life.end(A, Err(Fault::new(FaultKind::Trap, "unreachable")));
+        life.resume(single(), policy);
+        life.call();
+        let Some(Event::CallStarted { forgotten, .. }) = life.log.last() else { panic!("a call has started") };
+        assert_eq!(forgotten, expected, "{policy:?}");
+    };
+    check(CallPolicy::Auto, &["POST w"]);
+    check(CallPolicy::Reuse, &[]);
+}
+
+#[test]
+fn another_component_does_not_repeat_a_write_that_was_lost_before_the_old_one_asked() {
+    let mut life = Hand::start(single());
+    let call = life.call();
+    begin(&mut life, &call, "w", Again::Ask);
+    answer(&mut life, &call, "w", Outcome::Unknown);
+    let request = Request {
+        id: life.stepper.request_id(A, 0).expect("a call under way"),
+        question: "go on?".into(),
+        schema: None,
+        choices: Vec::new(),
+        default: None,
+        expires_ms: None,
+        call: "question".into(),
+    };
+    life.record(life.stepper.request_opened(A, request).expect("a call under way"));
+    assert_eq!((life.halt(), doubts(&life).len()), (Status::Waiting, 0));
+    life.resume(single(), CallPolicy::Auto);
+    let slot = Slot { role: A, part: Part::Action(ActionId(0)) };
+    let (old, new) = (Some(Digest::from("build 0")), Digest::from("build 1"));
+    life.record(Event::ComponentChanged { slot, old, new });
+    assert_eq!((life.halt(), doubts(&life)), (Status::InDoubt, vec!["w".to_owned()]));
 }

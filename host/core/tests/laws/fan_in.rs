@@ -319,3 +319,40 @@ fn joins_belong_to_what_a_team_is() {
     turned.joins.reverse();
     assert_eq!(Shape::of(&two).differences(&Shape::of(&turned)), ["joins are in another order"]);
 }
+
+#[test]
+fn an_any_join_that_was_filled_by_hand_lets_one_go_after_the_other() {
+    let mut team = pair(Mode::Any, Deliver::Batch);
+    team.roles[1].watch.clear();
+    let mut life = Hand::start(team);
+    life.go();
+    let mut env = life.env().clone();
+    let idea = env.history[0];
+    let other = env.add(mail("another", "x", &[]));
+    env.joins[0].queues[0].push_back(idea);
+    env.joins[0].queues[1].push_back(other);
+    env.open = false;
+    env.roles[0].activation = None;
+    life.stepper = life.stepper.at(env);
+    let Effect::Record(Event::JoinReleased { released }) = life.stepper.next() else { panic!("the join fires") };
+    let sources: Vec<Vec<RoleId>> =
+        released.iter().map(|released| released.messages.iter().map(|(from, _)| *from).collect()).collect();
+    assert_eq!(sources, [[RoleId(1)], [RoleId(0)]]);
+}
+
+#[test]
+fn what_a_join_lets_go_to_a_group_goes_to_its_members_in_order_and_once() {
+    let mut team = pair(Mode::All, Deliver::Batch);
+    team.roles.push(role("E", &[], &["e"]));
+    team.groups.insert("g".into(), [3, 2, 3].map(RoleId).into());
+    team.joins[0].to = "g".into();
+    let mut life = Hand::start(team);
+    act(&mut life);
+    act(&mut life);
+    assert_eq!([act(&mut life), act(&mut life)].map(|(role, news)| (role, news.len())), [(2, 2), (3, 2)]);
+    let released = life.log.iter().find_map(|event| match event {
+        Event::StepCommitted { released, .. } => released.first(),
+        _ => None,
+    });
+    assert_eq!(released.map(|released| &released.to[..]), Some(&[RoleId(2), RoleId(3)][..]));
+}

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use strata_core::budget::Account;
+use strata_core::budget::{Account, Reserved, Spending, spender};
 use strata_core::edit::{Edit, Edited};
 use strata_core::environment::Environment;
 use strata_core::environment::lineage::{common, place};
-use strata_core::event::{CallPolicy, Event};
+use strata_core::event::{CallPolicy, Event, HostCall, HostCallKind, Outcome, Source, Work};
 use strata_core::id::{CheckpointId, RoleId};
 use strata_core::json::Json;
 use strata_core::money::Usd;
@@ -205,4 +205,64 @@ fn a_fork_that_cannot_have_happened_is_refused_and_leaves_the_state_untouched() 
     let cheap = Event::Forked { lineage, from, checkpoint, step, edits, account };
     assert!(Stepper::apply(&mut paid.stepper.clone(), &cheap).is_err());
     life.stepper.clone().apply(&good).expect("it fits");
+}
+
+#[test]
+fn a_fork_takes_over_the_account_of_all_lineages() {
+    let mut life = three();
+    let call = life.call();
+    let (kind, request, response) = (HostCallKind::Llm, "q".into(), Json::null());
+    let answer = HostCall { kind, request, response, cost: Usd(7), tokens: 3, outcome: Outcome::Answered };
+    let (role, work, source) = (call.role, call.work, Source::Live);
+    life.record(Event::HostCalled { role, work, call: answer, source, what: String::new() });
+    let used = life.env().account();
+    let account = Account { budget: Some(Usd(100)), ..used.clone() };
+    let mut early = life.stepper.at(Environment::new(life.stepper.team()));
+    life.log[..1].iter().for_each(|event| early.apply(event).expect("it fits"));
+    let event = early.forked("main.1".into(), Vec::new(), account.clone()).expect("a checkpoint");
+    early.apply(&event).expect("it fits");
+    assert_eq!(early.env().account(), account);
+    assert_eq!(early.env().spending(|at| at.role == call.role).tokens, 3);
+    // Nobody gets anything back, whoever knows less.
+    let event = life.stepper.forked("main.2".into(), Vec::new(), Account::default()).expect("a checkpoint");
+    life.record(event);
+    assert_eq!((life.env().spent, &life.env().ledger), (Usd(7), &used.ledger));
+}
+
+#[test]
+fn what_is_held_back_when_a_run_is_left_is_paid_once_by_the_fork() {
+    let mut life = three();
+    let call = life.call();
+    life.ask(&call, "q", 7);
+    let reserved = Reserved { request: "r".into(), usd: Usd(10) };
+    life.record(Event::MoneyReserved { role: call.role, work: call.work, reserved });
+    life.record(life.stepper.ended(strata_core::event::Status::Interrupted));
+    let team = life.stepper.team().clone();
+    assert_eq!(life.env().account().spent, Usd(7));
+    let left = life.env().account_left(&team);
+    assert_eq!((left.spent, left.ledger[&spender(call.role, call.work)].usd), (Usd(17), Usd(17)));
+    life.record(life.stepper.forked("main.1".into(), Vec::new(), left.clone()).expect("a checkpoint"));
+    life.record(life.stepper.resumed(None, CallPolicy::Auto));
+    assert_eq!((life.env().spent, &life.env().ledger), (Usd(17), &left.ledger));
+}
+
+#[test]
+fn an_account_learns_what_others_used_up_and_forgets_nothing() {
+    let slot = |role| spender(RoleId(role), Work::Plan);
+    let used = |usd, tokens| Spending { usd: Usd(usd), tokens, calls: usd, served: tokens, saved: Usd(tokens) };
+    let mut account = Account { ledger: [(slot(0), used(5, 1)), (slot(1), used(1, 1))].into(), ..Account::default() };
+    let other = Account { ledger: [(slot(0), used(3, 4)), (slot(2), used(2, 2))].into(), ..Account::default() };
+    account.learn(&other);
+    let expected = Spending { usd: Usd(5), tokens: 4, calls: 5, served: 4, saved: Usd(4) };
+    assert_eq!(account.ledger, [(slot(0), expected), (slot(1), used(1, 1)), (slot(2), used(2, 2))].into());
+}
+
+#[test]
+fn a_fork_takes_no_name_that_its_checkpoints_bear() {
+    let other = fork(&three(), Vec::new());
+    let account = other.env().account();
+    for (name, fits) in [("main", false), ("main.1", false), ("main.2", true)] {
+        let event = other.stepper.forked(name.into(), Vec::new(), account.clone()).expect("a checkpoint");
+        assert_eq!(other.stepper.clone().apply(&event).is_ok(), fits, "{name}");
+    }
 }

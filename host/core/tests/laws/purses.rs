@@ -3,8 +3,10 @@
 use strata_core::activation::Phase;
 use strata_core::budget::{Caps, Purse, Reserved};
 use strata_core::effect::{Effect, Invocation};
-use strata_core::event::{CallPolicy, Event, Status};
+use strata_core::event::{CallPolicy, Event, HostCall, HostCallKind, Outcome, Source, Status};
+use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, Part, RoleId, Slot};
+use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
 use strata_core::money::Usd;
 use strata_core::team::{React, Team, Thinker};
@@ -111,4 +113,140 @@ fn an_action_without_money_of_its_own_may_do_what_costs_nothing() {
     life.end(a.role, Ok(says("a ok")));
     let activation = life.env().role(a.role).activation.as_ref().expect("the step is open");
     assert_eq!(activation.phase, Phase::Complete);
+}
+
+/// Uses up tokens.
+fn use_tokens(life: &mut Hand, call: &Invocation, tokens: u64) {
+    let (kind, request, response, cost) = (HostCallKind::Llm, "q".into(), Json::null(), Usd::ZERO);
+    let answer = HostCall { kind, request, response, cost, tokens, outcome: Outcome::Answered };
+    let (role, work, source) = (call.role, call.work, Source::Live);
+    life.record(Event::HostCalled { role, work, call: answer, source, what: String::new() });
+}
+
+#[test]
+fn only_the_purses_of_those_who_could_go_on_are_named() {
+    let mut team = pair();
+    let caps = Caps { usd: Some(Usd(5)), tokens: None };
+    team.policy.purses.roles = [0, 1].map(|id| (RoleId(id), caps)).into();
+    let mut life = Hand::start(team);
+    let (a, b) = (life.call(), life.call());
+    life.ask(&a, "q", 5);
+    life.end(a.role, Err(Fault::new(FaultKind::Trap, "unreachable")));
+    life.ask(&b, "q", 5);
+    suspend(&mut life, &b);
+    assert_eq!(life.halt(), Status::OutOfBudget);
+    assert_eq!(life.stepper.purses().collect::<Vec<_>>(), [Purse::Role(b.role)], "the other one failed");
+}
+
+#[test]
+fn a_resume_gives_no_money_back_and_counts_what_others_spent() {
+    let mut life = Hand::start(pair());
+    let a = life.call();
+    life.ask(&a, "q", 5);
+    life.record(life.stepper.ended(Status::Interrupted));
+    for (others, counts) in [(3, 5), (5, 5), (9, 9)] {
+        let resumed = life.stepper.resumed_with((Usd(others), None), CallPolicy::Auto);
+        assert!(matches!(resumed, Event::RunResumed { spent, .. } if spent == Usd(counts)), "{others}");
+    }
+    let mut cheap = life.stepper.resumed(None, CallPolicy::Auto);
+    let Event::RunResumed { spent, .. } = &mut cheap else { panic!("a resume") };
+    *spent = Usd(4);
+    let before = life.env().clone();
+    assert!(life.stepper.apply(&cheap).is_err());
+    assert_eq!(*life.env(), before);
+}
+
+#[test]
+fn an_attempt_that_could_not_pay_is_served_its_record_whatever_the_policy() {
+    for policy in [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh] {
+        let mut team = team(vec![role("A", &[IDEA_LABEL], &["a"])]);
+        team.policy.budget = Some(Usd(5));
+        let mut life = Hand::start(team.clone());
+        let a = life.call();
+        life.ask(&a, "q", 5);
+        suspend(&mut life, &a);
+        assert_eq!(life.halt(), Status::OutOfBudget);
+        team.policy.budget = Some(Usd(6));
+        life.resume(team, policy);
+        assert_eq!(life.call().recorded.len(), 1, "{policy:?}: it was paid for, and nothing went wrong");
+    }
+}
+
+#[test]
+fn tokens_are_counted_by_whom_and_stop_the_team_that_has_used_up_its_own() {
+    let mut team = pair();
+    team.policy.purses.tokens = Some(7);
+    let mut life = Hand::start(team.clone());
+    let (a, b) = (life.call(), life.call());
+    use_tokens(&mut life, &a, 3);
+    use_tokens(&mut life, &a, 1);
+    let purse = |life: &Hand| life.env().exhausted(&team, (b.role, b.work), Usd::ZERO);
+    assert_eq!(purse(&life), None);
+    use_tokens(&mut life, &b, 3);
+    assert_eq!(purse(&life), Some(Purse::Team));
+    let spending = |role| life.env().spending(|at| at.role == role);
+    assert_eq!((spending(a.role).tokens, spending(a.role).calls), (4, 2));
+    assert_eq!((spending(b.role).tokens, spending(b.role).calls), (3, 1));
+}
+
+#[test]
+fn a_cap_counts_what_is_its_own_and_nothing_else() {
+    let mut team = pair();
+    team.roles[0] = role("A", &[IDEA_LABEL], &["a", "a2"]);
+    let slot = Slot { role: RoleId(0), part: Part::Action(ActionId(1)) };
+    let caps = |usd| Caps { usd: Some(Usd(usd)), tokens: Some(1) };
+    team.policy.purses.actions.insert(slot, caps(5));
+    team.policy.purses.roles = [(RoleId(0), caps(9)), (RoleId(1), caps(5))].into();
+    let mut life = Hand::start(team.clone());
+    let a = life.call();
+    life.ask(&a, "q", 5);
+    life.end(a.role, Ok(says("a ok")));
+    let a2 = life.call();
+    let purse = |life: &Hand, call: &Invocation| life.env().exhausted(&team, (call.role, call.work), Usd::ZERO);
+    assert_eq!(purse(&life, &a2), None, "the other action spent it");
+    let b = life.call();
+    hold_back(&mut life, &a2, 4);
+    assert_eq!(purse(&life, &a2), Some(Purse::Role(a2.role)), "both actions are the role's");
+    life.ask(&a2, "q", 0);
+    assert_eq!(purse(&life, &a2), None);
+    hold_back(&mut life, &a2, 9);
+    assert_eq!(purse(&life, &b), None, "it is held back for another role");
+    use_tokens(&mut life, &b, 1);
+    assert_eq!(purse(&life, &b), Some(Purse::Role(b.role)), "money is left, but no token");
+}
+
+#[test]
+fn the_answer_to_one_call_frees_only_what_was_held_back_for_it() {
+    let mut life = Hand::start(pair());
+    let a = life.call();
+    for (request, usd) in [("p", 10), ("q", 20)] {
+        let reserved = Reserved { request: request.into(), usd: Usd(usd) };
+        life.record(Event::MoneyReserved { role: a.role, work: a.work, reserved });
+    }
+    life.ask(&a, "q", 3);
+    assert_eq!(life.env().role(a.role).activation.as_ref().map(|open| open.reserved()), Some(Usd(10)));
+    life.end(a.role, Ok(says("a ok")));
+    assert_eq!(life.env().spent, Usd(13));
+}
+
+#[test]
+fn what_nobody_here_spent_counts_against_the_budget() {
+    let mut team = pair();
+    team.policy.budget = Some(Usd(10));
+    let mut life = Hand::start(team.clone());
+    life.record(life.stepper.resumed_with((Usd(8), Some(Usd(10))), CallPolicy::Auto));
+    let a = life.call();
+    let purse = |also| life.env().exhausted(&team, (a.role, a.work), Usd(also));
+    assert_eq!((purse(1), purse(2)), (None, Some(Purse::Team)));
+}
+
+#[test]
+fn a_planner_spends_in_the_name_of_its_first_action() {
+    let mut planner = role("P", &[IDEA_LABEL], &["plan", "work"]);
+    planner.react = React::PlanAndAct;
+    let mut life = Hand::start(team(vec![planner]));
+    let plan = life.call();
+    life.ask(&plan, "q", 5);
+    let slot = Slot { role: RoleId(0), part: Part::Action(ActionId(0)) };
+    assert_eq!(life.env().spending(|at| at == slot).usd, Usd(5));
 }

@@ -1,15 +1,15 @@
 //! Stories: small teams whose whole course is known, mode by mode.
 
-use strata_core::effect::Invocation;
+use strata_core::effect::{Effect, Invocation};
 use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
-use strata_core::event::{CallPolicy, Finished, Status, Work};
+use strata_core::event::{CallPolicy, Event, Finished, Status, Work};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, RoleId};
 use strata_core::json::Json;
-use strata_core::message::{Draft, Hop, IDEA_LABEL};
-use strata_core::team::{OnFault, React, Task, Team, Thinker};
+use strata_core::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
+use strata_core::team::{OnFault, Outside, React, Task, Team, Thinker};
 
-use crate::hand::{Hand, draft, says, writes};
+use crate::hand::{Hand, draft, mail, says, writes};
 use crate::teams::{edge, role, team};
 
 fn trap() -> Result<Finished, Fault> {
@@ -202,4 +202,104 @@ fn a_parked_fault_lets_the_others_go_on_and_is_mended_in_the_step_in_which_it_is
     life.act(Ok(says("b ok")));
     assert_eq!(life.halt(), Status::Done);
     assert_eq!(life.history(), ["idea", "c ok", "d ok", "a ok", "b ok"]);
+}
+
+#[test]
+fn what_a_role_wrote_is_seen_in_its_scope_and_in_no_other() {
+    let mut team = team(vec![role("A", &[IDEA_LABEL], &["a", "a2"])]);
+    team.scopes = ["s0", "s1"].map(|name| (name.into(), None)).into();
+    let mut life = Hand::start(team);
+    let one = || Json::from(serde_json::Value::from(1));
+    let own = |key: &str| Write { scope: ROLE_SCOPE.into(), key: key.into(), change: Change::Set(one()) };
+    let shared = Write { scope: "s0".into(), ..own("shared") };
+    life.act(Ok(Finished::Returned {
+        output: draft("a ok", &[]),
+        emissions: Vec::new(),
+        writes: vec![own("own"), shared],
+    }));
+    let check = |scope: &str, expected: &[&str]| {
+        let (team, env, pending) = (life.stepper.team(), life.env(), [own("pending")]);
+        let keys = env.keys(team, RoleId(0), scope, &pending).expect("a scope");
+        assert_eq!(keys, expected, "{scope}");
+        for key in ["own", "pending", "shared"] {
+            let value = env.read(team, (RoleId(0), scope, key), None, &pending).expect("a scope");
+            assert_eq!(value, expected.contains(&key).then(one), "{scope} {key}");
+        }
+    };
+    check(ROLE_SCOPE, &["own", "pending"]);
+    check("s0", &["shared"]);
+    check("s1", &[]);
+}
+
+#[test]
+fn an_end_makes_a_checkpoint_only_within_a_step() {
+    let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["a"])]));
+    life.call();
+    let within = life.stepper.ended(Status::Interrupted);
+    assert!(matches!(&within, Event::RunEnded { checkpoint: Some(id), .. } if *id == life.env().next_checkpoint()));
+    life.end(RoleId(0), Ok(says("a ok")));
+    assert_eq!(life.halt(), Status::Done);
+    assert!(matches!(life.log.last(), Some(Event::RunEnded { checkpoint: None, .. })));
+    assert_eq!(life.env().checkpoints, 2, "the entry and the step");
+}
+
+#[test]
+fn a_message_is_named_after_the_step_in_which_its_activation_began() {
+    let mut parking = team(vec![role("A", &[IDEA_LABEL], &["a"]), role("B", &[IDEA_LABEL], &["b"])]);
+    parking.policy.on_fault = OnFault::Park;
+    let mut life = Hand::start(parking.clone());
+    life.act(Err(Fault::new(FaultKind::Trap, "unreachable")));
+    life.act(Ok(says("b ok")));
+    assert_eq!(life.halt(), Status::Failed);
+    life.resume(parking, CallPolicy::Auto);
+    life.act(Ok(says("a ok")));
+    assert_eq!((life.halt(), life.env().step), (Status::Done, 2));
+    let ids: Vec<_> = life.env().history.iter().map(|id| life.env().message(*id).id.0.as_str()).collect();
+    assert_eq!(ids, ["idea", "0-1-0", "0-0-0"]);
+}
+
+#[test]
+fn a_role_knows_the_newest_message_that_it_took() {
+    let mut life = Hand::start(team(vec![
+        role("A", &[IDEA_LABEL], &["a"]),
+        role("B", &[IDEA_LABEL], &["b"]),
+        role("C", &["a", "b"], &["c"]),
+    ]));
+    for text in ["a ok", "b ok", "c ok"] {
+        life.act(Ok(says(text)));
+    }
+    assert_eq!(life.halt(), Status::Done);
+    let latest = |id: usize| life.env().roles[id].latest.map(|latest| life.env().message(latest).content.as_str());
+    assert_eq!([latest(0), latest(2)], [Some("idea"), Some("b ok")]);
+}
+
+#[test]
+fn a_message_from_outside_goes_to_all_whom_it_names_beside_those_who_watch() {
+    let mut life = Hand::start(team(vec![role("A", &["x"], &["a"]), role("B", &[], &["b"]), role("C", &[], &["c"])]));
+    life.record(life.stepper.sent(mail("hi", "x", &[TO_ALL, "B"])));
+    assert_eq!([0, 1, 2].map(|id: usize| life.env().roles[id].mailbox.len()), [1, 1, 0]);
+}
+
+#[test]
+fn what_could_not_be_handed_over_is_tried_again_only_after_a_resume_and_in_order() {
+    let outgoing = || {
+        let mut team = team(vec![role("A", &[IDEA_LABEL], &["a"])]);
+        team.outside = Outside::Somebody;
+        team
+    };
+    let mut life = Hand::start(outgoing());
+    let emissions = vec![draft("first", &["them"])];
+    life.act(Ok(Finished::Returned { output: draft("second", &["them"]), emissions, writes: Vec::new() }));
+    assert_eq!(life.go(), Effect::Wait);
+    let ids: Vec<_> = life.env().outbox.iter().map(|out| life.env().message(out.message).id.clone()).collect();
+    let handed = |at: usize| Event::HandedOver { id: ids[at].clone() };
+    assert!(life.stepper.apply(&handed(1)).is_err(), "one after the other");
+    life.record(Event::HandOverFailed { id: ids[0].clone(), why: "nobody answers".into() });
+    assert!(life.stepper.apply(&handed(0)).is_err(), "it was given up until a resume");
+    assert_eq!((life.halt(), life.env().outbox.len()), (Status::Failed, 2));
+    life.resume(outgoing(), CallPolicy::Auto);
+    assert_eq!(life.go(), Effect::Wait);
+    life.record(handed(0));
+    life.record(handed(1));
+    assert_eq!(life.halt(), Status::Done);
 }

@@ -1,0 +1,72 @@
+//! Attempts, told by hand: how many run at once, which comes next, and how long it is waited before another.
+
+use strata_core::effect::Effect;
+use strata_core::event::{CallPolicy, Event, Status};
+use strata_core::fault::{Fault, FaultKind};
+use strata_core::id::RoleId;
+use strata_core::message::IDEA_LABEL;
+use strata_core::team::Retry;
+
+use crate::hand::{Hand, says};
+use crate::teams::{role, team};
+
+#[test]
+fn no_more_calls_run_at_once_than_the_policy_allows() {
+    for most in [1, 2] {
+        let mut team = team(["A", "B", "C"].map(|name| role(name, &[IDEA_LABEL], &["act"])).into());
+        team.policy.max_parallel = most;
+        let mut life = Hand::start(team);
+        (0..most).for_each(|_| drop(life.call()));
+        assert_eq!(life.go(), Effect::Wait, "{most} are under way");
+        life.end(RoleId(0), Ok(says("A ok")));
+        assert_eq!(life.call().role, RoleId(most as u16));
+    }
+}
+
+#[test]
+fn only_who_is_ready_has_a_next_attempt() {
+    let one = || team(vec![role("A", &[IDEA_LABEL], &["a"])]);
+    let next = |life: &Hand| life.stepper.invocation_of(RoleId(0)).map(|call| call.attempt);
+    let mut life = Hand::start(one());
+    assert_eq!(next(&life), None, "it has only mail");
+    life.go();
+    assert_eq!(next(&life), Some(1));
+    life.call();
+    assert_eq!(next(&life), None, "it is under way");
+    life.end(RoleId(0), Err(Fault::new(FaultKind::Trap, "unreachable")));
+    assert_eq!(next(&life), None, "it failed");
+    assert_eq!(life.halt(), Status::Failed);
+    life.resume(one(), CallPolicy::Auto);
+    assert_eq!(next(&life), Some(2));
+}
+
+#[test]
+fn a_role_that_a_file_says_is_past_an_action_goes_on_behind_it() {
+    let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["x", "y", "z"])]));
+    life.go();
+    let mut env = life.env().clone();
+    env.roles[0].activation.as_mut().expect("the step has begun").skipped = 1;
+    life.stepper = life.stepper.at(env);
+    assert_eq!(life.act(Ok(says("y ok"))).idempotency_key, "run/0/A/1");
+    assert_eq!(life.call().idempotency_key, "run/0/A/2");
+    assert_eq!(life.stepper.request_id(RoleId(0), 0).map(|id| id.0).as_deref(), Some("ask-0-0-2-0"));
+    life.end(RoleId(0), Ok(says("z ok")));
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn the_pause_before_another_try_is_doubled_up_to_a_minute() {
+    let mut team = team(vec![role("A", &[IDEA_LABEL], &["a"])]);
+    team.roles[0].actions[0].retry = Retry { retries: 3, backoff_ms: 25_000 };
+    let mut life = Hand::start(team);
+    let mut pauses = Vec::new();
+    for _ in 0..4 {
+        life.act(Err(Fault::new(FaultKind::Timeout, "too slow")));
+        let Some(Event::CallFailed { retry_ms, .. }) = life.log.last() else { panic!("a call has failed") };
+        pauses.push(*retry_ms);
+        if retry_ms.is_some() {
+            life.record(Event::RetryDue { role: RoleId(0) });
+        }
+    }
+    assert_eq!(pauses, [Some(25_000), Some(50_000), Some(60_000), None]);
+}
