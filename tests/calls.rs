@@ -297,3 +297,80 @@ fn an_answer_that_comes_while_a_run_is_being_stopped_is_durable_before_the_run_h
     process.kill();
     assert!(!recorded("run-ended"));
 }
+
+/// The team with these lines for its action.
+fn limited(place: &Place, lines: &str) {
+    let text = String::from_utf8(place.read("team.toml")).unwrap();
+    place.write("team.toml", text + "[role.action.limits]\n" + lines);
+}
+
+#[test]
+fn who_waits_to_ask_a_model_again_is_not_waited_for_and_has_paid_nothing() {
+    let web = Web::new();
+    let place = team(&web, "later", "probe.wasm", "steps = [{ llm = \"q\" }]");
+    let text = String::from_utf8(place.read("team.toml")).unwrap();
+    place.write("team.toml", text.replace("retries = 0", "retries = 3"));
+    limited(&place, "timeout = \"1s\"\n");
+    let ended = place.run().expect(3);
+    assert!(ended.stderr.contains("timeout of 1s reached"), "{}", ended.stderr);
+    // It was refused, so nothing of what was held back for it counts.
+    assert_eq!((web.lines().len(), sources(&place).len(), total(&place)), (1, 1, 0.0));
+    let call = place.recorded().into_iter().find(|line| line["kind"] == "host-call").unwrap();
+    assert_eq!(call["cost"], 0.0);
+}
+
+#[test]
+fn what_was_paid_is_kept_where_an_output_is_too_large_or_writes_conflict() {
+    for (fault, limit) in [("big-output", ""), ("big-output", "output = \"5MiB\"\n")] {
+        let web = Web::new();
+        let steps = format!("steps = [{{ llm = \"q\" }}, {{ fail = \"{fault}\", attempts = [1] }}]");
+        let place = team(&web, "plain", "probe.wasm", &steps);
+        limited(&place, limit);
+        let ended = place.run().expect(3);
+        assert_eq!(stream::of_kind(&ended.events(), "action-failed")[0]["fault"], "output-invalid");
+        place.resume().expect(0);
+        assert_eq!((sources(&place), total(&place)), (vec!["live".into(), "recorded".into()], 2.0));
+    }
+    // Another schema is no limit: the model is to say something else.
+    let web = Web::new();
+    let place = team(&web, "plain", "probe.wasm", "steps = [{ llm = \"q\" }, { fail = \"invalid\", attempts = [1] }]");
+    let text = String::from_utf8(place.read("team.toml")).unwrap();
+    let schema = "output_schema = \"schema.json\"\n[role.action.allow]";
+    place.write("schema.json", r#"{ "type": "object" }"#);
+    place.write(
+        "team.toml",
+        text.replace("steps = [", "steps = [{ say = \"x\", data = {} }, ").replace("[role.action.allow]", schema),
+    );
+    place.run().expect(3);
+    place.resume().expect(0);
+    assert_eq!(sources(&place), ["live", "live"]);
+    // Two that write one key, until the scope unites what they write.
+    let web = Web::new();
+    let write = "{ set = \"k\", value = 1, scope = \"s\" }";
+    let place = team(&web, "plain", "probe.wasm", &format!("steps = [{{ llm = \"q\" }}, {write}]"));
+    let text = String::from_utf8(place.read("team.toml")).unwrap();
+    let other = format!(
+        "[[role]]\nname = \"B\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"b\"\n\
+         component = \"probe.wasm\"\nconfig = {{ steps = [{write}] }}\n[env.scope.s]\n"
+    );
+    place.write("team.toml", text + &other);
+    place.run().expect(3);
+    let text = String::from_utf8(place.read("team.toml")).unwrap();
+    place.write("team.toml", text + "reducer = \"add\"\n");
+    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    assert_eq!((sources(&place), total(&place)), (vec!["live".into(), "recorded".into()], 2.0));
+}
+
+#[test]
+fn a_guest_that_calls_too_often_is_tried_again_as_often_as_it_may_be() {
+    let web = Web::new();
+    let flood = "steps = [{ fail = \"flood-calls\", attempts = [1, 2] }]";
+    for (retries, code) in [(1, 3), (2, 0)] {
+        let place = team(&web, "plain", "probe.wasm", flood);
+        limited(&place, &format!("retries = {retries}\nbackoff = \"1ms\"\n"));
+        let ended = place.run().expect(code);
+        let failed = ended.events();
+        let failed = stream::of_kind(&failed, "action-failed");
+        assert_eq!((failed.len(), &failed[0]["fault"]), (2, &Value::from("host")));
+    }
+}

@@ -6,6 +6,7 @@
 //! | `/v1/slow/MS…` | answers after so many milliseconds |
 //! | `/v1/once/…` | holds the first request for ever, answers later ones |
 //! | `/v1/fail/N…` | refuses the first N requests in passing (503), answers later ones |
+//! | `/v1/later…` | asks to be asked again in ten minutes (429) |
 //! | `/v1/large/BYTES…` | answers with so many bytes |
 //! | `/v1/slam…` | takes the request and closes the connection |
 //! | `/v1/drip…` | streams the reply of a model, letter by letter |
@@ -134,6 +135,10 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
         "fail" if before < parts.next().and_then(|times| times.parse().ok()).unwrap_or(0) => {
             write!(&mut &*stream, "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
         }
+        "later" => write!(
+            &mut &*stream,
+            "HTTP/1.1 429 Too Many Requests\r\nretry-after: 600\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        ),
         "once" if before == 0 => reader.read_to_end(&mut Vec::new()).map(drop),
         "large" => answer(stream, &"x".repeat(parts.next().and_then(|bytes| bytes.parse().ok()).unwrap_or(0))),
         "slam" => Ok(()),

@@ -299,7 +299,7 @@ pub(super) fn own_budget_used_up(purse: Purse) -> Option<HostError> {
 
 /// What is recorded of a call that was given up before it left: it cost nothing.
 fn unsent() -> Made {
-    let error = HostError::new(HostErrorKind::Upstream, "the attempt ended before the request was sent");
+    let error = HostError::new(HostErrorKind::Upstream, "the attempt ended before the request was sent, or sent again");
     Made { given: Err(error), outcome: Outcome::Failed, cost: Usd::ZERO, tokens: 0 }
 }
 

@@ -60,17 +60,15 @@ fn told<T>(answers: Vec<Option<Given>>, read: impl Fn(Json) -> Result<T, String>
 
 /// How a call was given up.
 pub(super) enum GivenUp {
-    /// While it waited for its turn: nothing has left the host.
+    /// While it waited for its turn: nothing is away from the host.
     Unsent,
     /// It may have been made, and nobody hears of it.
     Unheard,
 }
 
 /// Nothing is ever sent: it changes when the other end is gone.
-async fn gone(held: Option<watch::Receiver<()>>) {
-    if let Some(mut held) = held {
-        drop(held.changed().await);
-    }
+async fn gone(mut held: watch::Receiver<()>) {
+    drop(held.changed().await);
 }
 
 /// Calls under way. They are given up when the end that is held here is dropped.
@@ -85,8 +83,8 @@ impl Flights {
         Self { light: Some(watch::Sender::new(())), heavy: watch::Sender::new(()), heavy_count: 0 }
     }
 
-    /// A call is made. The future ends when it is to be given up: one of weight only before its departure, or when
-    /// nobody waits for it any more.
+    /// A call is made. The future ends when it is to be given up: one of weight only while it is not away, or when nobody
+    /// waits for it any more.
     pub(super) fn take_off(
         &mut self,
         weight: Weight,
@@ -98,13 +96,14 @@ impl Flights {
             self.heavy.subscribe()
         });
         async move {
-            gone(light).await;
-            match heavy {
-                Some(_) if !departure.is_over() => GivenUp::Unsent,
-                heavy => {
-                    gone(heavy).await;
-                    GivenUp::Unheard
-                }
+            if let Some(light) = light {
+                gone(light).await;
+            }
+            let Some(heavy) = heavy else { return GivenUp::Unheard };
+            tokio::select! {
+                biased;
+                () = departure.here() => GivenUp::Unsent,
+                () = gone(heavy) => GivenUp::Unheard,
             }
         }
     }

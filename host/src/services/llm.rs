@@ -11,9 +11,11 @@ mod pace;
 mod record;
 mod scripted;
 pub mod think;
+mod unanswered;
 
 pub use hearing::{Audience, Departure, Heard, Hearing, Listener};
 pub use models::{Completed, Failed, Models};
+use unanswered::{Unanswered, Used};
 
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::watch;
 
 use super::Reply;
 
@@ -22,24 +23,32 @@ pub type Listener = Box<dyn FnMut(Heard<'_>) + Send>;
 /// Gives each call of a model its listener, by the name of the role that asks.
 pub type Audience = Arc<dyn Fn(&str) -> Listener + Send + Sync>;
 
-/// Whether a request has left the host. It may have to wait for its turn, and costs nothing before.
-#[derive(Clone, Debug, Default)]
-pub struct Departure(Arc<AtomicBool>);
+/// Whether a request is away from the host. It may have to wait for its turn, at first or after it was refused, and costs
+/// nothing meanwhile.
+#[derive(Clone, Debug)]
+pub struct Departure(Arc<watch::Sender<bool>>);
 
 impl Departure {
     /// Of what has not left yet.
     pub fn ahead() -> Self {
-        Self::default()
+        Self(Arc::new(watch::Sender::new(false)))
     }
 
-    /// Of what may have left as soon as it is made.
+    /// Of what may have left as soon as it is made, and never comes back to wait.
     pub fn over() -> Self {
-        Self(Arc::new(true.into()))
+        Self(Arc::new(watch::Sender::new(true)))
     }
 
-    /// Whether it may have left.
-    pub fn is_over(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    /// Waits until it is not away.
+    pub async fn here(&self) {
+        // It cannot be gone while it is held here.
+        let _ = self.0.subscribe().wait_for(|away| !away).await;
+    }
+}
+
+impl Default for Departure {
+    fn default() -> Self {
+        Self::ahead()
     }
 }
 
@@ -65,7 +74,12 @@ impl Hearing {
 
     /// The request leaves now.
     pub(super) fn departs(&self) {
-        self.departure.0.store(true, Ordering::Relaxed);
+        self.departure.0.send_replace(true);
+    }
+
+    /// The request was refused, and waits to be made again.
+    pub(super) fn returns(&self) {
+        self.departure.0.send_replace(false);
     }
 
     /// Whether anybody listens.

@@ -12,7 +12,7 @@ use super::pace::Pace;
 use super::record::{Recorded, Recorder};
 use super::scripted::Scripted;
 use super::scripted::estimate;
-use super::{Hearing, Reply, Request};
+use super::{Hearing, Reply, Request, Unanswered, Used};
 use crate::gateway::{HostError, HostErrorKind};
 
 /// How many requests are under way at once, whoever asks: enough to hide the latency of a large fan-out, few enough
@@ -92,7 +92,8 @@ impl Models {
     /// What a request may be expected to cost at most: held back while it is under way. A request that bounds no reply
     /// is taken for one of usual length.
     pub fn estimate(&self, request: &Request) -> Usd {
-        self.price.of(estimate(request.texts()), request.max_tokens.unwrap_or(USUAL_TOKENS))
+        let (input, output) = expected(request);
+        self.price.of(input, output)
     }
 
     /// Asks once. Dropping the future gives the request up.
@@ -107,9 +108,9 @@ impl Models {
             hearing.whole(reply);
         }
         if let Some(recorder) = &self.recorder {
-            recorder.note(request, &asked);
+            recorder.note(request, asked.as_ref().map_err(|unanswered| &unanswered.error));
         }
-        let reply = asked.map_err(|error| Failed { error, cost: Usd::ZERO, tokens: 0 })?;
+        let reply = asked.map_err(|unanswered| self.failed(request, unanswered))?;
         let cost = self.price.of(reply.input_tokens, reply.output_tokens);
         let tokens = u64::from(reply.input_tokens) + u64::from(reply.output_tokens);
         match checked(reply, request) {
@@ -118,12 +119,22 @@ impl Models {
         }
     }
 
-    async fn ask(&self, request: &Request, hearing: &mut Hearing) -> Result<Reply, HostError> {
+    /// What a request without a reply cost.
+    fn failed(&self, request: &Request, Unanswered { error, used }: Unanswered) -> Failed {
+        let (input, output) = match used {
+            Used::Nothing => (0, 0),
+            Used::Tokens(input, output) => (input, output),
+            Used::Unknown => expected(request),
+        };
+        Failed { error, cost: self.price.of(input, output), tokens: u64::from(input) + u64::from(output) }
+    }
+
+    async fn ask(&self, request: &Request, hearing: &mut Hearing) -> Result<Reply, Unanswered> {
         if request.messages.is_empty() {
-            return Err(invalid("ask a model: `messages` is empty; give at least one turn"));
+            return Err(invalid("ask a model: `messages` is empty; give at least one turn").into());
         }
         if request.temperature.is_some_and(|t| !t.is_finite()) {
-            return Err(invalid("ask a model: `temperature` is not a finite number"));
+            return Err(invalid("ask a model: `temperature` is not a finite number").into());
         }
         let model = request.model.as_deref().or(self.model.as_deref());
         // The semaphore is never closed, so a place is always got in the end.
@@ -132,12 +143,12 @@ impl Models {
             Provider::Recorded(recorded) => {
                 self.pace.turn().await;
                 hearing.departs();
-                recorded.complete(request)
+                Ok(recorded.complete(request)?)
             }
             Provider::Scripted(scripted) => {
                 self.pace.turn().await;
                 hearing.departs();
-                scripted.complete(model, request).await
+                Ok(scripted.complete(model, request).await?)
             }
             Provider::OpenAi(endpoint) => {
                 let model = model.ok_or_else(|| {
@@ -150,6 +161,11 @@ impl Models {
             }
         }
     }
+}
+
+/// How many tokens a request has, and its reply at most.
+fn expected(request: &Request) -> (u32, u32) {
+    (estimate(request.texts()), request.max_tokens.unwrap_or(USUAL_TOKENS))
 }
 
 pub(super) fn invalid(message: impl Into<String>) -> HostError {

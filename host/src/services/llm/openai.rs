@@ -23,7 +23,7 @@ use self::wire::Form;
 use super::config::{ConfigError, Endpoint};
 use super::models::excerpt;
 use super::pace::Pace;
-use super::{Hearing, Reply, Request};
+use super::{Hearing, Reply, Request, Unanswered, Used};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::http::shown;
 use crate::services::client::{self, chain};
@@ -63,11 +63,16 @@ struct Asked {
 struct Failure {
     message: String,
     retry: Retry,
+    used: Used,
 }
 
 impl Failure {
     fn lasting(message: impl Into<String>) -> Self {
-        Self { message: message.into(), retry: Retry::Never }
+        Self { message: message.into(), retry: Retry::Never, used: Used::Nothing }
+    }
+
+    fn passing(message: impl Into<String>, retry: Retry) -> Self {
+        Self { message: message.into(), retry, used: Used::Nothing }
     }
 }
 
@@ -97,7 +102,7 @@ impl OpenAi {
         model: &str,
         request: &Request,
         (hearing, pace): (&mut Hearing, &Pace),
-    ) -> Result<Reply, HostError> {
+    ) -> Result<Reply, Unanswered> {
         let streams = hearing.is_wanted() && !self.unstreamed.load(Ordering::Relaxed);
         let mut form = if streams { Form::Streamed } else { Form::Whole };
         let mut retries = 0;
@@ -113,7 +118,7 @@ impl OpenAi {
                         }
                         return Ok(reply);
                     }
-                    Err(message) => Failure::lasting(message),
+                    Err(message) => Failure { used: wire::used(&text), ..Failure::lasting(message) },
                 },
                 Err(failure) => failure,
             };
@@ -125,10 +130,12 @@ impl OpenAi {
             let message = failure.message;
             let wait = failure.retry.wait(self.backoff, retries);
             let Some(wait) = wait.filter(|_| retries < self.retries) else {
-                return Err(self.error(model, &message, retries));
+                let error = self.error(model, &message, retries);
+                return Err(Unanswered { error, used: failure.used });
             };
             retries += 1;
             tracing::warn!(model, retry = retries, wait_ms = wait.as_millis() as u64, "{message}");
+            hearing.returns();
             tokio::time::sleep(wait).await;
         }
     }
@@ -172,8 +179,7 @@ impl OpenAi {
                 // It is paid for: what happens after it is no reason to ask again.
                 Ok(None) | Err(_) if pieces.stage() == Stage::Whole => return Ok(pieces),
                 Ok(None) => {
-                    let message = "the stream ended in the middle of the reply".to_owned();
-                    return Err(Failure { message, retry: Retry::Backoff });
+                    return Err(Failure::passing("the stream ended in the middle of the reply", Retry::Backoff));
                 }
                 Err(error) => return Err(self.broken(error)),
             };
@@ -186,7 +192,7 @@ impl OpenAi {
                     Ok(text) => listener.text(&text),
                     Err(_) if pieces.stage() >= Stage::Whole => return Ok(pieces),
                     Err(Broken::Upstream(message)) => {
-                        return Err(Failure { message: self.hidden(message), retry: Retry::Backoff });
+                        return Err(Failure::passing(self.hidden(message), Retry::Backoff));
                     }
                     Err(Broken::Nonsense(message)) => return Err(Failure::lasting(self.hidden(message))),
                 }
@@ -208,7 +214,7 @@ impl OpenAi {
         };
         let said = excerpt(&self.hidden(said));
         let hint = self.hint(status);
-        Failure { message: format!("the endpoint answered {status}: `{said}`{hint}"), retry }
+        Failure::passing(format!("the endpoint answered {status}: `{said}`{hint}"), retry)
     }
 
     fn hint(&self, status: StatusCode) -> String {
@@ -232,9 +238,10 @@ impl OpenAi {
         let error = error.without_url();
         if error.is_timeout() && !error.is_connect() {
             // The endpoint may still be at work, and its work may be charged: asking again would pay twice.
-            return Failure::lasting(format!("there was no whole answer within {:?}", self.timeout));
+            let message = format!("there was no whole answer within {:?}", self.timeout);
+            return Failure { used: Used::Unknown, ..Failure::lasting(message) };
         }
-        Failure { message: chain(&error), retry: if error.is_builder() { Retry::Never } else { Retry::Backoff } }
+        Failure::passing(chain(&error), if error.is_builder() { Retry::Never } else { Retry::Backoff })
     }
 
     /// Endpoints quote keys in their error messages. They go nowhere from here.

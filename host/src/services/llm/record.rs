@@ -71,8 +71,8 @@ impl Recorder {
     }
 
     /// Writes an exchange. A record that cannot be written ends no run.
-    pub(super) fn note(&self, request: &Request, result: &Result<Reply, HostError>) {
-        let (reply, error) = (result.as_ref().ok().cloned(), result.as_ref().err().cloned());
+    pub(super) fn note(&self, request: &Request, result: Result<&Reply, &HostError>) {
+        let (reply, error) = (result.ok().cloned(), result.err().cloned());
         let exchange = Exchange { request: request.clone(), reply, error };
         let line = serde_json::to_string(&exchange).unwrap_or_default() + "\n";
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);

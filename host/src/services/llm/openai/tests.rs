@@ -22,6 +22,10 @@ fn failing(status: &'static str, headers: &'static str) -> Play {
 }
 
 async fn ask(endpoint: &Endpoint) -> Result<Reply, HostError> {
+    answer(endpoint).await.map_err(|unanswered| unanswered.error)
+}
+
+async fn answer(endpoint: &Endpoint) -> Result<Reply, Unanswered> {
     let mut provider = OpenAi::new(endpoint).expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
     provider.complete("m", &request(), (&mut Hearing::default(), &Pace::default())).await
@@ -94,6 +98,23 @@ async fn the_endpoint_decides_when_it_is_asked_again() {
 }
 
 #[tokio::test]
+async fn what_an_answer_without_a_reply_used_up_is_told() {
+    async fn check(play: Play, expected: Used) {
+        let server = Server::new([play]);
+        let endpoint = Endpoint { timeout: Duration::from_millis(300), retries: 0, ..server.endpoint() };
+        assert_eq!(answer(&endpoint).await.map_err(|unanswered| unanswered.used), Err(expected));
+    }
+    let said = |usage: &str| Play::Answer("200 OK", "", format!(r#"{{"choices": []{usage}}}"#));
+    check(said(r#", "usage": {"prompt_tokens": 1000, "completion_tokens": 2}"#), Used::Tokens(1000, 2)).await;
+    check(said(r#", "usage": {"prompt_tokens": 1000}"#), Used::Tokens(1000, 0)).await;
+    check(said(""), Used::Nothing).await;
+    check(failing("500 Oops", ""), Used::Nothing).await;
+    check(Play::Slam, Used::Nothing).await;
+    // It may be at work still.
+    check(Play::Drip, Used::Unknown).await;
+}
+
+#[tokio::test]
 async fn a_reply_that_does_not_end_is_cut_by_the_timeout_and_not_paid_twice() {
     let server = Server::new([Play::Drip]);
     let endpoint = Endpoint { retries: 3, timeout: Duration::from_millis(300), ..server.endpoint() };
@@ -127,7 +148,8 @@ async fn the_key_is_sent_and_shown_nowhere() {
         let error = provider
             .complete("m", &request(), (&mut Hearing::default(), &Pace::default()))
             .await
-            .expect_err("no reply");
+            .expect_err("no reply")
+            .error;
         assert!(error.message.contains("[api key] is wrong"), "{}", error.message);
         assert!(!error.message.contains(&key));
         assert!(!format!("{provider:?}").contains(&key));

@@ -8,7 +8,7 @@ use strata_core::json;
 use crate::gateway::HostError;
 use crate::services::llm::models::{excerpt, invalid};
 use crate::services::llm::scripted::estimate;
-use crate::services::llm::{Reply, Request, Speaker, Tool, ToolCall, Turn};
+use crate::services::llm::{Reply, Request, Speaker, Tool, ToolCall, Turn, Used};
 
 /// The name that the protocol wants for a schema.
 const SCHEMA_NAME: &str = "reply";
@@ -116,6 +116,16 @@ pub(super) fn reply(body: &str, model: &str, request: &Request) -> Result<Reply,
         (input.unwrap_or_else(|| estimate(request.texts())), output.unwrap_or_else(|| estimate(said)));
     let model = answered_by.unwrap_or(model).to_owned();
     Ok(Reply { text, data: None, tool_calls, model, input_tokens, output_tokens })
+}
+
+/// What an answer says that it used up, which holds no reply.
+pub(super) fn used(body: &str) -> Used {
+    let Ok(answer) = json::read(body) else { return Used::Nothing };
+    let usage = &answer["usage"];
+    match (tokens(&usage["prompt_tokens"]), tokens(&usage["completion_tokens"])) {
+        (None, None) => Used::Nothing,
+        (input, output) => Used::Tokens(input.unwrap_or_default(), output.unwrap_or_default()),
+    }
 }
 
 /// The text of a message: plain, in parts, or in place of it why the model refuses.

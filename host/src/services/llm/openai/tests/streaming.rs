@@ -62,7 +62,7 @@ async fn listen(plays: &[Play], retries: u32) -> (Result<Reply, HostError>, Stri
     let reply = provider.complete("m", &request(), (&mut hearing, &Pace::default())).await;
     reply.iter().for_each(|reply| hearing.whole(reply));
     let requests = server.seen().iter().map(|seen| serde_json::from_str(&seen.body).expect("JSON")).collect();
-    (reply, ear.heard(), requests)
+    (reply.map_err(|unanswered| unanswered.error), ear.heard(), requests)
 }
 
 /// The same, held against the reply's text or a part of the error, what was heard, and which requests were to stream.
