@@ -321,7 +321,8 @@ fn document(source: &Arc<Source>) -> Result<toml::Spanned<DeTable<'_>>, Diagnost
         None => Ok(document),
         Some(error) => {
             let message = format!("not valid TOML: {}", error.message());
-            Err(Diagnostic::at(source, error.span().unwrap_or(0..0), message).into())
+            let hint = (error.message() == "duplicate key").then(|| "remove one of the two".into());
+            Err(Diagnostic::at(source, error.span().unwrap_or(0..0), message).hint_if(hint).into())
         }
     }
 }

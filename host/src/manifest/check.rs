@@ -64,7 +64,28 @@ pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
         checked.modes.push(mode.clone());
         checked.add_slots(role, RoleId(id), &authored.limits, problems);
     }
+    check_places(authored, problems);
     checked
+}
+
+/// What is saved of an action lies under its role's name and its own, with a `/` between, which either may have, too.
+fn check_places(authored: &Authored, problems: &Problems) {
+    let mut taken = BTreeMap::new();
+    for role in &authored.roles {
+        let Some(of) = &role.name else { continue };
+        for name in role.actions.iter().filter_map(|action| action.name.as_ref()) {
+            let place = format!("{}/{}", of.value, name.value);
+            let Some((first, first_of)) = taken.insert(place, (&name.span, &of.value)) else { continue };
+            // Actions of one name in one role are refused as such.
+            if first_of != &of.value {
+                let message = format!("`{}/{}` is another role's action, too", of.value, name.value);
+                let problem = problems.at(&name.span, message).also(first.clone(), "also called so");
+                problems.add(
+                    problem.hint("rename one of the roles or actions: what is saved of them lies under `ROLE/ACTION`"),
+                );
+            }
+        }
+    }
 }
 
 fn purses(authored: &Authored) -> Purses {
@@ -146,7 +167,7 @@ fn check_role(role: &Role, problems: &Problems) {
         if let Some(first) = taken.insert(&name.value, &name.span) {
             let message = format!("the role has two actions named `{}`", name.value);
             let problem = problems.at(&name.span, message);
-            problems.add(problem.also(first.clone(), "first used here"));
+            problems.add(problem.also(first.clone(), "first used here").hint("rename one of them"));
         }
     }
     match role.human {
@@ -184,7 +205,8 @@ fn check_agent(role: &Role, problems: &Problems) {
         problems.add(problem.hint("add a `[[role.action]]`, or `kind = \"human\"`"));
     }
     if react != Mode::Choose && problems.is_read(&["role.react"]) {
-        let max = role.max_react_loop.as_ref().map(|max| &max.span);
+        // The one action that is chosen where nothing is said bounds nothing.
+        let max = role.max_react_loop.as_ref().filter(|max| max.value != 1).map(|max| &max.span);
         let think = role.think.as_ref().map(|think| &think.span);
         for (span, key) in [(max, "max_react_loop"), (think, "think")] {
             if let Some(span) = span {

@@ -16,7 +16,7 @@ const MAX_SHOWN: usize = 20;
 /// A text and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The text, as it was read.
+    /// The text, as it was read, without a byte order mark.
     pub text: String,
     /// The name that is shown to people.
     pub name: String,
@@ -28,7 +28,11 @@ pub struct Source {
 
 impl Source {
     /// A text that comes from somewhere.
-    pub fn new(text: String, name: String, base: PathBuf) -> Self {
+    pub fn new(mut text: String, name: String, base: PathBuf) -> Self {
+        // Some editors put a mark before the text, which is in none of its columns.
+        if text.starts_with('\u{feff}') {
+            text.remove(0);
+        }
         let ends = text.bytes().enumerate().filter_map(|(at, byte)| (byte == b'\n').then_some(at)).collect();
         Self { text, name, base, ends }
     }
@@ -261,7 +265,16 @@ impl Problems {
 /// The candidate that was most likely meant, if any is close enough.
 pub(super) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Half of the letters wrong is still a slip in a short word and a different word in none that we use.
-    const CLOSE_ENOUGH: f64 = 0.5;
+    within_reach(word, candidates, 0.5)
+}
+
+/// The candidate that is the same word but for a slip or two, if there is one.
+pub(super) fn almost<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    within_reach(word, candidates, 0.7)
+}
+
+/// The candidate that is most alike, from 0 for nothing to 1 for all of it.
+fn within_reach<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>, least: f64) -> Option<&'a str> {
     let word = word.to_lowercase();
     candidates
         .into_iter()
@@ -269,7 +282,7 @@ pub(super) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
             let likeness = strsim::normalized_damerau_levenshtein(&word, &c.to_lowercase());
             (likeness, c)
         })
-        .filter(|(likeness, _)| *likeness >= CLOSE_ENOUGH)
+        .filter(|(likeness, _)| *likeness >= least)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)
 }

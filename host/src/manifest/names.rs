@@ -96,10 +96,8 @@ impl Names {
             let problem = problems.at(&name.span, format!("there is no `{}`", name.value));
             let candidates = self.known.iter().filter(|(_, (named, _))| would_do(*named));
             let candidates: Vec<&str> = candidates.map(|(name, _)| name.as_str()).collect();
-            problems.add(match suggest(&name.value, &candidates) {
-                Some(hint) => problem.hint(hint),
-                None => problem,
-            });
+            let hint = suggest(&name.value, &candidates);
+            problems.add(problem.hint(hint.unwrap_or_else(|| "declare it, or write the name of what is there".into())));
         }
         None
     }

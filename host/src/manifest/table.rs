@@ -11,7 +11,7 @@ use std::ops::Range;
 use toml::de::{DeArray, DeTable, DeValue};
 
 pub(super) use self::item::Item;
-use super::diagnostic::{Problems, closest, suggest};
+use super::diagnostic::{Problems, almost, closest, suggest};
 use super::schema::places::{ANY, below, places};
 
 /// A value with the place it was written at.
@@ -168,20 +168,27 @@ impl<'a> Table<'a> {
     }
 
     /// What to write in place of an unknown key. Nothing that is there already, or cannot be there.
-    fn hint(&self, key: &str, free: &[&str]) -> Option<String> {
+    fn hint(&self, key: &str, free: &[&str]) -> String {
         if let Some((_, text)) = EXPLAINED.iter().find(|(known, _)| *known == key) {
-            return Some((*text).to_owned());
+            return (*text).to_owned();
         }
         let mut torn = self.asked.borrow().clone();
         torn.retain(|asked| self.slip_for(asked) == Some(key));
         if let (Some(at), Some(meant)) = (&self.at, torn.first()) {
-            return Some(format!("write {}", places().head(&below(at, meant))));
+            return format!("write {}", places().head(&below(at, meant)));
         }
         let can_be = |table: &str| !self.barred.borrow().contains(&table);
         let near = self.at.as_ref().and_then(|at| places().near(at, key, can_be));
         near.or_else(|| meant(key, free).map(|meant| format!("did you mean `{meant}`?")))
             .or_else(|| self.at.as_ref().and_then(|at| places().elsewhere(at, key)))
+            .or_else(|| self.written(key).map(|meant| format!("`{meant}` is there already; remove one of the two")))
             .or_else(|| suggest(key, free))
+            .unwrap_or_else(|| "remove it".into())
+    }
+
+    /// The key that was most likely meant, where that is there as well.
+    fn written(&self, key: &str) -> Option<&'static str> {
+        almost(key, self.asked.borrow().iter().copied().filter(|asked| self.has(asked)))
     }
 
     /// Remembers what may be in an unknown key.
@@ -240,10 +247,7 @@ impl Drop for Table<'_> {
             let hint = self.hint(key, &free);
             let message = format!("{} has no key `{key}`", self.what);
             let problem = self.problems.at(&name.span(), message);
-            self.problems.add(match hint {
-                Some(hint) => problem.hint(hint),
-                None => problem,
-            });
+            self.problems.add(problem.hint(hint));
         }
         for Missing { keys, lines } in missing {
             let problem = self.problems.at(&self.span, format!("{} needs {}", self.what, one_of(&keys)));

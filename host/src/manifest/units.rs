@@ -41,7 +41,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let Some((_, factor)) = DURATIONS.iter().find(|(name, _)| *name == unit) else {
         return Err("a duration is a number with ms, s, m or h: `1.5s`".into());
     };
-    let nanos = scale(number, *factor).ok_or("expected a number: `1.5s`")?;
+    let nanos = scale(number, *factor).ok_or("expected a number that comes to at most `720h`: `1.5s`")?;
     let duration = Duration::from_nanos(nanos);
     if duration > MAX_DURATION {
         return Err("the longest duration is `720h`".into());

@@ -130,7 +130,7 @@ impl<'a> Item<'a> {
             };
             let message = format!("`{}` is listed twice in `{}`", text.value, self.key);
             let problem = self.problems.at(&text.span, message);
-            self.problems.add(problem.also(first, "already here"));
+            self.problems.add(problem.also(first, "already here").hint("remove one of them"));
             false
         });
         texts
