@@ -273,3 +273,99 @@ fn an_edited_copy_may_leave_things_out_and_call_roles_by_their_profiles() {
         removed("/env/roles/Role A", &["name"])(saved);
     });
 }
+
+#[test]
+fn an_edited_message_counts_wherever_it_is_edited_in_a_copy() {
+    let team = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[[role]]\nname = \"A\"\n\
+                watch = [\"UserRequirement\"]\n[[role.action]]\nname = \"a\"\ncomponent = \"probe.wasm\"\n\
+                config = { steps = [{ say = \"from a\" }] }\n[[role]]\nname = \"B\"\nwatch = [\"a\"]\n[[role.action]]\n\
+                name = \"b\"\ncomponent = \"probe.wasm\"\n\
+                config = { steps = [{ fail = \"trap\", attempts = [1] }, { say = \"heard {inputs}\" }] }\n";
+    let place = Place::with(team);
+    place.run().expect(3);
+    let edited = |pointers: &[&str], code: i32| {
+        let mut saved = place.team_json();
+        for (n, pointer) in (0..).zip(pointers) {
+            let message = saved.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}"));
+            message["content"] = format!("edited{}", "!".repeat(n)).into();
+        }
+        let _ = fs::remove_dir_all(place.path("copy"));
+        place.write("copy/team.json", saved.to_string());
+        place.host(&["run", "--recover_path", "copy"]).expect(code)
+    };
+    let listed = format!("/strata/messages/{}", place.team_json()["strata"]["buffers"]["B"][0].as_str().unwrap());
+    let history = "/env/history/storage/1";
+    let memory = "/env/roles/A/rc/memory/storage/1";
+    for pointer in [&*listed, history, memory, "/env/roles/B/latest_observed_msg"] {
+        edited(&[pointer], 0);
+        let saved: Value = serde_json::from_slice(&place.read("copy/team.json")).unwrap();
+        for said in [&saved["env"]["history"]["storage"][1], saved.pointer(memory).unwrap()] {
+            assert_eq!(said["content"], "edited", "{pointer}");
+        }
+        assert_eq!(saved["env"]["history"]["storage"][2]["content"], "heard edited", "{pointer}");
+    }
+    let refused = edited(&[history, memory], 2).stderr;
+    assert!(refused.contains("says something else of message") && refused.contains(memory), "{refused}");
+}
+
+#[test]
+fn a_fault_stays_open_until_its_action_is_tried_again() {
+    let place = Place::with(&FAILS.replace("name = \"fails\"", "name = \"fails\"\non_fault = \"park\""));
+    place.write(
+        "team.toml",
+        String::from_utf8(place.read("team.toml")).unwrap()
+            + "[[role]]\nname = \"C\"\n\
+        watch = [\"UserRequirement\"]\n[[role.action]]\nname = \"c\"\ncomponent = \"probe.wasm\"\n[[role]]\n\
+        name = \"D\"\nwatch = [\"c\"]\n[[role.action]]\nname = \"d\"\ncomponent = \"probe.wasm\"\n",
+    );
+    place.host(&["run", "team.toml", "--storage", "store", "--max-steps", "1"]).expect(7);
+    let open = place.team_json()["strata"]["faults"].clone();
+    assert_eq!((&open[0]["role"], &open[0]["kind"]), (&"A".into(), &"trap".into()));
+    // Nothing may start, so nothing was tried.
+    let again = place.host(&["run", "--recover_path", "store", "--max-steps", "1", "--json"]).expect(7);
+    let told: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!((&told["faults"][0]["kind"], told["faults"].as_array().unwrap().len()), (&"trap".into(), 1));
+    assert_eq!(place.team_json()["strata"]["faults"], open);
+    let inspected = place.host(&["inspect", "store"]).expect(0).stdout;
+    assert!(inspected.contains("trap: wasm `unreachable`"), "{inspected}");
+    // A `team.json` alone knows of it, too.
+    place.write("copy/team.json", place.read("store/team.json"));
+    let copied = place.host(&["run", "--recover_path", "copy", "--max-steps", "1", "--json"]).expect(7);
+    assert!(copied.stdout.contains("unreachable"), "{}", copied.stdout);
+    place.resume().expect(0);
+    assert_eq!(place.team_json()["strata"]["faults"], serde_json::json!([]));
+}
+
+#[test]
+fn who_goes_by_a_storage_is_told_that_its_team_json_was_changed_by_hand() {
+    let place = failed();
+    let text = String::from_utf8(place.read("store/team.json")).unwrap();
+    place.write("store/team.json", text.replace("\"idea\": \"go\"", "\"idea\": \"stay\""));
+    let told = |args: &[&str], code: i32| {
+        place.host(args).expect(code).stderr.contains("`team.json` in `store` was changed by hand")
+    };
+    for args in [&["inspect", "store"][..], &["inspect", "store/team.json"], &["checkpoints", "store"]] {
+        assert!(told(args, 0), "{args:?}");
+    }
+    assert!(told(&["fork", "store", "--at", "main-0"], 0));
+    assert!(told(&["answer", "store", "nobody=1"], 2));
+    assert!(told(&["send", "store", "--cause", "x", "hello"], 0));
+    // It was written anew.
+    assert!(!told(&["inspect", "store"], 0));
+}
+
+#[test]
+fn a_copy_that_is_no_json_says_where() {
+    let place = failed();
+    let text = String::from_utf8(place.read("store/team.json")).unwrap();
+    let deep = format!("\"deep\": {}{}", "[".repeat(130), "]".repeat(130));
+    for (bad, part) in
+        [("\"idea\": 1, \"idea\": 2", "appears twice"), (&*deep, "recursion limit"), ("\"x\": 1e400", "out of range")]
+    {
+        place.write("copy/team.json", text.replacen("{", &format!("{{{bad},"), 1));
+        for args in [&["inspect", "copy"][..], &["run", "--recover_path", "copy"]] {
+            let stderr = place.host(args).expect(2).stderr;
+            assert!(stderr.contains(part) && stderr.contains("line "), "{stderr}");
+        }
+    }
+}

@@ -366,3 +366,21 @@ fn a_file_that_may_not_grow_stops_the_run_and_nothing_that_was_saved_is_lost() {
     assert!(ended.stderr.contains("cannot write `store/team.db`"), "{}", ended.stderr);
     assert_nothing_is_lost(&place, "store", &ended.stdout);
 }
+
+#[test]
+fn a_path_on_which_nothing_can_be_is_a_mistake_of_the_command_line() {
+    let place = Place::with(FAILS);
+    place.write("file", "mine");
+    std::os::unix::fs::symlink("loop", place.path("loop")).unwrap();
+    let long = "x".repeat(300);
+    for storage in ["file/store", "loop", &long] {
+        let run = place.host(&["run", "team.toml", "--storage", storage]).expect(2);
+        assert!(run.stderr.contains(storage), "{}", run.stderr);
+        place.host(&["run", "--recover_path", storage]).expect(2);
+        place.host(&["inspect", storage]).expect(2);
+    }
+    for args in [&["--max-steps", "-1"][..], &["--investment", "-1"], &["--max-parallel", "-1"]] {
+        let run = place.host(&[&["run", "team.toml"], args].concat()).expect(2);
+        assert!(!run.stderr.contains("tip:"), "{}", run.stderr);
+    }
+}

@@ -11,6 +11,7 @@ mod describe;
 mod dev;
 mod diff;
 mod doctor;
+mod edits;
 mod ending;
 mod events;
 mod events_sink;

@@ -1,11 +1,13 @@
 //! `answer`: records answers for what people were asked.
 
+use super::edits::look_for_edits;
 use super::requests::answer_of;
 use super::{AnswerArgs, Failure, note, path_word};
 use crate::launch::answer as record;
 
 pub(super) fn answer(args: &AnswerArgs) -> Result<u8, Failure> {
     let given = args.answers.iter().map(|text| answer_of(text)).collect::<Result<Vec<_>, _>>()?;
+    look_for_edits(&args.path);
     for answered in record(&args.path, &given)? {
         note(format_args!("request {} of {} is answered", answered.request, answered.role));
     }

@@ -135,7 +135,8 @@ pub(super) enum Command {
     strata-host run --recover_path workspace/storage/team\n  \
     strata-host run team.toml --recover_path store --component Engineer.WriteCode=mended.wasm")]
 pub(super) struct RunArgs {
-    /// The team file (ends in .toml) and the idea (anything else). On resume both may be left out.
+    /// The team file (ends in .toml; `team.toml` where none is named) and the idea (anything else). On resume both may be
+    /// left out.
     #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
     pub(super) words: Vec<String>,
     /// Go on with the team saved in this directory (or in its team.json).
@@ -145,13 +146,13 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) storage: Option<PathBuf>,
     /// What may be spent in all, in USD; 0 for no limit.
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true)]
     pub(super) investment: Option<f64>,
     /// How many steps may be made in all, resumes included; 0 for no limit. Holds for this call, not for later resumes.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) max_steps: Option<u64>,
     /// How many actions may run at once. Holds for this call.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) max_parallel: Option<usize>,
     /// Write events there as they happen, one JSON object a line; `-` is stdout. A resume writes after what the file
     /// holds, a fresh run begins it anew.
@@ -191,7 +192,7 @@ pub(super) struct RunArgs {
     /// Serve metrics for Prometheus there: a port of this machine, or `ADDRESS:PORT`. See `GET /metrics`.
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = super::metrics::address)]
     pub(super) metrics: Option<SocketAddr>,
-    /// Print nothing but errors and faults.
+    /// Print nothing but errors, faults and warnings.
     #[arg(short, long)]
     pub(super) quiet: bool,
     /// Print a summary as JSON to stdout.
@@ -344,7 +345,7 @@ pub(super) struct PruneArgs {
     pub(super) path: PathBuf,
     /// How many checkpoints to keep of each lineage, beside its first, where others leave it, and where somebody is
     /// waited for. Without it, what the team file says; where that keeps all, 10.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) keep: Option<u32>,
     /// Print what was freed as JSON.
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! `checkpoints`: the states that can be gone back to, oldest first, of all lineages.
 
+use super::edits::look_for_edits;
 use super::{Failure, SavedArgs, print, show_line};
 use crate::launch::checkpoints as list;
 use crate::narrator::rfc3339;
@@ -7,6 +8,7 @@ use crate::store::CheckpointRow;
 
 pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, Failure> {
     let (rows, current) = list(&args.path)?;
+    look_for_edits(&args.path);
     if args.json {
         let rows: Vec<_> = rows.iter().map(json).collect();
         print(&serde_json::Value::Array(rows).to_string());

@@ -97,6 +97,7 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let code = match &error {
             StoreError::Locked { .. } => IN_USE,
+            error if error.is_of_path() => 2,
             StoreError::Full { .. } | StoreError::Io { .. } | StoreError::Database { .. } => 1,
             StoreError::Permission { .. } | StoreError::Corrupt { .. } => 1,
             _ => 2,

@@ -3,12 +3,14 @@
 use serde_json::json;
 use strata_core::id::CheckpointId;
 
+use super::edits::look_for_edits;
 use super::{Failure, ForkArgs, note, path_word, print, shell_word};
 use crate::launch::{Fork, fork as make};
 
 pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
     let at = CheckpointId(args.at.clone());
     let to = args.to.as_deref();
+    look_for_edits(&args.path);
     let made = make(&Fork { path: &args.path, at: &at, set: &args.set, to })?;
     if args.json {
         let told = json!({

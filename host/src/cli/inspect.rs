@@ -12,12 +12,14 @@ use strata_core::activation::{Activation, Phase};
 use strata_core::budget::Spending;
 use strata_core::environment::Environment;
 use strata_core::event::Work;
+use strata_core::fault::Fault;
 use strata_core::id::{CheckpointId, Part, RoleId, Slot};
 use strata_core::stepper::Stepper;
 
 use action::Action;
 use table::Table;
 
+use super::edits::look_for_edits;
 use super::files;
 use super::requests::{command, listing};
 use super::{Failure, InspectArgs, joins, preview, print, show_line};
@@ -37,6 +39,7 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
     };
     let (path, json) = (&args.saved.path, args.saved.json);
     let saved = saved(path, &at)?;
+    look_for_edits(path);
     let stepper = &saved.stepper;
     let action = args.action.as_ref().map(|name| Action::named(stepper, name)).transpose()?;
     match (&args.message, action, args.calls) {
@@ -97,7 +100,7 @@ fn standing(stepper: &Stepper, id: RoleId) -> String {
         None => return "finished, waits for the step to commit".into(),
     };
     let how = match &activation.phase {
-        Phase::Ready => "next",
+        Phase::Ready | Phase::Again(_) => "next",
         Phase::Running => "running",
         Phase::Resting => "waits for another try",
         Phase::Failed(_) => "FAILED",
@@ -126,15 +129,12 @@ fn show_spending(stepper: &Stepper) {
 }
 
 fn show_faults(stepper: &Stepper) {
-    let fault = |(id, activation): (RoleId, &Activation)| match &activation.phase {
-        Phase::Failed(fault) => {
-            let role = stepper.team().role(id);
-            let kind = narrator::fault_kind(activation.work(role), fault);
-            Some(format!("  {} {}: {kind}: {}", role.name, standing(stepper, id), fault.message))
-        }
-        _ => None,
+    let fault = |(id, activation, fault): (RoleId, &Activation, &Fault)| {
+        let role = stepper.team().role(id);
+        let kind = narrator::fault_kind(activation.work(role), fault);
+        format!("  {} {}: {kind}: {}", role.name, standing(stepper, id), fault.message)
     };
-    let faults: Vec<String> = stepper.env().failed().filter_map(fault).collect();
+    let faults: Vec<String> = stepper.env().faults().map(fault).collect();
     // Messages of faults may have lines: how tools that were compiled for guests tell.
     section("faults", faults.iter().flat_map(|text| text.split('\n')).map(str::to_owned));
 }

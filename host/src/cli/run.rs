@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use strata_core::activation::Phase;
 use strata_core::event::Status;
 use strata_core::id::CheckpointId;
 use strata_core::stepper::Stepper;
 use tokio::sync::watch;
 
+use super::edits::tell_edited;
 use super::ending::Ending;
 use super::events_sink::{EventsSink, Held};
 use super::live::Live;
@@ -69,7 +69,9 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     let mut run = match launch(&args, on_line)? {
         Launched::Goes(run) => run,
         Launched::Finished(stepper, path) => {
-            note(format_args!("the team saved in `{}` is done; nothing is left to run", path.display()));
+            if !args.quiet {
+                note(format_args!("the team saved in `{}` is done; nothing is left to run", path.display()));
+            }
             summarise(&args, Status::Done, &stepper, &path);
             return Ok(0);
         }
@@ -184,8 +186,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
 
 pub(super) fn tell_notes(notes: &Notes, path: &Path) {
     if notes.team_json_differs {
-        let path = path.display();
-        warn(format_args!("`team.json` in `{path}` was changed by hand; `team.db` beside it is newer and wins"));
+        tell_edited(path);
     }
     if notes.nothing_in_doubt {
         warn(format_args!("`--in-doubt` is ignored: nothing is in doubt"));
@@ -234,20 +235,19 @@ fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
         return;
     }
     let env = stepper.env();
-    let fault = |(id, activation): (strata_core::id::RoleId, &strata_core::activation::Activation)| {
-        let Phase::Failed(fault) = &activation.phase else { return None };
+    let faults = env.faults().map(|(id, activation, fault)| {
         let role = stepper.team().role(id);
         let kind = narrator::fault_kind(activation.work(role), fault);
-        Some(serde_json::json!({
+        serde_json::json!({
             "role": role.name, "attempt": activation.current.attempts,
             "kind": kind.name(), "message": fault.message,
-        }))
-    };
+        })
+    });
     let summary = serde_json::json!({
         "status": status.name(), "run": env.run.0, "step": env.step, "storage": path,
         "checkpoint": env.checkpoint.as_ref().map(|id| &id.0),
         "spent": env.spent.dollars(), "budget": env.budget.map(|budget| budget.dollars()),
-        "faults": env.failed().filter_map(fault).collect::<Vec<_>>(),
+        "faults": faults.collect::<Vec<_>>(),
         "joins": joins::standings(stepper).filter(|join| !join.missing.is_empty()).map(|standing| serde_json::json!({
             "join": standing.join.id, "missing": standing.missing,
         })).collect::<Vec<_>>(),

@@ -2,6 +2,7 @@
 
 use strata_core::message::Message;
 
+use super::edits::look_for_edits;
 use super::{Failure, SendArgs, note, warn};
 use crate::launch::send as put;
 
@@ -12,6 +13,7 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
         message.send_to = args.to;
     }
     let cause = message.cause_by.clone();
+    look_for_edits(&args.path);
     let sent = put(&args.path, message)?;
     match (sent.to.as_slice(), sent.dead.is_empty()) {
         ([], true) => warn(format_args!("nobody watches `{cause}`: the message reached no mailbox")),

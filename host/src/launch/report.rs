@@ -24,7 +24,7 @@ pub fn report(at: &str) -> Result<Report, LaunchError> {
     let reader = match reader(&path) {
         Ok(reader) => reader,
         // A `team.json` alone holds no records.
-        Err(LaunchError::Store(StoreError::NoTeam { .. })) => {
+        Err(LaunchError::Store(StoreError::NoRecords { .. })) => {
             return Ok(Gathering::new(team.stepper, []).finish(beside, Vec::new()));
         }
         Err(error) => return Err(error),

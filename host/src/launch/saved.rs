@@ -71,26 +71,30 @@ pub fn reader(path: &Path) -> Result<Reader, LaunchError> {
     let directory = Directory::locate(path)?;
     match directory.team()? {
         Content::Database => Ok(Reader::open(&directory)?),
-        _ => {
-            let what = "it holds a `team.json` alone, without records; resume it first".into();
-            Err(StoreError::NoTeam { path: path.into(), what }.into())
-        }
+        _ => Err(StoreError::NoRecords { path: path.into() }.into()),
+    }
+}
+
+/// Whether somebody changed the `team.json` beside a `team.db`, of which the latter counts.
+pub fn is_edited(path: &Path) -> Result<bool, LaunchError> {
+    let directory = Directory::locate(path)?;
+    match directory.team()? {
+        Content::Database => Ok(Reader::open(&directory)?.team_json_differs()?),
+        _ => Ok(false),
     }
 }
 
 /// The team file that a `team.json` carries.
 pub(super) fn definition(directory: &Directory, bytes: &[u8]) -> Result<SavedDefinition, LaunchError> {
-    if let Some(definition) = team_json::saved_definition(bytes) {
-        return Ok(definition);
-    }
     let path = directory.team_json();
-    match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
-        Err(error) => Err(LaunchError::Import { path, source: ImportError::Syntax(error.to_string()) }),
-        Ok(_) => {
+    match team_json::saved_definition(bytes) {
+        Ok(Some(definition)) => Ok(definition),
+        Ok(None) => {
             let (file, place) = (path.display(), directory.path().display());
             let hint = format!("give it: `run TEAM.toml --recover_path {place}`");
             Err(LaunchError::Missing(format!("`{file}` does not hold the team file it goes by; {hint}")))
         }
+        Err(source) => Err(LaunchError::Import { path, source }),
     }
 }
 

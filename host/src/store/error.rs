@@ -24,6 +24,12 @@ pub enum StoreError {
         /// What is there.
         what: String,
     },
+    /// There is a `team.json` and no database.
+    #[error("`{}` holds a `team.json` alone, without what happened before it; a resume begins to record", path.display())]
+    NoRecords {
+        /// The path.
+        path: PathBuf,
+    },
     /// A file has the name of one of ours and is none.
     #[error("`{}` was not written by strata-host: {what}; choose another storage directory or move it away", path.display())]
     Foreign {
@@ -156,6 +162,15 @@ fn newest(last: &Option<String>) -> String {
 }
 
 impl StoreError {
+    /// Whether it is the path that is wrong: a part of it is a file, a link that leads nowhere, or too long for a
+    /// name.
+    pub fn is_of_path(&self) -> bool {
+        use rustix::io::Errno;
+        let Self::Io { source, .. } = self else { return false };
+        let wrong = [Errno::NOTDIR, Errno::EXIST, Errno::LOOP, Errno::NAMETOOLONG];
+        wrong.iter().any(|errno| source.raw_os_error() == Some(errno.raw_os_error()))
+    }
+
     /// What an error of the file system means.
     pub(super) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
         let path = path.to_path_buf();

@@ -94,12 +94,13 @@ pub enum ImportError {
 }
 
 /// The team file that a `team.json` carries, if it does.
-pub fn saved_definition(bytes: &[u8]) -> Option<SavedDefinition> {
-    let file = parse::parse(bytes).ok()?;
+pub fn saved_definition(bytes: &[u8]) -> Result<Option<SavedDefinition>, ImportError> {
+    let file = parse::parse(bytes)?;
     let text = |name: &str| file.pointer("/strata/definition")?.get(name)?.as_str().map(String::from);
     let components = file.pointer("/strata/definition/components").and_then(|list| list.as_array());
     let components = components.into_iter().flatten().filter_map(|one| one.as_str().map(String::from)).collect();
-    Some(SavedDefinition { name: text("name")?, base: text("base")?.into(), text: text("text")?, components })
+    let definition = || Some((text("name")?, text("base")?, text("text")?));
+    Ok(definition().map(|(name, base, text)| SavedDefinition { name, base: base.into(), text, components }))
 }
 
 /// A message as one line of JSON, for somebody outside of the team: as in the file, with `to` naming for whom it is.

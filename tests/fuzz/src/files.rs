@@ -36,7 +36,7 @@ pub(super) fn team_json() -> Taker {
     let team = definition.team;
     Box::new(move |bytes| {
         team_json::is_finished(bytes);
-        let definition = team_json::saved_definition(bytes).unwrap_or_else(|| SavedDefinition {
+        let definition = team_json::saved_definition(bytes).ok().flatten().unwrap_or_else(|| SavedDefinition {
             name: "team.toml".into(),
             base: "/".into(),
             text: String::new(),

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::SqliteStore;
 use crate::store::directory::TEAM_JSON;
 use crate::store::error::StoreError;
+use crate::store::reader::Reader;
 use crate::store::{Durability, Fill, file};
 
 /// What is known of the `team.json` beside the database.
@@ -21,17 +22,31 @@ struct KnownFile {
     stamp: String,
 }
 
-impl SqliteStore {
+impl Reader {
     /// Whether the `team.json` beside the database is another than the one that was written last. A missing one is
     /// not: it is written again at the next stop.
-    pub(in crate::store) fn team_json_differs(&self) -> Result<bool, StoreError> {
-        let path = self.lock.path.join(TEAM_JSON);
+    pub fn team_json_differs(&self) -> Result<bool, StoreError> {
+        let path = self.path.with_file_name(TEAM_JSON);
         let known = self.known_team_json()?;
         if file::stamp(&path).is_some_and(|stamp| stamp == known.stamp) {
             return Ok(false);
         }
         let there = file::hash_of(&path)?;
         Ok(there.is_some_and(|hash| ![known.current, known.next].contains(&hash)))
+    }
+
+    fn known_team_json(&self) -> Result<KnownFile, StoreError> {
+        let read =
+            |row: &rusqlite::Row<'_>| Ok(KnownFile { current: row.get(0)?, next: row.get(1)?, stamp: row.get(2)? });
+        let row = self.conn.query_row("SELECT current, next, stamp FROM team_json", [], read).optional();
+        Ok(row.map_err(|e| self.error("read", e))?.unwrap_or_default())
+    }
+}
+
+impl SqliteStore {
+    /// Whether the `team.json` beside it was changed by somebody else; see there.
+    pub(in crate::store) fn team_json_differs(&self) -> Result<bool, StoreError> {
+        self.reader.team_json_differs()
     }
 
     /// Remembers a `team.json` that lies beside the database already.
@@ -79,7 +94,7 @@ impl SqliteStore {
         fill: &Fill<'_>,
         durability: Durability,
     ) -> Result<file::Prepared, StoreError> {
-        let known = self.known_team_json()?;
+        let known = self.reader.known_team_json()?;
         let new = file::prepare(&self.lock.path, TEAM_JSON, fill)?;
         let path = self.lock.path.join(TEAM_JSON);
         let is_next = file::stamp(&path).is_some_and(|stamp| stamp == known.stamp)
@@ -90,13 +105,6 @@ impl SqliteStore {
         let known = KnownFile { current, next: new.hash.clone(), stamp };
         self.transact(durability, |conn| put_team_json(conn, &known))?;
         Ok(new)
-    }
-
-    fn known_team_json(&self) -> Result<KnownFile, StoreError> {
-        let read =
-            |row: &rusqlite::Row<'_>| Ok(KnownFile { current: row.get(0)?, next: row.get(1)?, stamp: row.get(2)? });
-        let row = self.reader.conn.query_row("SELECT current, next, stamp FROM team_json", [], read).optional();
-        Ok(row.map_err(|e| self.reader.error("read", e))?.unwrap_or_default())
     }
 }
 

@@ -227,13 +227,15 @@ fn contents(team: &Team, file: &File<'_>, places: &[&Place<'_>], env: &mut Envir
     let read = |(id, place): (RoleId, &&Place<'_>)| roles::read(team.role(id), place, strata, &mut messages);
     let mut states: Vec<RoleState> = team.role_ids().zip(places).map(read).collect::<Result<_, _>>()?;
     let joins = joins::read(team, strata, &mut messages)?;
+    let mut step = 0;
     if strata.is_none_or(|strata| strata.get("open").is_none()) {
-        let step = metagpt::free_step(messages.ids());
+        step = metagpt::free_step(messages.ids());
         for ((id, place), state) in team.role_ids().zip(places).zip(&mut states) {
             metagpt::reopen(team.role(id), place, (step, state), &mut messages)?;
         }
-        env.step = env.step.max(step);
     }
+    messages.settle();
+    env.step = env.step.max(step);
     (env.roles, env.joins, env.history) = (states, joins, history);
     (env.dead_letters, env.outbox) = (dead_letters, outbox);
     env.files = strata.map(|strata| files::read(team, strata)).transpose()?.unwrap_or_default();

@@ -26,7 +26,7 @@ proptest! {
             prop_assert_eq!(export(&team, &read, &definition()), text.clone());
             let on = Stepper::new(team.clone(), read);
             prop_assert_eq!(on.next(), run.stepper.next());
-            prop_assert_eq!(saved_definition(text.as_bytes()), Some(definition()));
+            prop_assert_eq!(saved_definition(text.as_bytes()).unwrap(), Some(definition()));
             let quiet = env.status == strata_core::event::Status::Done && env.is_drained();
             prop_assert_eq!(is_finished(text.as_bytes()), quiet);
         }

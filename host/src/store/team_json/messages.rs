@@ -41,14 +41,23 @@ pub(super) struct Messages<'a> {
     env: &'a mut Environment,
     by_id: BTreeMap<String, MessageRef>,
     labels: Labels,
-    /// Whether the file lists its messages: then what it repeats elsewhere is only a copy.
-    listed: bool,
+    /// What the copies of a message say, where the file lists its messages once and repeats them elsewhere.
+    copies: Option<BTreeMap<MessageRef, Copies>>,
+}
+
+/// What the copies of a listed message say.
+#[derive(Default)]
+struct Copies {
+    /// Whether one says the same.
+    agree: bool,
+    /// What those say that say something else.
+    other: Option<Message>,
 }
 
 impl<'a> Messages<'a> {
     /// Reads the list of messages, if the file has one.
     pub(super) fn read(env: &'a mut Environment, list: Option<Place<'_>>, labels: Labels) -> Result<Self, ImportError> {
-        let mut messages = Self { env, by_id: BTreeMap::new(), labels, listed: list.is_some() };
+        let mut messages = Self { env, by_id: BTreeMap::new(), labels, copies: list.map(|_| BTreeMap::new()) };
         let Some(list) = list else { return Ok(messages) };
         for (id, place) in list.fields()? {
             let message = Message { id: id.into(), ..messages.parse(&place)? };
@@ -85,8 +94,21 @@ impl<'a> Messages<'a> {
             message.id = self.free("imported").as_str().into();
         }
         let Some(known) = self.by_id.get(&message.id.0).copied() else { return Ok(self.add(message)) };
+        if let Some(copies) = &mut self.copies {
+            let copies = copies.entry(known).or_default();
+            match &copies.other {
+                _ if **self.env.message(known) == message => copies.agree = true,
+                None => copies.other = Some(message),
+                Some(other) if *other == message => {}
+                Some(_) => {
+                    let what = format!("says something else of message `{}` than two other places do", message.id);
+                    return Err(place.invalid(what));
+                }
+            }
+            return Ok(known);
+        }
         let same = |a: &Message, b: &Message| (&a.content, &a.cause_by) == (&b.content, &b.cause_by);
-        if self.listed || same(self.get(known), &message) {
+        if same(self.get(known), &message) {
             return Ok(known);
         }
         // Two messages with one id, in a file that was not ours.
@@ -97,6 +119,16 @@ impl<'a> Messages<'a> {
     /// The messages of a field that lists them.
     pub(super) fn each(&mut self, place: &Place<'_>, name: &str) -> Result<Vec<MessageRef>, ImportError> {
         place.each(name, |item| self.at(&item))
+    }
+
+    /// Takes what somebody has edited in one place for what is meant in all: in a copy, where another still says what is
+    /// listed, else in the list.
+    pub(super) fn settle(self) {
+        for (id, copies) in self.copies.into_iter().flatten() {
+            if let (true, Some(edited)) = (copies.agree, copies.other) {
+                self.env.messages[id.0 as usize] = edited.into();
+            }
+        }
     }
 
     fn free(&self, base: &str) -> String {
