@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: b6a17936c4d642ed
+// wit fingerprint: 44a786dff1dff539
 #include "bindings.h"
 #include <stdlib.h>
 

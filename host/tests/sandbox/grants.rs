@@ -148,8 +148,9 @@ fn files_outside_of_the_granted_directories_are_denied() {
     check("/inside", Err((FaultKind::Denied, "lies in no granted directory")));
     check("/in/none", Err((FaultKind::Error, "cannot read `/in/none`: it does not exist")));
     check("/in/deep", Err((FaultKind::Error, "is not a regular file")));
-    check("in/a", Err((FaultKind::Error, "paths are absolute")));
-    check("", Err((FaultKind::Error, "paths are absolute")));
+    check("in/a", Err((FaultKind::Denied, "paths are absolute")));
+    check("../secret", Err((FaultKind::Denied, "paths are absolute")));
+    check("", Err((FaultKind::Denied, "paths are absolute")));
 }
 
 #[test]

@@ -88,10 +88,14 @@ impl Files {
 
     /// Finds the grant whose guest path is the longest beginning of `path`.
     pub(super) fn place(&self, path: String) -> Asked<Place> {
-        if path.len() > NAME_BYTES || path.contains('\0') || !path.starts_with('/') {
-            let shown: String = path.chars().take(64).collect();
+        let shown = || path.chars().take(64).collect::<String>();
+        if path.len() > NAME_BYTES || path.contains('\0') {
+            return Err(HostError::new(HostErrorKind::Invalid, format!("`{}` is not a path", shown())));
+        }
+        if !path.starts_with('/') {
             let hint = "paths are absolute, e.g. `/out/a.txt`";
-            return Err(HostError::new(HostErrorKind::Invalid, format!("`{shown}` is not a path; {hint}")));
+            let message = format!("`{}` lies in no granted directory; {hint}", shown());
+            return Err(HostError::new(HostErrorKind::Denied, message));
         }
         let below = |granted: &&Granted| Path::new(&path).starts_with(&granted.grant.guest);
         let found = self.grants.iter().filter(below).max_by_key(|granted| granted.grant.guest.len());
