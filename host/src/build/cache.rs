@@ -7,25 +7,27 @@ use crate::user;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// Marks a directory that was made to its end.
+/// Marks a directory that was made to its end, and says where that was: many tools write down where they were installed, so
+/// in a cache that was moved they are made again.
 const READY: &str = "ready";
 
 /// Makes a directory of the cache once per machine and returns it. `name` says what is in it, by digest or version:
 /// what is there under a name is not made again.
 ///
-/// `make` is given an empty directory in its final place, since many tools write down where they were installed.
-/// Where it fails or is killed, the next one begins anew; who comes meanwhile, waits.
+/// `make` is given an empty directory in its final place. Where it fails or is killed, the next one begins anew; who comes
+/// meanwhile, waits.
 pub fn once(name: &str, make: impl FnOnce(&Path) -> Result<(), BuildError>) -> Result<PathBuf, BuildError> {
     made_once(root()?.join(name), make)
 }
 
 fn made_once(dir: PathBuf, make: impl FnOnce(&Path) -> Result<(), BuildError>) -> Result<PathBuf, BuildError> {
     let ready = dir.join(READY);
-    if ready.is_file() {
+    let is_ready = || fs::read(&ready).is_ok_and(|made_at| made_at == dir.as_os_str().as_encoded_bytes());
+    if is_ready() {
         return Ok(dir);
     }
     let _lock = lock(&dir.with_added_extension("lock"))?;
-    if ready.is_file() {
+    if is_ready() {
         return Ok(dir);
     }
     if dir.exists() {
@@ -33,7 +35,7 @@ fn made_once(dir: PathBuf, make: impl FnOnce(&Path) -> Result<(), BuildError>) -
     }
     at(&dir, fs::create_dir_all(&dir))?;
     make(&dir)?;
-    at(&ready, fs::write(&ready, []))?;
+    at(&ready, fs::write(&ready, dir.as_os_str().as_encoded_bytes()))?;
     Ok(dir)
 }
 
@@ -99,6 +101,10 @@ mod tests {
         });
         assert_eq!(made.expect("it is made"), dir);
         made_once(dir.clone(), |_| panic!("it is there")).expect("it is there");
+        let moved = parent.path().join("moved");
+        fs::rename(dir, &moved).expect("it is moved");
+        let made = made_once(moved.clone(), |dir| at(dir, fs::write(dir.join("again"), "")));
+        assert!(made.is_ok() && moved.join("again").exists() && !moved.join("whole").exists());
     }
 
     #[test]
