@@ -80,7 +80,9 @@ fn check_svg(graph: &Graph) {
     let labels = document.descendants().filter(|n| n.has_tag_name("g") && class(n, "at"));
     let boxes: Vec<[f64; 4]> = nodes.into_iter().chain(labels).filter_map(bounds).collect();
     for (i, a) in boxes.iter().enumerate() {
-        assert!(a[0] >= 0.0 && a[0] + a[2] <= view[2] && a[1] >= 0.0 && a[1] + a[3] <= view[3], "{a:?} of {view:?}");
+        // Places are written in tenths.
+        let within = |k: usize| a[k] >= -0.5 && a[k] + a[k + 2] <= view[k + 2] + 0.5;
+        assert!(within(0) && within(1), "{a:?} of {view:?}");
         for b in &boxes[..i] {
             let apart = |k: usize| a[k] + a[k + 2] <= b[k] + 0.5 || b[k] + b[k + 2] <= a[k] + 0.5;
             assert!(apart(0) || apart(1), "{a:?} lies upon {b:?} in\n{svg}");
