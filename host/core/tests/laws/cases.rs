@@ -18,6 +18,14 @@ fn chooser(max_loop: u32) -> Team {
     team(vec![chooser])
 }
 
+/// One that chooses twice, and another role, which may both write to a scope.
+fn beside_a_writer(reducer: Option<Reducer>) -> Team {
+    let mut team = chooser(2);
+    team.roles.push(role("B", &[IDEA_LABEL], &["b"]));
+    team.scopes.insert("s0".into(), reducer);
+    team
+}
+
 #[test]
 fn a_raised_loop_limit_does_not_unsettle_what_was_recorded_under_the_lower_one() {
     let mut life = Hand::start(chooser(1));
@@ -275,20 +283,14 @@ fn a_role_that_rests_before_another_try_holds_nobody_up() {
 
 #[test]
 fn a_choice_that_followed_an_undone_call_is_made_again() {
-    let team = |reducer| {
-        let mut team = chooser(2);
-        team.roles.push(role("B", &[IDEA_LABEL], &["b"]));
-        team.scopes.insert("s0".into(), reducer);
-        team
-    };
-    let mut life = Hand::start(team(None));
+    let mut life = Hand::start(beside_a_writer(None));
     let chosen = |index| Ok(Finished::Chosen(index));
     for result in [chosen(0), Ok(writes("x ok", &[("k", 1)])), chosen(1), Ok(says("y ok"))] {
         assert_eq!(life.act(result).role, RoleId(0));
     }
     life.act(Ok(writes("b ok", &[("k", 2)])));
     assert_eq!(life.halt(), Status::Failed);
-    life.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
+    life.resume(beside_a_writer(Some(Reducer::Last)), CallPolicy::Auto);
     assert_eq!(life.act(Ok(says("x again"))).idempotency_key, "run/0/C/0/0");
     let choice = life.act(chosen(-1));
     assert_eq!((choice.idempotency_key.as_str(), choice.outputs.len()), ("run/0/C/think/1", 1));
@@ -319,23 +321,17 @@ fn tries_count_on_over_one_conflict_after_another() {
 
 #[test]
 fn an_action_that_was_chosen_twice_and_is_undone_counts_its_tries_by_place() {
-    let team = |reducer| {
-        let mut team = chooser(2);
-        team.roles.push(role("B", &[IDEA_LABEL], &["b"]));
-        team.scopes.insert("s0".into(), reducer);
-        team
-    };
-    let mut life = Hand::start(team(None));
+    let mut life = Hand::start(beside_a_writer(None));
     for result in [Finished::Chosen(0), writes("once", &[("k", 1)]), Finished::Chosen(0)] {
         life.act(Ok(result));
     }
     life.act(Err(Fault::new(FaultKind::Trap, "in the second x")));
     life.act(Ok(writes("b ok", &[("k", 2)])));
     assert_eq!(life.halt(), Status::Failed);
-    life.resume(team(None), CallPolicy::Auto);
+    life.resume(beside_a_writer(None), CallPolicy::Auto);
     assert_eq!(life.act(Ok(says("twice"))).attempt, 2);
     assert_eq!(life.halt(), Status::Failed, "both wrote the same");
-    life.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
+    life.resume(beside_a_writer(Some(Reducer::Last)), CallPolicy::Auto);
     let first = life.act(Ok(says("once")));
     life.act(Ok(Finished::Chosen(0)));
     let second = life.act(Ok(says("twice")));

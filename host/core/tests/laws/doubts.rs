@@ -56,6 +56,20 @@ fn timeout() -> Result<Finished, Fault> {
     Err(Fault::new(FaultKind::Timeout, "too slow"))
 }
 
+/// The call under way asks a person, as the `index`-th that it asks.
+fn asks(life: &mut Hand, index: u32) {
+    let request = Request {
+        id: life.stepper.request_id(A, index).expect("a call under way"),
+        question: "go on?".into(),
+        schema: None,
+        choices: Vec::new(),
+        default: None,
+        expires_ms: None,
+        call: "question".into(),
+    };
+    life.record(life.stepper.request_opened(A, request).expect("a call under way"));
+}
+
 #[test]
 fn a_write_killed_in_flight_stops_the_run_until_it_is_settled() {
     let check = |verdict: Verdict, recorded: usize| {
@@ -248,16 +262,7 @@ fn an_attempt_that_ends_to_wait_leaves_its_lost_write_in_doubt() {
     assert_eq!((life.halt(), doubts(&life)), (Status::InDoubt, vec!["w".to_owned()]));
 
     let (mut life, _) = begun();
-    let request = Request {
-        id: life.stepper.request_id(A, 1).expect("a call under way"),
-        question: "go on?".into(),
-        schema: None,
-        choices: Vec::new(),
-        default: None,
-        expires_ms: None,
-        call: "question".into(),
-    };
-    life.record(life.stepper.request_opened(A, request).expect("a call under way"));
+    asks(&mut life, 1);
     assert_eq!(life.halt(), Status::Waiting);
     life.record(life.stepper.request_answered(A, Answer::Given(Json::null())).expect("an open request"));
     life.resume(single(), CallPolicy::Auto);
@@ -354,16 +359,7 @@ fn another_component_does_not_repeat_a_write_that_was_lost_before_the_old_one_as
     let call = life.call();
     begin(&mut life, &call, "w", Again::Ask);
     answer(&mut life, &call, "w", Outcome::Unknown);
-    let request = Request {
-        id: life.stepper.request_id(A, 0).expect("a call under way"),
-        question: "go on?".into(),
-        schema: None,
-        choices: Vec::new(),
-        default: None,
-        expires_ms: None,
-        call: "question".into(),
-    };
-    life.record(life.stepper.request_opened(A, request).expect("a call under way"));
+    asks(&mut life, 0);
     assert_eq!((life.halt(), doubts(&life).len()), (Status::Waiting, 0));
     life.resume(single(), CallPolicy::Auto);
     let slot = Slot { role: A, part: Part::Action(ActionId(0)) };
