@@ -25,13 +25,13 @@ pub type Audience = Arc<dyn Fn(&str) -> Listener + Send + Sync>;
 
 /// Whether a request is away from the host. It may have to wait for its turn, at first or after it was refused, and costs
 /// nothing meanwhile.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Departure(Arc<watch::Sender<bool>>);
 
 impl Departure {
     /// Of what has not left yet.
     pub fn ahead() -> Self {
-        Self(Arc::new(watch::Sender::new(false)))
+        Self::default()
     }
 
     /// Of what may have left as soon as it is made, and never comes back to wait.
@@ -43,12 +43,6 @@ impl Departure {
     pub async fn here(&self) {
         // It cannot be gone while it is held here.
         let _ = self.0.subscribe().wait_for(|away| !away).await;
-    }
-}
-
-impl Default for Departure {
-    fn default() -> Self {
-        Self::ahead()
     }
 }
 
