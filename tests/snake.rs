@@ -63,6 +63,10 @@ fn a_trap_in_the_engineers_second_action_is_gone_on_from_with_the_mended_compone
     }
     assert_eq!(stream::actions(&lines, "component-changed"), ["Eve.SaveCode"]);
     assert_eq!(stream::of_kind(&lines, "action-started")[0]["attempt"], 2);
+    let tries =
+        |kind| stream::of_kind(&lines, kind).into_iter().map(|line| (line["attempt"].clone(), line["digest"].clone()));
+    assert!(tries("action-started").eq(tries("action-finished")), "{lines:?}");
+    assert!(tries("action-finished").all(|(_, digest)| digest.is_string()), "{lines:?}");
     let paid = stream::of_kind(&lines, "host-call").into_iter().filter(|line| line["source"] == "live").count();
     assert_eq!(paid, 1, "only the review asks the model");
     let all = place.recorded();

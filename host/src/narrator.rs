@@ -5,19 +5,22 @@
 mod count;
 mod files;
 mod kinds;
+mod routing;
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use strata_core::event::{Event, Finished, Released, Routed, Source, Work, Writer};
+use strata_core::event::{Event, Finished, Source, Work, Writer};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::host_call::Verdict;
-use strata_core::id::{JoinId, Part, RoleId, Slot};
+use strata_core::id::{Digest, JoinId, Part, RoleId, Slot};
 use strata_core::message::Draft;
 use strata_core::request::Request;
 use strata_core::shape::Shape;
 use strata_core::stepper::conflict;
 use strata_core::team::Role;
 
-use count::{is_choice, is_sent, is_start};
+use count::{is_choice, is_start};
 
 pub use count::count;
 pub use kinds::{Field, KINDS, Kind, Presence};
@@ -77,6 +80,8 @@ pub fn rfc3339(time_ms: i64) -> String {
 pub struct Narrator {
     shape: Shape,
     step: u64,
+    /// The components of the attempts under way; a role makes one at a time.
+    running: BTreeMap<RoleId, Option<Digest>>,
 }
 
 type Told = (&'static str, Value);
@@ -84,7 +89,7 @@ type Told = (&'static str, Value);
 impl Narrator {
     /// A narrator of what comes next in a team of this shape, in this step.
     pub fn new(shape: Shape, step: u64) -> Self {
-        Self { shape, step }
+        Self { shape, step, running: BTreeMap::new() }
     }
 
     /// Tells one event; `n` is the number of its first line.
@@ -207,7 +212,7 @@ impl Narrator {
         }
     }
 
-    fn attempt(&self, event: &Event) -> Vec<Told> {
+    fn attempt(&mut self, event: &Event) -> Vec<Told> {
         match event {
             Event::CallSuspended { role, work, attempt } => {
                 let mut fields = self.call(*role, *work);
@@ -222,9 +227,9 @@ impl Narrator {
                     fields["writes"] = json!(forgotten);
                     told.push(("writes-forgotten", fields));
                 }
-                let digest = digest.as_ref().map(|digest| digest.0.clone());
                 let mut call = self.call(*role, *work);
-                call["digest"] = json!(digest);
+                call["digest"] = json!(digest.as_ref().map(|digest| &digest.0));
+                self.running.insert(*role, digest.clone());
                 if digest.is_some() {
                     let mut fields = call.clone();
                     fields.as_object_mut().map(|object| object.remove("step"));
@@ -237,8 +242,10 @@ impl Narrator {
                 told
             }
             Event::CallFinished { role, work, attempt, result } => {
+                let digest = self.running.remove(role).flatten();
                 let mut fields = self.call(*role, *work);
                 fields["attempt"] = (*attempt).into();
+                fields["digest"] = json!(digest.map(|digest| digest.0));
                 fields["output"] = match result {
                     Finished::Chosen(choice) => {
                         let role = &self.shape.roles[role.index()].name;
@@ -266,54 +273,6 @@ impl Narrator {
             }
             _ => Vec::new(),
         }
-    }
-
-    fn routed(&self, routed: &Routed) -> Vec<Told> {
-        let id = &routed.id.0;
-        if let Some(reason) = &routed.dropped {
-            return vec![("message-dropped", json!({ "id": id, "reason": reason }))];
-        }
-        let mut told = Vec::new();
-        let from = routed.from.map(|role| self.role(role)).unwrap_or_default();
-        let to = self.receivers(&routed.to, &routed.joins);
-        if is_sent(routed) {
-            let mut fields = json!({ "id": id, "from": from, "to": to, "cause_by": routed.cause_by });
-            if !routed.outside.is_empty() {
-                fields["outside"] = json!(routed.outside);
-            }
-            told.push(("message-routed", fields));
-        }
-        told.extend(routed.joins.iter().map(|join| self.buffered(*join, from, id)));
-        told.extend(routed.dead.iter().map(|to| {
-            let reason = if self.shape.joins.iter().any(|join| join.id == *to) {
-                "the join does not wait for its sender"
-            } else {
-                "the team has no such role, alias, group or join"
-            };
-            ("dead-letter", json!({ "id": id, "to": to, "reason": reason }))
-        }));
-        told
-    }
-
-    fn released(&self, released: &[Released]) -> Vec<Told> {
-        let tell = |Released { join, messages, to, into }: &Released| {
-            let ids: Vec<&str> = messages.iter().map(|(_, id)| id.0.as_str()).collect();
-            let to = self.receivers(to, into.as_slice());
-            let fields = json!({ "join": self.join(*join), "messages": ids, "to": to });
-            let on = into.iter().flat_map(|next| messages.iter().map(|(from, id)| (*next, self.role(*from), &id.0)));
-            let on = on.map(|(next, from, id)| self.buffered(next, from, id));
-            [("join-released", fields)].into_iter().chain(on).collect::<Vec<_>>()
-        };
-        released.iter().flat_map(tell).collect()
-    }
-
-    fn buffered(&self, join: JoinId, from: &str, id: &str) -> Told {
-        ("join-buffered", json!({ "join": self.join(join), "from": from, "id": id }))
-    }
-
-    /// The names of roles, then those of joins.
-    fn receivers(&self, roles: &[RoleId], joins: &[JoinId]) -> Vec<&str> {
-        roles.iter().map(|role| self.role(*role)).chain(joins.iter().map(|join| self.join(*join))).collect()
     }
 
     fn role(&self, id: RoleId) -> &str {

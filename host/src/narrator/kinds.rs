@@ -176,7 +176,7 @@ pub const KINDS: &[Kind] = &[
     call(
         "action-finished",
         "An action has its result, durably.",
-        &[ATTEMPT, field("output", "`content`, `data`, `to`; `tasks` of a plan")],
+        &[ATTEMPT, DIGEST, field("output", "`content`, `data`, `to`; `tasks` of a plan")],
     ),
     call(
         "action-failed",
