@@ -211,3 +211,54 @@ component = "longest-word"
     let ended = run("two", "...").expect(3);
     assert!(ended.stderr.contains("error: looking for the longest word: there is none"), "{}", ended.stderr);
 }
+
+const PORTER: &str = r#"#include <strata_action.h>
+#include <stdio.h>
+
+static strata_error carry(const strata_call *call, strata_output *output) {
+  strata_str text = strata_text(call);
+  if (strata_equal(text, STR("much"))) strata_alloc(3u << 30);
+  if (strata_equal(text, STR("many"))) for (;;) strata_format("%d", 7);
+  FILE *left_open = fopen("/out/kept.txt", "w");
+  fprintf(left_open, "kept");
+  printf("no newline");
+  strata_log_info("cut: %.*s", STR_ARG(strata_slice(text, 0, 2)));
+  output->content = strata_slice(text, 0, 4);
+  return STRATA_SUCCESS;
+}
+
+STRATA_ACTION(carry, .name = "porter")
+"#;
+
+#[test]
+fn what_c_leaves_in_buffers_or_cuts_or_cannot_allocate_is_told_and_kept() {
+    with_tools();
+    let place = Place::empty();
+    ["porter", "out"].iter().for_each(|name| fs::create_dir(place.path(name)).unwrap());
+    place.write("porter/action.c", PORTER);
+    place.write(
+        "team.toml",
+        "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"a\u{f1}\u{e9}\"\n[[role]]\nname = \"A\"\n\
+         watch = [\"UserRequirement\"]\n[[role.action]]\nname = \"Carry\"\ncomponent = \"porter\"\n\
+         allow = { dirs = [{ host = \"out\", guest = \"/out\", write = true }] }\n",
+    );
+    let run = |idea: &[&str], code| {
+        place.host(&[&["run", "team.toml", "-v", "--force", "--storage", "store"], idea].concat()).expect(code)
+    };
+    let ended = run(&[], 0);
+    assert_eq!(place.read("out/kept.txt"), b"kept");
+    for line in ["no newline", "cut: a\u{fffd}"] {
+        assert!(ended.stderr.contains(line), "`{line}` is not in:\n{}", ended.stderr);
+    }
+    let said = crate::stream::of_kind(&place.recorded(), "action-finished")[0]["output"].clone();
+    assert_eq!(said["content"], "a\u{f1}\u{fffd}");
+    let cases =
+        [("much", "trap: ", "no memory for 3221225472 bytes more"), ("many", "memory: memory limit of 64 MiB", "")];
+    for (idea, kind, logged) in cases {
+        let ended = run(&[idea], 3);
+        for part in [kind, logged] {
+            assert!(ended.stderr.contains(part), "`{part}` is not in:\n{}", ended.stderr);
+        }
+        assert!(!ended.stderr.contains("called `abort`"), "{}", ended.stderr);
+    }
+}

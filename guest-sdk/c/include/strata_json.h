@@ -42,7 +42,7 @@ strata_str strata_json_key_at(const strata_json *value, size_t index);
 // The value as what it is taken for, or `otherwise` if it is something else.
 strata_str strata_json_text(const strata_json *value, strata_str otherwise);
 double strata_json_number(const strata_json *value, double otherwise);
-// Also `otherwise` if it is no whole number, or too large for one.
+// Exact. Also `otherwise` if it is no whole number, or too large for the type.
 int64_t strata_json_int(const strata_json *value, int64_t otherwise);
 bool strata_json_bool(const strata_json *value, bool otherwise);
 

@@ -47,6 +47,10 @@ size_t strata_find(strata_str text, strata_str part);
 // The bytes from `from` up to `to`, both cut to what there is. They are not copied.
 strata_str strata_slice(strata_str text, size_t from, size_t to);
 
+// With U+FFFD in place of each byte that belongs to no character of UTF-8; the text itself where there is none. Slices
+// may cut characters. The host takes UTF-8 alone; outputs, emissions, JSON, prompts, failures and log lines go through this.
+strata_str strata_utf8(strata_str text);
+
 // Without white space at both ends.
 strata_str strata_trim(strata_str text);
 

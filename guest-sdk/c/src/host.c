@@ -47,7 +47,7 @@ strata_error strata_emit(const strata_emission *emission) {
   strata_action_types_host_error_t error;
   strata_action_types_option_json_t data = strata_written_or_none(emission->data);
   strata_action_environment_emission_t raw = {
-    .content = emission->content,
+    .content = strata_utf8(emission->content),
     .data = { data.is_some, data.val },
     .to = emission->to,
     .cause_by = strata_some_or_none(emission->cause_by),
@@ -98,7 +98,7 @@ strata_messages strata_memory_by_label(strata_str label, uint32_t limit) {
   void strata_log_##name(const char *format, ...) {   \
     va_list arguments;                                \
     va_start(arguments, format);                      \
-    strata_str line = strata_vformat(format, arguments); \
+    strata_str line = strata_utf8(strata_vformat(format, arguments)); \
     va_end(arguments);                                \
     strata_action_log_write(level, &line);            \
   }

@@ -1,7 +1,9 @@
 // JSON trees: building them and looking into them.
 #include "json_tree.h"
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static strata_json null_value;
 
@@ -74,7 +76,15 @@ double strata_json_number(const strata_json *value, double otherwise) {
 }
 
 int64_t strata_json_int(const strata_json *value, int64_t otherwise) {
-  double number = strata_json_number(value, NAN);
+  if (strata_json_kind_of(value) != STRATA_JSON_NUMBER) return otherwise;
+  const char *text = strata_zero_terminated(value->text);
+  if (!text[strcspn(text, ".eE")]) {
+    errno = 0;
+    long long whole = strtoll(text, NULL, 10);
+    return errno ? otherwise : whole;
+  }
+  // 1e3 and 2.0 are whole, too.
+  double number = strtod(text, NULL);
   // Beyond 2^53 not every whole number has a double.
   if (number != number || number != floor(number) || fabs(number) > 9007199254740992.0) return otherwise;
   return (int64_t)number;

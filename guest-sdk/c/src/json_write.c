@@ -49,5 +49,5 @@ static void write_value(strata_buffer *out, const strata_json *value) {
 strata_str strata_json_write(const strata_json *value) {
   strata_buffer out = { 0 };
   write_value(&out, value);
-  return strata_written(&out);
+  return strata_utf8(strata_written(&out));
 }

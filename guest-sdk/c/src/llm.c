@@ -27,7 +27,7 @@ static strata_llm_reply lifted(const strata_action_llm_reply_t *reply) {
 }
 
 strata_error strata_llm_ask(strata_str prompt, strata_str *text) {
-  strata_llm_turn turn = { .speaker = STRATA_USER, .content = prompt };
+  strata_llm_turn turn = { .speaker = STRATA_USER, .content = strata_utf8(prompt) };
   strata_llm_request request = { .turns = { &turn, 1 } };
   strata_llm_reply reply;
   STRATA_TRY(strata_llm_complete(&request, &reply));

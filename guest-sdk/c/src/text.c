@@ -1,5 +1,5 @@
 // Texts, and the memory they lie in: blocks that are cut into pieces and never given back.
-#include "../include/strata_text.h"
+#include "memory.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +12,12 @@ static char *block;
 static size_t block_left;
 
 void *strata_alloc(size_t size) {
-  if (size > SIZE_MAX - ALIGNMENT) abort();
+  if (size > SIZE_MAX - ALIGNMENT) strata_out_of_memory(size);
   size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   if (size > block_left) {
     size_t room = size > BLOCK_BYTES / 4 ? size : BLOCK_BYTES;
     char *fresh = calloc(1, room);
-    // The host knows that it refused memory, and says so in the fault.
-    if (!fresh) abort();
+    if (!fresh) strata_out_of_memory(room);
     if (room == size) return fresh;
     block = fresh;
     block_left = room;
@@ -101,13 +100,13 @@ strata_str strata_join(strata_strs texts, strata_str between) {
 }
 
 void strata_append(strata_buffer *buffer, strata_str text) {
-  if (text.len > SIZE_MAX / 2 - buffer->len) abort();
+  if (text.len > SIZE_MAX / 2 - buffer->len) strata_out_of_memory(text.len);
   if (buffer->len + text.len > buffer->room) {
     size_t room = buffer->room ? buffer->room : 64;
     while (room < buffer->len + text.len) room *= 2;
     // Not from the blocks: a text that grows would leave all its shorter selves behind.
     char *larger = realloc(buffer->ptr, room);
-    if (!larger) abort();
+    if (!larger) strata_out_of_memory(room);
     buffer->ptr = larger;
     buffer->room = room;
   }

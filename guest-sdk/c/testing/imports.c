@@ -1,5 +1,8 @@
 // The functions that the bindings import, over the host in memory.
+#include "../src/memory.h"
 #include "table.h"
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef strata_action_types_host_error_t host_error;
@@ -110,6 +113,11 @@ void strata_action_memory_recent(uint32_t limit, strata_action_memory_list_messa
 
 void strata_action_memory_by_label(strata_str *label, uint32_t limit, strata_action_memory_list_message_t *found) {
   remembered(label, limit, found);
+}
+
+_Noreturn void strata_out_of_memory(size_t size) {
+  fprintf(stderr, "there is no memory for %zu bytes more\n", size);
+  abort();
 }
 
 void strata_action_log_write(strata_action_log_level_t level, strata_str *message) {

@@ -44,6 +44,37 @@ static void json_is_built_and_looked_into(void) {
   STRATA_EXPECT_TEXT(strata_json_write(strata_json_new_number(1.0 / 0.0)), "null");
 }
 
+static void whole_numbers_are_exact(void) {
+  static const int64_t values[] = { 0, -7, 9007199254740993, -9007199254740995, 1795384779063000000, INT64_MAX, INT64_MIN };
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    STRATA_EXPECT(strata_json_int(strata_json_new_int(values[i]), 5) == values[i]);
+  }
+  static const struct { const char *text; int64_t expected; } others[] = {
+    { "2.0", 2 }, { "1e3", 1000 }, { "-0", 0 }, { "0.5", 5 }, { "1e300", 5 }, { "9223372036854775808", 5 }, { "true", 5 },
+  };
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    strata_json *value;
+    STRATA_EXPECT(strata_json_parse(strata_from(others[i].text), &value, NULL));
+    STRATA_EXPECT(strata_json_int(value, 5) == others[i].expected);
+  }
+}
+
+static void what_is_no_utf8_is_replaced(void) {
+  static const char *const cases[][2] = {
+    { "a\xc3\xb1o \xe2\x82\xac \xf0\x9f\x98\x80", "a\xc3\xb1o \xe2\x82\xac \xf0\x9f\x98\x80" },
+    { "a\xc3", "a\xef\xbf\xbd" },
+    { "\xffz\xe2\x82", "\xef\xbf\xbdz\xef\xbf\xbd\xef\xbf\xbd" },
+    { "\xc0\x80", "\xef\xbf\xbd\xef\xbf\xbd" },
+    { "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+    { "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    STRATA_EXPECT_TEXT(strata_utf8(strata_from(cases[i][0])), cases[i][1]);
+  }
+  strata_str cut = strata_slice(STR("a\xc3\xb1"), 0, 2);
+  STRATA_EXPECT_TEXT(strata_json_write(strata_json_new_text(cut)), "\"a\xef\xbf\xbd\"");
+}
+
 static void texts_are_cut_and_joined(void) {
   STRATA_EXPECT_TEXT(strata_trim(STR(" \n a b\t")), "a b");
   STRATA_EXPECT_TEXT(strata_slice(STR("hello"), 1, 99), "ello");
@@ -126,6 +157,7 @@ static void memory_is_the_newest_oldest_first(void) {
   STRATA_EXPECT(recent.len == 1 && strata_equal(recent.ptr[0].content, STR("3")));
 }
 
-STRATA_TESTS(json_is_read_and_written, json_is_built_and_looked_into, texts_are_cut_and_joined,
+STRATA_TESTS(json_is_read_and_written, json_is_built_and_looked_into, whole_numbers_are_exact,
+             what_is_no_utf8_is_replaced, texts_are_cut_and_joined,
              nothing_is_granted_that_was_not_granted, what_the_host_gives_arrives,
              a_briefing_says_where_everything_comes_from, memory_is_the_newest_oldest_first)

@@ -1,6 +1,8 @@
 // How a C program ends before its time: each way says so to the operator, in C's own terms, and then traps. These stand
 // in place of the C library's, which would need an operating system to speak through.
 #include "../include/strata_host.h"
+#include "../src/memory.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 #define TRAP() __builtin_trap()
@@ -12,6 +14,15 @@ _Noreturn void __assert_fail(const char *expression, const char *file, int line,
 
 _Noreturn void abort(void) {
   strata_log_error("the action called `abort`");
+  TRAP();
+}
+
+_Noreturn void strata_out_of_memory(size_t size) {
+  char text[64];
+  int length = snprintf(text, sizeof text, "there is no memory for %zu bytes more", size);
+  strata_str line = { text, (size_t)length };
+  strata_action_log_write(STRATA_ACTION_LOG_LEVEL_ERROR, &line);
+  // Where the host refused the memory, it says so in the fault.
   TRAP();
 }
 

@@ -1,5 +1,6 @@
 // Exports the action that `STRATA_ACTION` defines.
 #include "../src/border.h"
+#include <stdio.h>
 
 void *cabi_realloc(void *ptr, size_t old_size, size_t align, size_t new_size);
 
@@ -39,12 +40,14 @@ bool exports_strata_action_handler_run(strata_action_types_attempt_t *attempt, s
   strata_call call = strata_call_from(attempt, input);
   strata_output output = { 0 };
   strata_error error = strata_action_run(&call, &output);
+  // What is left in the buffers of files and of stdout would be lost with the instance.
+  fflush(NULL);
   if (error.kind != STRATA_OK) {
     *failure = strata_failure_of(error);
     return false;
   }
   *returned = (strata_action_types_output_t){
-    .content = output.content,
+    .content = strata_utf8(output.content),
     .data = strata_written_or_none(output.data),
     .to = output.to,
     .route = output.route,

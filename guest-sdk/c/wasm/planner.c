@@ -1,5 +1,6 @@
 // Exports the planner that `STRATA_PLANNER` defines.
 #include "../src/border.h"
+#include <stdio.h>
 
 // Where the bindings export it. Naming that has the linker take it.
 uint8_t *__wasm_export_exports_strata_action_planner_plan(uint8_t *arguments);
@@ -13,6 +14,7 @@ bool exports_strata_action_planner_plan(strata_action_types_attempt_t *attempt, 
   strata_call call = strata_call_from(attempt, input);
   strata_plan plan = { 0 };
   strata_error error = strata_planner_plan(&call, &plan);
+  fflush(NULL);
   if (error.kind != STRATA_OK) {
     *failure = strata_failure_of(error);
     return false;

@@ -1,5 +1,6 @@
 // Exports the thinker that `STRATA_THINKER` defines.
 #include "../src/border.h"
+#include <stdio.h>
 
 // Where the bindings export it. Naming that has the linker take it.
 uint8_t *__wasm_export_exports_strata_action_thinker_choose(uint8_t *arguments);
@@ -21,6 +22,7 @@ bool exports_strata_action_thinker_choose(strata_action_types_attempt_t *attempt
     .outputs = { given->outputs.ptr, given->outputs.len },
   };
   strata_error error = strata_thinker_choose(&situation, index);
+  fflush(NULL);
   if (error.kind == STRATA_OK) return true;
   *failure = strata_failure_of(error);
   return false;
