@@ -12,6 +12,7 @@ from typing import Any
 from ._border import well_formed
 
 _PLAIN = {bool: "boolean", int: "integer", float: "number", str: "string"}
+_LISTS = (list, tuple, set, frozenset)
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "text", list: "list", dict: "table", type(None): "null"}
 
 
@@ -46,11 +47,16 @@ def decode(wanted: Any, value: Any, where: str, *, strict: bool = False) -> Any:
         return _union(arguments, value, where, strict)
     if origin is typing.Literal:
         return _expect(value in arguments, value, where, " or ".join(map(repr, arguments)))
-    if wanted is list or wanted is tuple or origin in (list, tuple):
+    if (origin or wanted) in _LISTS:
         items = _expect(isinstance(value, list), value, where, "a list")
-        item = arguments[0] if arguments else Any
-        decoded = [decode(item, part, f"{where}[{index}]", strict=strict) for index, part in enumerate(items)]
-        return decoded if (origin or wanted) is list else tuple(decoded)
+        parts = _parts(origin, arguments)
+        if isinstance(parts, list):
+            _expect(len(items) == len(parts), value, where, f"a list of {len(parts)}")
+        else:
+            parts = [parts] * len(items)
+        each = enumerate(zip(parts, items))
+        decoded = [decode(part, item, f"{where}[{index}]", strict=strict) for index, (part, item) in each]
+        return (origin or wanted)(decoded)
     if wanted is dict or origin is dict:
         table = _expect(isinstance(value, dict), value, where, "a table")
         item = arguments[1] if arguments else Any
@@ -61,6 +67,13 @@ def decode(wanted: Any, value: Any, where: str, *, strict: bool = False) -> Any:
     if dataclasses.is_dataclass(wanted):
         return _record(wanted, value, where, strict)
     raise TypeError(f"{where}: `{wanted}` is no type that JSON can be read as")
+
+
+def _parts(origin: Any, arguments: tuple[Any, ...]) -> Any:
+    """What a list is made of: the type of its items, or those of each, where it is a tuple of so many."""
+    if origin is tuple and arguments and arguments[-1] is not Ellipsis:
+        return list(arguments)
+    return arguments[0] if arguments else Any
 
 
 def _expect(fits: bool, value: Any, where: str, expected: str) -> Any:
@@ -119,8 +132,12 @@ def schema(wanted: Any, *, strict: bool = False) -> dict[str, Any]:
         return {"anyOf": [schema(choice, strict=strict) for choice in arguments]}
     if origin is typing.Literal:
         return {"enum": list(arguments)}
-    if wanted is list or wanted is tuple or origin in (list, tuple):
-        return {"type": "array", "items": schema(arguments[0] if arguments else Any, strict=strict)}
+    if (origin or wanted) in _LISTS:
+        parts = _parts(origin, arguments)
+        if isinstance(parts, list):
+            each = [schema(part, strict=strict) for part in parts]
+            return {"type": "array", "prefixItems": each, "minItems": len(parts), "maxItems": len(parts)}
+        return {"type": "array", "items": schema(parts, strict=strict)}
     if wanted is dict or origin is dict:
         return {"type": "object", "additionalProperties": schema(arguments[1] if arguments else Any, strict=strict)}
     if isinstance(wanted, type) and issubclass(wanted, enum.Enum):

@@ -45,6 +45,17 @@ class Types(unittest.TestCase):
         self.assertEqual(typed.decode(Whole, {"parts": [], "more": 1}, "it"), Whole([]))
         self.assertEqual(typed.dumps(expected), typed.dumps(value).replace('"size":2', '"size":2.0'))
 
+    def test_lists_tuples_and_sets_are_told_apart(self):
+        cases = [
+            (list[int], [1, 2], [1, 2]),
+            (tuple[int, ...], [1, 2, 3], (1, 2, 3)),
+            (tuple[int, str], [1, "x"], (1, "x")),
+            (tuple, [1, "x"], (1, "x")),
+            (set[str], ["a", "b", "a"], {"a", "b"}),
+        ]
+        for wanted, value, expected in cases:
+            self.assertEqual(typed.decode(wanted, value, "it"), expected)
+
     def test_what_does_not_fit_says_where(self):
         cases = [
             (Whole, {}, "it: `parts` is missing"),
@@ -52,6 +63,8 @@ class Types(unittest.TestCase):
             (Whole, {"parts": [{"name": 1}]}, "it.parts[0].name: expected text, found the integer `1`"),
             (Whole, {"parts": [], "mood": "odd"}, "it.mood: expected 'good' or 'bad', found the text `\"odd\"`"),
             (int, True, "it: expected integer, found the boolean `true`"),
+            (tuple[int, str], [1, 2], "it[1]: expected text, found the integer `2`"),
+            (tuple[int, str], [1, "x", 3], "it: expected a list of 2, found list"),
             (int | str, 1.5, "it: fits none of its types: it: expected integer"),
         ]
         for wanted, value, expected in cases:
@@ -73,6 +86,9 @@ class Types(unittest.TestCase):
         self.assertEqual(found["properties"]["side"], {"anyOf": [{"enum": ["left", "right"]}, {"type": "null"}]})
         self.assertEqual(found["required"], ["parts"])
         self.assertEqual(typed.schema(Part, strict=True)["additionalProperties"], False)
+        pair = {"prefixItems": [{"type": "integer"}, {"type": "string"}], "minItems": 2, "maxItems": 2}
+        self.assertEqual(typed.schema(tuple[int, str]), {"type": "array", **pair})
+        self.assertEqual(typed.schema(set[str]), {"type": "array", "items": {"type": "string"}})
 
 
 class Functions(unittest.TestCase):
