@@ -41,8 +41,13 @@ pub enum AnswerError {
         open: Vec<String>,
     },
     /// It is not open any more, if it ever was.
-    #[error("request `{0}` was answered before, if it was ever asked; its first answer holds")]
-    Before(String),
+    #[error("request `{request}` was answered before, if it was ever asked; its first answer holds{}", known(open))]
+    Before {
+        /// The id.
+        request: String,
+        /// What is open.
+        open: Vec<String>,
+    },
     /// Several answers for one request were given at once.
     #[error("request `{0}` is answered twice here; it takes one answer")]
     Twice(String),
@@ -89,11 +94,13 @@ pub(crate) fn judge(env: &Environment, given: &[Given]) -> Result<Vec<Verdict>, 
     let mut verdicts: Vec<Verdict> = Vec::new();
     for Given { request: id, text } in given {
         let Some((role, open)) = env.requests().find(|(_, open)| open.id.0 == *id) else {
-            if env.may_have_asked(id) {
-                return Err(AnswerError::Before(id.clone()));
-            }
-            let open = env.requests().map(|(_, open)| open.id.0.clone()).collect();
-            return Err(AnswerError::Unknown { request: id.clone(), open });
+            let (request, open) = (id.clone(), env.requests().map(|(_, open)| open.id.0.clone()).collect());
+            let before = env.may_have_asked(id);
+            return Err(if before {
+                AnswerError::Before { request, open }
+            } else {
+                AnswerError::Unknown { request, open }
+            });
         };
         if verdicts.iter().any(|(known, _)| *known == role) {
             return Err(AnswerError::Twice(id.clone()));
