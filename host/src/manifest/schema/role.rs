@@ -101,7 +101,7 @@ pub(super) fn limits(subject: Subject) -> Value {
         key("cpu", "Time inside the component only.", duration(Some(default.cpu), above_zero)),
         key("timeout", "Wall time, host calls included.", duration(Some(default.timeout), above_zero)),
         key("fuel", "Instructions, counted deterministically; 0 for no limit.", whole(i64::MAX as u64, 0)),
-        key("output", "Output and emissions together.", size(Some(default.output_bytes), 1)),
+        key("output", "Output, emissions and writes of state together.", size(Some(default.output_bytes), 1)),
         key("log", "Log lines and standard streams; the rest is cut.", size(Some(default.log_bytes), 0)),
         key("host_calls", "Calls of host functions.", whole(u32::MAX.into(), default.host_calls.into())),
         key("host_bytes", "What goes to host functions and comes from them.", size(Some(default.host_bytes), 0)),
