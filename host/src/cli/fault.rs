@@ -2,7 +2,7 @@
 
 use strata_core::activation::{Activation, Phase};
 use strata_core::event::{HostCall, Outcome, Work};
-use strata_core::fault::{Fault, FaultKind};
+use strata_core::fault::{Fault, FaultKind, Hope};
 use strata_core::id::RoleId;
 use strata_core::stepper::{Stepper, slot};
 
@@ -16,6 +16,8 @@ use crate::narrator;
 
 /// What a fault says of a limit that was reached: where it is raised.
 const LIMIT: &str = "; raise `limits.";
+/// What the host says of a scope that is not declared.
+const SCOPE: &str = "; add `[env.scope.";
 /// How many frames of a guest's stack are shown.
 const FRAMES: usize = 8;
 /// Where Rust goes to panic: of no use to who looks for the place it came from.
@@ -101,6 +103,12 @@ fn cure(fault: &Fault, name: &str, made: Option<&Made>) -> Cure {
         FaultKind::Error if is_of_config(&fault.message) => {
             in_file(Some(format!("mend `config` of {name} in the team file{place}")))
         }
+        FaultKind::Error if fault.message.contains(SCOPE) => {
+            in_file(Some("declare the scope in the team file, or name one that is there".to_owned()))
+        }
+        FaultKind::Error if fault.hope == Hope::Retryable => in_file(Some(format!(
+            "it may be otherwise next time; `limits.retries` of {name} has it tried again by itself{place}"
+        ))),
         FaultKind::Trap | FaultKind::Error | FaultKind::Stack | FaultKind::OutputInvalid | FaultKind::Think => {
             let words = made.map(|made| match component(name, Some(made)) {
                 Some(_) => format!("give another component, here with `--component` or in the team file{place}"),
