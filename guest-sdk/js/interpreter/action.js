@@ -30,6 +30,8 @@ function written({ newest }) {
 const method = (name) => async (cx) => {
   const found = await opened(cx);
   if (typeof found[name] !== "function") throw new Failure("error", `the script has no \`${name}\``);
+  // As other actions have it, whose schema is known before they are called.
+  if (name !== "choose" && found.configSchema !== undefined) cx.config ??= {};
   return found[name](cx);
 };
 

@@ -33,10 +33,12 @@ class Call {
   }
 }
 
-/** What `run` and `plan` are called with. */
+/** What `run` and `plan` of an action are called with. */
 export class Context extends Call {
-  constructor(attempt, input) {
+  constructor(attempt, input, { configSchema }) {
     super(attempt, input);
+    // As the host has it: what is not written is held against the schema as a table without keys.
+    if (configSchema !== undefined) this.config ??= {};
     this.action = input.action;
     this.index = input.index;
     this.task = input.task ?? undefined;

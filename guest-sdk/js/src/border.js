@@ -12,11 +12,18 @@ class Misfit {
 function shown(value) {
   if (value === undefined || value === null) return String(value);
   if (typeof value === "string") return `the text ${quoted(value)}`;
-  if (typeof value === "object") return Array.isArray(value) ? "a list" : "an object";
   if (typeof value === "function") return "a function";
+  if (typeof value === "object") return Array.isArray(value) ? "a list" : shownObject(value);
   return `the ${typeof value} \`${String(value)}\``;
 }
 
+function shownObject(value) {
+  if (typeof value.then === "function") return "a promise";
+  return kindOf(value) === "Object" ? "an object" : `an object of \`${kindOf(value)}\``;
+}
+
+/** What the language itself calls an object: `Date`, `Map`, or `Object` where it is none of its own. */
+const kindOf = (value) => Object.prototype.toString.call(value).slice("[object ".length, -1);
 const quoted = (value) => JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value);
 
 /** A type: what its values are called, one and many of them, and what takes one, or throws a Misfit. */
@@ -176,6 +183,25 @@ export function result(kind, value, what) {
   } catch (error) {
     throw typeError(error, what);
   }
+}
+
+/** What an author may write in place of a text: an object that has no keys but these. Others would be lost unseen. */
+export function keyed(value, keys, { what, one }) {
+  const names = keys.map((key) => `\`${key}\``);
+  const form = `a text, or an object of ${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+  const hint = value === undefined || value === null ? "" : "; what is to be its data goes below `data`";
+  const own = isFilled(value, keys) ? Object.keys(value) : undefined;
+  if (!own) throw new TypeError(`${what}: expected ${form}, found ${shown(value)}${hint}`);
+  const odd = own.find((key) => !keys.includes(key));
+  if (odd !== undefined) throw new TypeError(`${what}: ${one} has no \`${odd}\`; it is ${form}${hint}`);
+  return value;
+}
+
+/** Whether it is an object that was made to be filled with keys, be it of a class of the author's. */
+function isFilled(value, keys) {
+  if (typeof value !== "object" || value === null || Array.isArray(value) || typeof value.then === "function") return false;
+  const own = Object.keys(value);
+  return kindOf(value) === "Object" || (own.length > 0 && own.every((key) => keys.includes(key)));
 }
 
 /** A failure as the host takes it, whatever was made of it: there is nobody left to tell. */

@@ -1,13 +1,16 @@
 // What surrounds an action: messages, state, memory, files, the clock, randomness, variables, the log.
 
 import { message } from "./action.js";
-import { call } from "./host.js";
+import { keyed } from "./border.js";
+import { call, hasHost } from "./host.js";
 import { body, parse, write } from "./json.js";
+
+const KEYS = ["content", "data", "to", "causeBy", "route"];
 
 /** Publishes one more message, when the step commits. */
 export function emit(emission) {
   const { content, data, to = [], causeBy = null, route = [] } =
-    typeof emission === "string" ? { content: emission } : emission;
+    typeof emission === "string" ? { content: emission } : keyed(emission, KEYS, { what: "emit", one: "an emission" });
   call("environment", "emit", { ...body(content, data, "an emission's data"), to, causeBy, route });
 }
 
@@ -51,6 +54,32 @@ export const clock = {
 };
 
 export const random = { bytes: (length) => Uint8Array.from(call("random", "bytes", length)) };
+
+/** Numbers from 0 to 1 that follow from 16 bytes: Chris Doty-Humphrey's sfc32, two rounds for each. */
+export function numbers(seed) {
+  let [a, b, c, count] = new Int32Array(Uint8Array.from(seed).buffer);
+  const round = () => {
+    const drawn = (((a + b) | 0) + count) | 0;
+    count = (count + 1) | 0;
+    a = b ^ (b >>> 9);
+    b = (c + (c << 3)) | 0;
+    c = (((c << 21) | (c >>> 11)) + drawn) | 0;
+    return drawn >>> 0;
+  };
+  // Until each bit of the seed has had its effect on all of the state.
+  for (let first = 0; first < 12; first += 1) round();
+  return () => ((round() >>> 5) * 2 ** 26 + (round() >>> 6)) / 2 ** 53;
+}
+
+let drawn;
+
+/** `Math.random`. The host is asked once: a loop that draws would soon use up its calls. */
+export function uniform() {
+  // While a component is made there is no host to ask, and a seed from then would be in every call.
+  if (!hasHost()) return 0.5;
+  drawn ??= numbers(random.bytes(16));
+  return drawn();
+}
 
 export const env = { get: (name) => call("env", "get", name) ?? undefined };
 

@@ -1,7 +1,7 @@
 // What JavaScript expects to be there and the engine lacks, or has from elsewhere than the host.
 
 import "./promises.js";
-import { clock, log, random } from "./environment.js";
+import { clock, log, uniform } from "./environment.js";
 import { hasHost } from "./host.js";
 import { TextDecoder, TextEncoder } from "./text.js";
 
@@ -30,12 +30,6 @@ class HostDate extends EngineDate {
   static now() {
     return Math.floor(now());
   }
-}
-
-/** 48 random bits, as a number from 0 to 1. */
-function uniform() {
-  if (!hasHost()) return 0.5;
-  return random.bytes(6).reduce((number, byte) => (number + byte) / 256, 0);
 }
 
 Object.assign(globalThis, { console, Date: HostDate, TextDecoder, TextEncoder });

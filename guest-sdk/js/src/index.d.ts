@@ -52,7 +52,7 @@ export interface Attempt {
 interface Call<C> {
   attempt: Attempt;
   role: Profile;
-  /** The `config` of the team file; null where there is none. */
+  /** The `config` of the team file. Where there is none: `{}` in `run` and `plan` if there is a `configSchema`, else null. */
   config: C;
   /** The messages this activation handles, oldest first. */
   news: Message[];
@@ -90,7 +90,7 @@ export interface Situation<C = any> extends Call<C> {
   candidates: { name: string; description: string }[];
 }
 
-/** What an action returns. A text alone is its content; data alone becomes the content as JSON. */
+/** What an action returns. A text alone is its content; data alone becomes the content as JSON. Other keys are refused. */
 export interface Output<D = any> {
   content?: string;
   data?: D;
@@ -177,7 +177,7 @@ export const clock: {
   sleep(durationMs: number): void;
 };
 
-/** Randomness, from the host; seeded and recorded. `Math.random` is made of it. */
+/** Randomness, from the host; seeded and recorded. `Math.random` goes on from 16 bytes of it. */
 export const random: { bytes(length: number): Uint8Array };
 
 /** Variables of the host, by grant. */

@@ -2,23 +2,25 @@
 // Nothing here knows of a particular host; the component's entry is `component.js`, tests are `testing.js`.
 
 import { Context, Situation } from "./action.js";
-import { failed, result } from "./border.js";
+import { failed, keyed, result } from "./border.js";
 import { Failure, HostError } from "./errors.js";
 import { body, write } from "./json.js";
 
 const KINDS = { denied: "denied", upstream: "host", "out-of-budget": "host" };
+const KEYS = ["content", "data", "to", "route"];
 const INTERFACES = { thinker: "choose", planner: "plan" };
 
 /**
  * The exports of a component.
  * @param about what its package says of it: name, version, description, and the interfaces it exports beside `handler`
- * @param settle waits for what may be a promise
+ * @param settle waits for what may be a promise; it is given how errors are told, for those that nobody waits for
  * @param trace the stack of an error, in terms of the sources
  */
 export function serve(action, about, { settle, trace }) {
   check(action, about.exports);
   // Now, while the component is made: later there is nobody to tell what is wrong with it.
   const manifest = describe(action, about);
+  const told = (error) => failure(error, trace).message;
   const guarded = (work) => (attempt, call) => {
     try {
       return work(attempt, call);
@@ -29,13 +31,13 @@ export function serve(action, about, { settle, trace }) {
   return {
     handler: {
       describe: () => manifest,
-      run: guarded((attempt, input) => output(settle(action.run(new Context(attempt, input))))),
+      run: guarded((attempt, input) => output(settle(action.run(new Context(attempt, input, action)), told))),
     },
     planner: {
-      plan: guarded((attempt, input) => plan(settle(action.plan(new Context(attempt, input))))),
+      plan: guarded((attempt, input) => plan(settle(action.plan(new Context(attempt, input, action)), told))),
     },
     thinker: {
-      choose: guarded((attempt, situation) => choice(settle(action.choose(new Situation(attempt, situation))))),
+      choose: guarded((attempt, situation) => choice(settle(action.choose(new Situation(attempt, situation)), told))),
     },
   };
 }
@@ -67,11 +69,15 @@ function describe(action, { name, version, description }) {
 
 /** What an action returned, as the host takes it. */
 export function output(returned) {
+  const what = "what `run` returned";
   const { content, data, to = [], route = [] } =
-    returned === undefined || returned === null || typeof returned !== "object"
-      ? { content: returned ?? "" }
-      : returned;
-  return result("output", { ...body(content, data, "the output's data"), to, route }, "what `run` returned");
+    isContent(returned) ? { content: returned ?? "" } : keyed(returned, KEYS, { what, one: "an output" });
+  return result("output", { ...body(content, data, "the output's data"), to, route }, what);
+}
+
+/** Whether it is all of a content, or none at all. */
+function isContent(returned) {
+  return returned === undefined || returned === null || ["string", "number", "bigint", "boolean"].includes(typeof returned);
 }
 
 /** What a planner returned, as the host takes it. */

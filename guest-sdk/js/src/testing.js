@@ -38,14 +38,14 @@ class FakeHost {
   /** Runs an action. It fails as the real one would: with an error that has a `kind` and a `message`. */
   async run(action, call = {}) {
     return this.#called(async () => {
-      const { data, ...rest } = output(await action.run(new Context(attempt(call), input(call))));
+      const { data, ...rest } = output(await action.run(new Context(attempt(call), input(call), action)));
       return { ...rest, data: data === null ? undefined : JSON.parse(data) };
     });
   }
 
   async plan(action, call = {}) {
     return this.#called(async () => {
-      const planned = plan(await action.plan(new Context(attempt(call), input(call))));
+      const planned = plan(await action.plan(new Context(attempt(call), input(call), action)));
       return planned.map(({ text, action: by }) => (by === null ? text : { text, action: by }));
     });
   }

@@ -7,7 +7,7 @@ const jobs = [];
 const timers = new Map();
 let lastTimer = 0;
 
-function queueMicrotask(job) {
+export function queueMicrotask(job) {
   jobs.push(job);
 }
 
@@ -22,6 +22,28 @@ function clearTimeout(timer) {
 }
 
 Object.assign(globalThis, { clearTimeout, queueMicrotask, setTimeout });
+
+/** How many jobs are run after the end: those that never stop must not keep back what is done. */
+const LAST_JOBS = 1000;
+
+/**
+ * Runs the jobs that are left when an action has returned. `failed` is told what they throw. Timers are left alone, since
+ * they would take time. Returns what remains, in words.
+ */
+export function finish(failed) {
+  for (let count = 0; count < LAST_JOBS && jobs.length > 0; count += 1) {
+    try {
+      jobs.shift()();
+    } catch (error) {
+      failed(error);
+    }
+  }
+  const remains = [];
+  if (jobs.length > 0) remains.push("the action returned while its promises were at work; await what they do");
+  if (timers.size === 1) remains.push("the action returned while 1 timer was pending; await what it does");
+  if (timers.size > 1) remains.push(`the action returned while ${timers.size} timers were pending; await what they do`);
+  return remains;
+}
 
 /** Runs the next job, or the next timer once it is time. */
 export function turn() {

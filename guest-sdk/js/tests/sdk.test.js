@@ -4,8 +4,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { action, codeBlock, emit, env, Failure, files, HostError, http, human, llm, log, memory, random, secrets, state }
   from "../src/index.js";
+import { numbers, uniform } from "../src/environment.js";
 import { install } from "../src/host.js";
-import { failure } from "../src/serve.js";
+import { failure, serve } from "../src/serve.js";
 import { TextDecoder as OwnDecoder, TextEncoder as OwnEncoder } from "../src/text.js";
 import { fakeHost } from "../src/testing.js";
 
@@ -26,6 +27,74 @@ test("what an action returns becomes an output", async () => {
     assert.deepEqual(await running(() => returned), expected);
     assert.deepEqual(await running(async () => returned), expected);
   }
+});
+
+class Answer {
+  constructor(content) {
+    this.content = content;
+  }
+}
+
+test("what is neither a text nor an object of an output's keys is refused, not lost", async () => {
+  const form = "a text, or an object of `content`, `data`, `to` and `route`";
+  const hint = "what is to be its data goes below `data`";
+  const cases = [
+    [{ contents: "x" }, `an output has no \`contents\`; it is ${form}; ${hint}`],
+    [{ content: "x", total: undefined }, `an output has no \`total\`; it is ${form}; ${hint}`],
+    [["x"], `expected ${form}, found a list; ${hint}`],
+    [new Map([["content", "x"]]), `expected ${form}, found an object of \`Map\`; ${hint}`],
+    [new Date(0), `expected ${form}, found an object of \`Date\`; ${hint}`],
+    [Uint8Array.of(1), `expected ${form}, found an object of \`Uint8Array\`; ${hint}`],
+    [() => "x", `expected ${form}, found a function; ${hint}`],
+    [Symbol("x"), `expected ${form}, found the symbol \`Symbol(x)\`; ${hint}`],
+  ];
+  for (const [returned, told] of cases) {
+    await assert.rejects(running(() => returned), refusal("error", `TypeError: what \`run\` returned: ${told}`));
+  }
+  const taken = [[new Answer("x"), "x"], [Object.assign(Object.create(null), { content: "x" }), "x"], [{}, ""], [null, ""],
+    [true, "true"], [0, "0"]];
+  for (const [returned, content] of taken) assert.equal((await running(() => returned)).content, content);
+});
+
+test("what is neither a text nor an object of an emission's keys is refused, not lost", async () => {
+  const form = "a text, or an object of `content`, `data`, `to`, `causeBy` and `route`";
+  const hint = "; what is to be its data goes below `data`";
+  const cases = [
+    [{ content: "x", cause: "Count" }, `emit: an emission has no \`cause\`; it is ${form}${hint}`],
+    [[1], `emit: expected ${form}, found a list${hint}`],
+    [7, `emit: expected ${form}, found the number \`7\`${hint}`],
+    [Promise.resolve("x"), `emit: expected ${form}, found a promise${hint}`],
+    [null, `emit: expected ${form}, found null`],
+    [undefined, `emit: expected ${form}, found undefined`],
+  ];
+  const host = fakeHost();
+  await host.run(action({
+    run() {
+      for (const [emission, message] of cases) assert.throws(() => emit(emission), { name: "TypeError", message });
+      emit(new Answer("taken"));
+    },
+  }));
+  assert.deepEqual(host.emitted.map(({ content }) => content), ["taken"]);
+});
+
+test("a config that is not written is an empty one where the action says what it takes", async () => {
+  const seen = async (definition, call, method = "run") => {
+    let config;
+    const see = (cx) => {
+      config = cx.config;
+      return [];
+    };
+    const silent = (cx) => void see(cx);
+    await fakeHost()[method](action({ run: silent, plan: see, choose: silent, ...definition }), call);
+    return config;
+  };
+  const declared = { configSchema: { type: "object" } };
+  assert.deepEqual(await seen(declared), {});
+  assert.deepEqual(await seen(declared, {}, "plan"), {});
+  assert.deepEqual(await seen(declared, { config: { big: true } }), { big: true });
+  // The schema is of the action's own config, and a thinker has another.
+  assert.equal(await seen(declared, {}, "choose"), null);
+  assert.equal(await seen({}), null);
 });
 
 test("what an action throws becomes a failure", async () => {
@@ -167,6 +236,139 @@ test("text is encoded and decoded as the platform does it", () => {
   }
   assert.deepEqual(new OwnEncoder().encode("aä😀\ud800"), new TextEncoder().encode("aä😀\ud800"));
   assert.throws(() => new OwnDecoder("utf-8", { fatal: true }).decode(Uint8Array.of(0xff)), TypeError);
+});
+
+test("random numbers cost one call of the host", () => {
+  install(undefined);
+  assert.equal(uniform(), 0.5, "while a component is made nothing is drawn for later");
+  const asked = [];
+  install({ random: { bytes: (length) => Uint8Array.from({ length }, () => asked.push(length)) } });
+  const drawn = Array.from({ length: 5000 }, uniform);
+  install(undefined);
+  assert.equal(asked.length, 16);
+  assert.ok(drawn.every((number) => number >= 0 && number < 1));
+  assert.equal(new Set(drawn).size, drawn.length);
+  const tenths = Array.from({ length: 10 }, (_, tenth) => drawn.filter((number) => Math.floor(number * 10) === tenth).length);
+  assert.ok(tenths.every((count) => count > 400 && count < 600), `${tenths}`);
+});
+
+test("random numbers follow from all of their seed", () => {
+  const first = (seed) => {
+    const next = numbers(seed);
+    return [next(), next()];
+  };
+  const seed = Array(16).fill(0);
+  const seeds = [seed, ...seed.map((_, at) => seed.with(at, 1))];
+  assert.deepEqual(first(seed), first(Uint8Array.from(seed)));
+  assert.equal(new Set(seeds.flatMap(first)).size, 2 * seeds.length);
+});
+
+/** Loads what puts globals of its own in the place of node's, and puts those back. */
+async function aside(load) {
+  const { clearTimeout, Promise, queueMicrotask, setTimeout } = globalThis;
+  try {
+    const { finish, settle } = await load();
+    const { clearTimeout, Promise, queueMicrotask, setTimeout } = globalThis;
+    return { finish, settle, clearTimeout, Promise, queueMicrotask, setTimeout };
+  } finally {
+    Object.assign(globalThis, { clearTimeout, Promise, queueMicrotask, setTimeout });
+  }
+}
+
+const timers = await aside(() => import("../src/timers.js"));
+
+test("what is left when an action returns is done at once, or told", () => {
+  const { finish, ...own } = timers;
+  install({ clock: { unixTimeMs: () => 0 } });
+  const done = [];
+  own.queueMicrotask(() => {
+    done.push("first");
+    own.queueMicrotask(() => done.push("second"));
+    throw new Error("thrown");
+  });
+  assert.deepEqual(finish((error) => done.push(error.message)), []);
+  assert.deepEqual(done, ["first", "thrown", "second"]);
+
+  const begun = [own.setTimeout(() => done.push("timer")), own.setTimeout(() => done.push("timer"))];
+  assert.deepEqual(finish(), ["the action returned while 2 timers were pending; await what they do"]);
+  own.clearTimeout(begun[0]);
+  assert.deepEqual(finish(), ["the action returned while 1 timer was pending; await what it does"]);
+  own.clearTimeout(begun[1]);
+  assert.deepEqual(finish(), []);
+
+  let goesOn = true;
+  const forever = () => goesOn && own.queueMicrotask(forever);
+  forever();
+  assert.deepEqual(finish(), ["the action returned while its promises were at work; await what they do"]);
+  goesOn = false;
+  assert.deepEqual(finish(), []);
+  assert.equal(done.length, 3, "no timer was run");
+  install(undefined);
+});
+
+test("what waits for a promise is given how errors are told", () => {
+  const about = { name: "a", version: "1", description: "", exports: [] };
+  const heard = [];
+  const settle = (value, told) => {
+    heard.push(told(new RangeError("too far")));
+    return value;
+  };
+  const { handler } = serve(action({ run: () => "x" }), about, { settle, trace: () => ["    at f (src/action.ts:3:1)"] });
+  const call = { role: {}, action: "A", index: 0, config: "null", news: [], outputs: [], task: null };
+  assert.equal(handler.run({}, call).content, "x");
+  assert.deepEqual(heard, ["RangeError: too far\n    at f (src/action.ts:3:1)"]);
+});
+
+/** The promises of a component; none where the tools that make one are not beside. */
+const promises = await aside(() => import("../src/promises.js")).catch((error) => {
+  if (error.code !== "ERR_MODULE_NOT_FOUND") throw error;
+});
+const skip = !promises && "promise-polyfill is not beside the SDK";
+
+test("a rejection that nobody handles is logged, and fails nothing", { skip }, () => {
+  const { settle, Promise } = promises;
+  const settled = (run) => {
+    const logged = [];
+    install({ clock: { unixTimeMs: () => 0, sleep() {} }, log: { write: (level, text) => logged.push(`${level}: ${text}`) } });
+    try {
+      return [settle(run(), String), logged];
+    } catch (error) {
+      return [error.message, logged];
+    } finally {
+      install(undefined);
+    }
+  };
+  const rejected = (of) => `warn: a promise was rejected and nobody handled it: ${of}`;
+  const broken = () => Promise.reject(new Error("x"));
+  const later = () => new Promise((resolve) => timers.setTimeout(resolve, 1));
+  const cases = [
+    [() => void broken(), [undefined, [rejected("Error: x")]]],
+    [() => Promise.resolve("done", broken()), ["done", [rejected("Error: x")]]],
+    // What it was derived from is handled by that.
+    [() => void broken().then(() => 1), [undefined, [rejected("Error: x")]]],
+    [() => void Promise.resolve().then(() => Promise.resolve()).then(() => null.x).finally(() => 1),
+      [undefined, [rejected("TypeError: Cannot read properties of null (reading 'x')")]]],
+    [() => void Promise.reject({ toString: null }), [undefined, [rejected("what cannot be told")]]],
+    // Handled at once, in a later turn, by who waits for it, and by a promise that takes its place.
+    [() => void broken().catch(() => 1), [undefined, []]],
+    [() => {
+      const one = broken();
+      return later().then(() => one).catch(({ message }) => message);
+    }, ["x", []]],
+    [() => {
+      const one = broken();
+      return later().then(() => one.then(undefined, () => "late"));
+    }, ["late", []]],
+    [() => Promise.allSettled([broken(), broken()]).then(({ length }) => length), [2, []]],
+    // What ends the action is its failure; what went wrong beside may be why.
+    [broken, ["x", []]],
+    [() => new Promise(() => void broken()),
+      ["awaiting a promise that nothing is left to settle", [rejected("Error: x")]]],
+    [() => Promise.all([broken(), Promise.reject(new Error("y"))]), ["x", []]],
+    [() => Promise.resolve("done").finally(() => void Array.from({ length: 12 }, broken)),
+      ["done", [...Array(10).fill(rejected("Error: x")), rejected("2 more")]]],
+  ];
+  for (const [run, expected] of cases) assert.deepEqual(settled(run), expected, String(run));
 });
 
 test("without a host an action says what to do", () => {
