@@ -85,7 +85,9 @@ impl Reader {
         let open = Connection::open_with_flags(uri(&path, sight), flags);
         let conn = open.map_err(|e| StoreError::sqlite(&path, "open", e))?;
         let (reader, _) = Self::ready(conn, path)?;
+        let same = reader.stand_still()?;
         reader.head()?;
+        drop(same);
         Ok(Self { sight, ..reader })
     }
 

@@ -8,11 +8,12 @@ use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 
 use super::{Content, Directory, Replace};
+use crate::store::conformance::turns;
 use crate::store::damage::{read_all, saved};
 use crate::store::reader::Reader;
 use crate::store::script::{Run, definition, record, run, team};
 use crate::store::team_json::export;
-use crate::store::{Durability, Store, StoreError};
+use crate::store::{At, Durability, Store, StoreError};
 
 #[test]
 fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
@@ -205,4 +206,24 @@ fn a_creation_that_was_cut_off_leaves_an_empty_directory() {
     assert_eq!(directory.content().unwrap(), Content::Empty);
     replace(&directory, Replace::Never).unwrap();
     assert_eq!(directory.content().unwrap(), Content::Database);
+}
+
+#[test]
+fn who_looks_at_a_run_sees_whole_commits_while_it_is_written() {
+    let temp = tempfile::tempdir().unwrap();
+    let directory = Directory::new(temp.path().join("store"));
+    let (records, _) = run(&turns(7, 9000), 2000);
+    let base = Environment::new(&team());
+    let mut store = directory.create(Replace::Never, &base, &definition()).unwrap().store;
+    store.append(&records[..1], Durability::Process).unwrap();
+    std::thread::scope(|threads| {
+        let writer = threads.spawn(|| {
+            for record in &records[1..] {
+                store.append(std::slice::from_ref(record), Durability::Process).unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            Reader::open(&directory).unwrap().load(&At::Head).unwrap();
+        }
+    });
 }
