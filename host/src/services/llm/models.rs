@@ -12,7 +12,7 @@ use super::pace::Pace;
 use super::record::{Recorded, Recorder};
 use super::scripted::Scripted;
 use super::scripted::estimate;
-use super::{Hearing, Reply, Request, Unanswered, Used};
+use super::{Hearing, Reply, Request, Unanswered};
 use crate::gateway::{HostError, HostErrorKind};
 
 /// How many requests are under way at once, whoever asks: enough to hide the latency of a large fan-out, few enough
@@ -121,11 +121,7 @@ impl Models {
 
     /// What a request without a reply cost.
     fn failed(&self, request: &Request, Unanswered { error, used }: Unanswered) -> Failed {
-        let (input, output) = match used {
-            Used::Nothing => (0, 0),
-            Used::Tokens(input, output) => (input, output),
-            Used::Unknown => expected(request),
-        };
+        let (input, output) = used.tokens(request);
         Failed { error, cost: self.price.of(input, output), tokens: u64::from(input) + u64::from(output) }
     }
 
@@ -164,7 +160,7 @@ impl Models {
 }
 
 /// How many tokens a request has, and its reply at most.
-fn expected(request: &Request) -> (u32, u32) {
+pub(super) fn expected(request: &Request) -> (u32, u32) {
     (estimate(request.texts()), request.max_tokens.unwrap_or(USUAL_TOKENS))
 }
 

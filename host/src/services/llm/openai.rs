@@ -71,6 +71,11 @@ impl Failure {
         Self { message: message.into(), retry: Retry::Never, used: Used::Nothing }
     }
 
+    /// The same of a reply that had begun: it was made, and is charged, whoever saw how much of it.
+    fn charged(self) -> Self {
+        Self { used: Used::Unknown, ..self }
+    }
+
     fn passing(message: impl Into<String>, retry: Retry) -> Self {
         Self { message: message.into(), retry, used: Used::Nothing }
     }
@@ -106,13 +111,18 @@ impl OpenAi {
         let streams = hearing.is_wanted() && !self.unstreamed.load(Ordering::Relaxed);
         let mut form = if streams { Form::Streamed } else { Form::Whole };
         let mut retries = 0;
+        // What replies used up that broke off.
+        let mut lost = Used::Nothing;
         loop {
             let asked = Asked { form, body: wire::body(model, request, form)? };
             pace.turn().await;
             hearing.departs();
             let failure = match self.attempt(&asked, hearing).await {
                 Ok(text) => match wire::reply(&text, model, request) {
-                    Ok(reply) => {
+                    Ok(mut reply) => {
+                        let (input, output) = lost.tokens(request);
+                        reply.input_tokens = reply.input_tokens.saturating_add(input);
+                        reply.output_tokens = reply.output_tokens.saturating_add(output);
                         if streams && form == Form::Whole {
                             self.unstreamed.store(true, Ordering::Relaxed);
                         }
@@ -127,11 +137,12 @@ impl OpenAi {
                 form = Form::Whole;
                 continue;
             }
+            lost = lost.and(failure.used, request);
             let message = failure.message;
             let wait = failure.retry.wait(self.backoff, retries);
             let Some(wait) = wait.filter(|_| retries < self.retries) else {
                 let error = self.error(model, &message, retries);
-                return Err(Unanswered { error, used: failure.used });
+                return Err(Unanswered { error, used: lost });
             };
             retries += 1;
             tracing::warn!(model, retry = retries, wait_ms = wait.as_millis() as u64, "{message}");
@@ -159,7 +170,7 @@ impl OpenAi {
             }
             return Ok(self.hidden(pieces.answer()));
         }
-        let text = read(&mut response, REPLY_BYTES).await.map_err(|e| self.broken(e))?;
+        let text = read(&mut response, REPLY_BYTES).await.map_err(|e| self.broken(e).charged())?;
         match text {
             Body::Whole(text) => Ok(self.hidden(text)),
             Body::Cut(_) => Err(too_large()),
@@ -179,9 +190,10 @@ impl OpenAi {
                 // It is paid for: what happens after it is no reason to ask again.
                 Ok(None) | Err(_) if pieces.stage() == Stage::Whole => return Ok(pieces),
                 Ok(None) => {
-                    return Err(Failure::passing("the stream ended in the middle of the reply", Retry::Backoff));
+                    let message = "the stream ended in the middle of the reply";
+                    return Err(Failure::passing(message, Retry::Backoff).charged());
                 }
-                Err(error) => return Err(self.broken(error)),
+                Err(error) => return Err(self.broken(error).charged()),
             };
             read += chunk.len();
             if read > REPLY_BYTES {
@@ -192,7 +204,8 @@ impl OpenAi {
                     Ok(text) => listener.text(&text),
                     Err(_) if pieces.stage() >= Stage::Whole => return Ok(pieces),
                     Err(Broken::Upstream(message)) => {
-                        return Err(Failure::passing(self.hidden(message), Retry::Backoff));
+                        let failure = Failure::passing(self.hidden(message), Retry::Backoff);
+                        return Err(if pieces.stage() == Stage::Empty { failure } else { failure.charged() });
                     }
                     Err(Broken::Nonsense(message)) => return Err(Failure::lasting(self.hidden(message))),
                 }
@@ -295,7 +308,7 @@ fn is_stream(response: &Response) -> bool {
 }
 
 fn too_large() -> Failure {
-    Failure::lasting(format!("the reply is larger than {} MiB", REPLY_BYTES >> 20))
+    Failure::lasting(format!("the reply is larger than {} MiB", REPLY_BYTES >> 20)).charged()
 }
 
 enum Body {

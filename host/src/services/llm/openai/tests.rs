@@ -110,8 +110,11 @@ async fn what_an_answer_without_a_reply_used_up_is_told() {
     check(said(""), Used::Nothing).await;
     check(failing("500 Oops", ""), Used::Nothing).await;
     check(Play::Slam, Used::Nothing).await;
-    // It may be at work still.
+    // It may be at work still, or was when the connection broke.
     check(Play::Drip, Used::Unknown).await;
+    check(Play::Flood, Used::Unknown).await;
+    let cut = Play::Stream("content-length: 9999\r\n", "data: {}\n\n".to_owned());
+    check(cut, Used::Unknown).await;
 }
 
 #[tokio::test]
