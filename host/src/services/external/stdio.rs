@@ -16,9 +16,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
 use super::Incoming;
+use crate::excerpt::excerpt;
 
 /// The longest line that is read.
 const MAX_LINE: u64 = 16 << 20;
+/// How much is shown of a line that is no text.
+const SHOWN: usize = 60;
 /// How many lines wait to be routed; a program that writes more is held up.
 const QUEUE: usize = 64;
 /// How long the input of a program stays open while there is nothing more to say to it: it may be about to answer, and
@@ -183,18 +186,33 @@ fn read(
     let Some(stdout) = stdout else { return };
     let mut lines = BufReader::new(stdout);
     let why = loop {
-        let mut line = String::new();
-        match lines.by_ref().take(MAX_LINE).read_line(&mut line) {
+        let mut line = Vec::new();
+        match lines.by_ref().take(MAX_LINE).read_until(b'\n', &mut line) {
             Ok(0) => break None,
             Ok(_) if line.len() as u64 == MAX_LINE => {
                 break Some(format!("wrote a line of more than {MAX_LINE} bytes"));
             }
-            Ok(_) if line.trim().is_empty() => {}
-            Ok(_) if found.blocking_send(Incoming::Message(line)).is_err() => return,
             Ok(_) => {}
             Err(error) => break Some(format!("wrote what cannot be read: {error}")),
         }
+        match String::from_utf8(line) {
+            Ok(line) if line.trim().is_empty() => {}
+            Ok(line) => {
+                if found.blocking_send(Incoming::Message(line)).is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                let line = String::from_utf8_lossy(error.as_bytes()).into_owned();
+                tracing::warn!("the external program wrote a line that is no UTF-8: `{}`", excerpt(&line, SHOWN));
+            }
+        }
     };
+    if let Some(how) = why {
+        // Nobody reads what it writes from now on, so it may never end by itself.
+        let _ = found.blocking_send(Incoming::Closed { how, well: false });
+        return;
+    }
     let glances = PATIENCE.as_millis() / GLANCE.as_millis();
     let ended = (0..glances).find_map(|_| {
         let status = child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
@@ -204,7 +222,7 @@ fn read(
         })
     });
     let has_read_all = !stdin.upgrade().is_some_and(|stdin| is_unread(&stdin));
-    let well = why.is_none() && has_read_all && ended.is_some_and(|status| status.success());
-    let ended = ended.map_or_else(|| "does not end".into(), |status| format!("ended with {status}"));
-    let _ = found.blocking_send(Incoming::Closed { how: why.unwrap_or(ended), well });
+    let well = has_read_all && ended.is_some_and(|status| status.success());
+    let how = ended.map_or_else(|| "does not end".into(), |status| format!("ended with {status}"));
+    let _ = found.blocking_send(Incoming::Closed { how, well });
 }
