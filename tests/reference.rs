@@ -28,7 +28,11 @@ fn check(page: &str, made: &str) {
 
 /// A text for a cell of a table.
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
+    let text = text.replace('|', "\\|").replace('\n', " ");
+    // What stands between backquotes is shown as it is.
+    let pieces = text.split('`').enumerate();
+    let shown = pieces.map(|(n, piece)| if n % 2 == 0 { piece.replace('<', "&lt;") } else { piece.to_owned() });
+    shown.collect::<Vec<_>>().join("`")
 }
 
 #[test]

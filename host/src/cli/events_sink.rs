@@ -87,8 +87,11 @@ impl EventsFile {
             Some(Held::Dropped) => self.file.set_len(0),
             Some(Held::Kept(saved)) => {
                 let end = self.end()?;
-                if end.last().is_some_and(|byte| *byte != b'\n') {
-                    // It ends within a line: a full disk took no more, say.
+                // It may end within a line, of a process that was killed, say: that is told again, whole.
+                let torn = end.len() - end.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+                if torn > 0 && last_number(&end).is_some() {
+                    self.file.set_len(self.file.metadata()?.len() - torn as u64)?;
+                } else if torn > 0 {
                     self.file.write_all(b"\n")?;
                 }
                 match last_number(&end).or(self.was_empty.then_some(0)) {

@@ -1,4 +1,5 @@
-//! Spans for `tracing`: of the run, its steps, the activations in them, their attempts and host calls.
+//! Spans for `tracing`: of the run, its steps, the activations in them, their attempts and host calls. Numbers are
+//! signed: what exports spans has texts for those that are not.
 //!
 //! They follow the events of the journal, so that they say what is recorded. Nobody depends on them: where nobody listens
 //! they cost a look at a flag each.
@@ -96,10 +97,10 @@ impl Spans {
 
     fn step(&mut self, step: u64, roles: &[RoleId], stepper: &Stepper) {
         let Some(run) = &self.run else { return };
-        let span = info_span!(target: SPANS, parent: run, "step", step, checkpoint = Empty);
+        let span = info_span!(target: SPANS, parent: run, "step", step = step as i64, checkpoint = Empty);
         let activation = |role: &RoleId| {
             let name = &stepper.team().role(*role).name;
-            let activation = info_span!(target: SPANS, parent: &span, "activation", role = name, step);
+            let activation = info_span!(target: SPANS, parent: &span, "activation", role = name, step = step as i64);
             (*role, Open { activation, attempt: None })
         };
         self.roles = roles.iter().map(activation).collect();
@@ -119,7 +120,7 @@ impl Spans {
         let (name, action) = (&team.role(role).name, action_name(team.role(role), work));
         open.attempt = Some(info_span!(
             target: SPANS, parent: &open.activation, "action", otel.name = format!("{name}.{action}"), role = name,
-            action, step = stepper.env().step, attempt, outcome = Empty, fault = Empty, otel.status_code = Empty,
+            action, step = stepper.env().step as i64, attempt = i64::from(attempt), outcome = Empty, fault = Empty, otel.status_code = Empty,
             otel.status_description = Empty
         ));
     }
@@ -155,7 +156,7 @@ fn call_span(attempt: &Span, kind: HostCallKind, what: &str, source: Source) -> 
 /// Tells a call's span what became of it.
 pub(super) fn answered(span: &Span, call: &HostCall) {
     span.record("outcome", call.outcome.name());
-    span.record("cost_dollars", call.cost.dollars()).record("tokens", call.tokens);
+    span.record("cost_dollars", call.cost.dollars()).record("tokens", call.tokens as i64);
     if call.outcome != Outcome::Answered {
         span.record("otel.status_code", "ERROR");
     }

@@ -11,11 +11,11 @@ use tokio::sync::Semaphore;
 use super::Metrics;
 
 /// Who is answered at once. Others wait with the kernel: there is one collector, perhaps two.
-const MAX_CLIENTS: usize = 8;
+const MAX_CLIENTS: usize = 64;
 /// The head of a request. Collectors need a few hundred bytes.
 const MAX_HEAD: usize = 8 << 10;
 /// The time for a whole exchange.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// The pause after the kernel had no connection to give, since it has no descriptors left, say.
 const PAUSE: Duration = Duration::from_millis(200);
 
