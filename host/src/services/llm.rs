@@ -11,11 +11,12 @@ mod pace;
 mod record;
 mod scripted;
 pub mod think;
+mod tokens;
 mod unanswered;
 
 pub use hearing::{Audience, Departure, Heard, Hearing, Listener};
 pub use models::{Completed, Failed, Models};
-use unanswered::{Unanswered, Used};
+use unanswered::Unanswered;
 
 use serde::{Deserialize, Serialize};
 

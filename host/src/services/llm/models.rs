@@ -11,7 +11,7 @@ use super::openai::OpenAi;
 use super::pace::Pace;
 use super::record::{Recorded, Recorder};
 use super::scripted::Scripted;
-use super::scripted::estimate;
+use super::tokens::expected;
 use super::{Hearing, Reply, Request, Unanswered};
 use crate::gateway::{HostError, HostErrorKind};
 
@@ -19,9 +19,6 @@ use crate::gateway::{HostError, HostErrorKind};
 /// not to run into an endpoint's rate limit by ourselves. A request keeps its place while it waits to be retried, so
 /// that a busy endpoint is asked less.
 const PARALLEL: usize = 16;
-
-/// A reply of usual length, in tokens.
-const USUAL_TOKENS: u32 = 1024;
 
 /// How much of a reply or a body is quoted in an error.
 pub(super) const EXCERPT_CHARS: usize = 300;
@@ -157,11 +154,6 @@ impl Models {
             }
         }
     }
-}
-
-/// How many tokens a request has, and its reply at most.
-pub(super) fn expected(request: &Request) -> (u32, u32) {
-    (estimate(request.texts()), request.max_tokens.unwrap_or(USUAL_TOKENS))
 }
 
 pub(super) fn invalid(message: impl Into<String>) -> HostError {

@@ -23,7 +23,8 @@ use self::wire::Form;
 use super::config::{ConfigError, Endpoint};
 use super::models::excerpt;
 use super::pace::Pace;
-use super::{Hearing, Reply, Request, Unanswered, Used};
+use super::tokens::Used;
+use super::{Hearing, Reply, Request, Unanswered};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::http::shown;
 use crate::services::client::{self, chain};
@@ -71,7 +72,7 @@ impl Failure {
         Self { message: message.into(), retry: Retry::Never, used: Used::Nothing }
     }
 
-    /// The same of a reply that had begun: it was made, and is charged, whoever saw how much of it.
+    /// The same of a reply that may be made, or had begun: it is charged, whoever saw how much of it.
     fn charged(self) -> Self {
         Self { used: Used::Unknown, ..self }
     }
@@ -252,7 +253,7 @@ impl OpenAi {
         if error.is_timeout() && !error.is_connect() {
             // The endpoint may still be at work, and its work may be charged: asking again would pay twice.
             let message = format!("there was no whole answer within {:?}", self.timeout);
-            return Failure { used: Used::Unknown, ..Failure::lasting(message) };
+            return Failure::lasting(message).charged();
         }
         Failure::passing(chain(&error), if error.is_builder() { Retry::Never } else { Retry::Backoff })
     }

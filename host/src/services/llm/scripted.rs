@@ -13,13 +13,12 @@ use regex::Regex;
 
 pub use self::file::ReplyFileError;
 use super::models::excerpt;
+use super::tokens::estimate;
 use super::{Reply, Request, Speaker, ToolCall};
 use crate::gateway::{HostError, HostErrorKind};
 
 /// The model that is said to answer where nobody names one.
 const MODEL: &str = "scripted";
-/// How many characters make a token, roughly, in English text.
-const CHARS_PER_TOKEN: usize = 4;
 
 /// Replies from a file.
 #[derive(Debug)]
@@ -154,12 +153,6 @@ fn last_user_message(request: &Request) -> &str {
     let users = request.messages.iter().rev();
     let mut users = users.filter(|t| t.speaker == Speaker::User);
     users.next().map_or("", |turn| turn.content.as_str())
-}
-
-/// Roughly how many tokens these texts have.
-pub(super) fn estimate<'a>(texts: impl IntoIterator<Item = &'a str>) -> u32 {
-    let chars: usize = texts.into_iter().map(|t| t.chars().count()).sum();
-    u32::try_from(chars.div_ceil(CHARS_PER_TOKEN)).unwrap_or(u32::MAX)
 }
 
 fn upstream(message: String) -> HostError {

@@ -7,8 +7,8 @@ use strata_core::json;
 
 use crate::gateway::HostError;
 use crate::services::llm::models::{excerpt, invalid};
-use crate::services::llm::scripted::estimate;
-use crate::services::llm::{Reply, Request, Speaker, Tool, ToolCall, Turn, Used};
+use crate::services::llm::tokens::{Used, estimate};
+use crate::services::llm::{Reply, Request, Speaker, Tool, ToolCall, Turn};
 
 /// The name that the protocol wants for a schema.
 const SCHEMA_NAME: &str = "reply";
