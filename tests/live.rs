@@ -240,6 +240,24 @@ fn a_team_that_is_kept_alive_handles_what_is_sent_until_it_is_told_to_stop() {
 }
 
 #[test]
+fn a_team_that_is_kept_alive_outlives_a_fault_that_is_parked() {
+    let parking = GREETER.replace("[[role]]", "on_fault = \"park\"\n[[role]]");
+    let at_fault = "[[role]]\nname = \"B\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"fail\"\n\
+                    component = \"probe.wasm\"\nconfig = { steps = [{ trap = \"unreachable\" }] }\n";
+    let place = Place::with(&(parking + at_fault));
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    process.until("step-committed", None);
+    place.host(&["send", "store", "--cause", "UserRequirement", "more"]).expect(0);
+    assert_eq!(process.until("action-finished", Some("A"))["output"]["content"], "re: more");
+    process.until("step-committed", None);
+    process.signal(Signal::INT);
+    let ended = process.end().expect(3);
+    assert!(ended.stderr.contains("--recover_path"), "{}", ended.stderr);
+    assert_eq!(place.team_json()["strata"]["status"], "failed");
+    assert_eq!(place.recorded().iter().filter(|line| line["kind"] == "action-failed").count(), 1);
+}
+
+#[test]
 fn a_message_reaches_a_team_that_is_at_work() {
     let busy = GREETER.replace("{ say", "{ sleep = \"1s\" }, { say");
     let place = Place::with(&busy);

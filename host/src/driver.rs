@@ -288,7 +288,7 @@ impl Driver {
     }
 
     fn stays(&self, status: Status) -> bool {
-        self.when_idle == WhenIdle::Stay && order::can_be_woken(status)
+        self.when_idle == WhenIdle::Stay && self.journal.stepper().can_be_woken(status)
     }
 
     /// Ends the run because it was told to: an idle one as it would have ended by itself.

@@ -125,6 +125,18 @@ impl Stepper {
         Effect::Record(self.ended(status))
     }
 
+    /// Whether a run that ends like this could go on as soon as something comes from outside. At a fault it does if the
+    /// others go on, unless what goes out is held up.
+    pub fn can_be_woken(&self, status: Status) -> bool {
+        match status {
+            Status::Done | Status::Stalled | Status::Waiting => true,
+            Status::Failed | Status::InDoubt => {
+                self.team.policy.on_fault == OnFault::Park && self.env.outbox.is_empty()
+            }
+            _ => false,
+        }
+    }
+
     /// Who takes part in the next step: who has mail and no open work, and who can go on with open work.
     fn due(&self) -> Vec<RoleId> {
         // One that is complete here was ended by a lower limit: what it did is still to be committed.

@@ -86,7 +86,7 @@ impl Reporter {
             }
             "request-opened" => {
                 let question = preview(line.text("question"), PREVIEW);
-                say(line, began_ms, &format!("{}  {question}", painted(ODD, "asks")));
+                say(line, began_ms, &format!("{}  {}: {question}", painted(ODD, "asks"), line.text("request")));
             }
             "forked" => {
                 let (lineage, parent) = (line.text("lineage"), line.text("parent"));

@@ -112,7 +112,10 @@ pub(super) async fn play(run: &mut Run, mut prompt: Option<Prompt>, stop: &mut S
 async fn tell_when_idle(mut motion: watch::Receiver<Motion>, path: PathBuf) {
     while motion.wait_for(|motion| *motion == Motion::Idle).await.is_ok() {
         let path = path.display();
-        note(format_args!("nothing is left to do; waiting: `send {path} --cause LABEL TEXT`, or Ctrl-C to end"));
+        note(format_args!(
+            "nothing is left to do; waiting: `send {path} --cause LABEL TEXT`, `answer {path} REQUEST=JSON` where somebody \
+             is asked, or Ctrl-C to end"
+        ));
         if motion.wait_for(|motion| *motion != Motion::Idle).await.is_err() {
             return;
         }

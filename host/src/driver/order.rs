@@ -1,7 +1,7 @@
 //! Orders: what a running team is told from outside of it, and the handle that carries them to its driver.
 
 use serde::{Deserialize, Serialize};
-use strata_core::event::{Event, Status};
+use strata_core::event::Event;
 use strata_core::id::RoleId;
 use strata_core::message::Message;
 use strata_core::stepper::Stepper;
@@ -135,9 +135,4 @@ impl Driver {
         }
         Ok(())
     }
-}
-
-/// Whether a run that stops like this could go on as soon as something comes from outside.
-pub(super) fn can_be_woken(status: Status) -> bool {
-    matches!(status, Status::Done | Status::Stalled | Status::Waiting)
 }

@@ -6,7 +6,7 @@ use strata_core::event::{Event, Status};
 use strata_core::id::MessageId;
 
 use super::end::GRACE;
-use super::{Arrived, Driver, DriverError, order};
+use super::{Arrived, Driver, DriverError};
 use crate::services::external::{Bridge, External, Incoming, Letter};
 use crate::store::team_json;
 
@@ -100,7 +100,7 @@ impl Driver {
     /// while for what is on its way. That would be lost, or handed over once more.
     pub(super) fn outlasts(&mut self, status: Status) -> bool {
         let listening = self.is_heard_out();
-        let wakes = listening && order::can_be_woken(status);
+        let wakes = listening && self.journal.stepper().can_be_woken(status);
         wakes || (listening || !self.handing.is_empty()) && self.has_patience()
     }
 
