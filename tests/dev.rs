@@ -69,6 +69,23 @@ fn the_role_at_fault_is_tried_again_with_what_was_mended() {
 }
 
 #[test]
+fn what_is_answered_or_sent_from_elsewhere_is_gone_on_with() {
+    let place = Place::with(&two("go", "{inputs}", "ask = \"how many?\""));
+    let mut dev = looped(&place, "team.toml", &[]);
+    dev.until_said("waiting for a change");
+    place.host(&["answer", "store", "ask-1-1-0-0=42"]).expect(0);
+    dev.until_said("`store` changed");
+    dev.until_said("done after 2 steps");
+    dev.until_said("waiting for a change");
+    place.host(&["send", "store", "--cause", "One", "more"]).expect(0);
+    dev.until_said("ask-2-1-0-0");
+    dev.until_said("waiting for a change");
+    dev.signal(Signal::INT);
+    dev.end().expect(4);
+    assert_eq!(started(&place), ["A.One", "B.Two", "B.Two", "B.Two"]);
+}
+
+#[test]
 fn what_was_done_with_what_is_changed_is_done_again_from_before_it() {
     let place = Place::with(&two("go", "a", "say = \"{inputs}!\""));
     let mut dev = looped(&place, "team.toml", &[]);

@@ -47,7 +47,7 @@ pub use calls::calls;
 pub use compare::{Comparison, Side, compare};
 pub use components::Components;
 use control::Control;
-pub use develop::{Develop, Developed, develop, made_from};
+pub use develop::{Develop, Developed, develop, made_from, saved_in};
 pub use doubt::{Doubt, doubts};
 pub use files::{SavedFiles, files};
 pub use fork::{Fork, Forked, fork};

@@ -15,7 +15,7 @@ use super::prompt::Prompt;
 use super::reporter::{Loudness, Reporter};
 use super::run::{Listener, listener, play, tell_notes, to_its_end};
 use super::signals::Signals;
-use super::watch::{Change, Watch};
+use super::watch::{Change, Watch, written};
 use super::{Failure, exit_code, note, shown};
 use crate::driver::OnLine;
 use crate::driver::clock::now_ms;
@@ -76,8 +76,8 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
             Round::Ended(status) => (exit_code(status), None),
             Round::Changed(change) => (0, Some(change)),
         };
-        let seen = match seen {
-            Some(change) => change,
+        change = match seen {
+            Some(change) => Some(change),
             None => {
                 let count = watch.count();
                 let files = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
@@ -85,12 +85,13 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
                 tokio::select! {
                     biased;
                     _ = stop.wait_for(|stop| *stop) => return Ok(code),
-                    change = watch.changed() => change,
+                    change = watch.changed() => Some(change),
+                    () = written(&args.storage) => None,
                 }
             }
         };
-        note(format_args!("\n{} changed", named(&seen)));
-        change = Some(seen);
+        let what = change.as_ref().map_or_else(|| format!("`{}`", shown(&args.storage)), named);
+        note(format_args!("\n{what} changed"));
     }
 }
 

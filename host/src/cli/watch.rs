@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::build;
 use crate::driver::clock::now_ms;
-use crate::launch::made_from;
+use crate::launch::{made_from, saved_in};
 
 /// How often it is looked: soon for a person, and next to nothing for a machine.
 const OFTEN: Duration = Duration::from_millis(100);
@@ -103,6 +103,19 @@ impl Watch {
             .filter_map(|file| Some((stamp(&fs::metadata(&file).ok()?), file)))
             .map(|(stamp, file)| (file, stamp))
             .collect()
+    }
+}
+
+/// Waits until another process has written what is saved in a directory: an answer, say. As it is now counts as seen.
+pub(super) async fn written(storage: &Path) {
+    let look = || saved_in(storage).map(|file| fs::metadata(file).ok().as_ref().map(stamp));
+    let (before, mut now) = (look(), look());
+    loop {
+        tokio::time::sleep(OFTEN).await;
+        let again = look();
+        if std::mem::replace(&mut now, again) == again && again != before {
+            return;
+        }
     }
 }
 

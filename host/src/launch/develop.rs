@@ -109,6 +109,12 @@ pub fn made_from(team: &Path) -> Vec<PathBuf> {
     files.into_iter().collect()
 }
 
+/// The files of a storage directory which change with what is saved there.
+pub fn saved_in(storage: &Path) -> [PathBuf; 2] {
+    let directory = Directory::new(storage);
+    [directory.database(), directory.team_json()]
+}
+
 fn anew(what: &Develop<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Developed, LaunchError> {
     let idea = what.idea.map(str::to_owned);
     let (team, overrides, storage) = (what.team, what.overrides, what.storage);

@@ -115,6 +115,11 @@ impl Directory {
         self.path.join(TEAM_JSON)
     }
 
+    /// The path of its database.
+    pub fn database(&self) -> PathBuf {
+        self.path.join(DATABASE)
+    }
+
     /// What lies in it.
     pub fn content(&self) -> Result<Content, StoreError> {
         let entries = match std::fs::read_dir(&self.path) {
@@ -255,7 +260,7 @@ impl Directory {
 
     /// Moves the team here into a directory of its own.
     fn move_aside(&self) -> Result<PathBuf, StoreError> {
-        let database = self.path.join(DATABASE);
+        let database = self.database();
         if database.exists() {
             match schema::recognise(&database) {
                 Err(e @ StoreError::Foreign { .. }) => return Err(e),

@@ -15,7 +15,7 @@ use strata_core::event::Event;
 use strata_core::money::Usd;
 
 use super::codec::Damage;
-use super::directory::{DATABASE, Directory};
+use super::directory::Directory;
 use super::each::each;
 use super::error::StoreError;
 use super::file;
@@ -69,7 +69,7 @@ impl Reader {
     /// Opens the database of a directory, which another process may be writing. Nothing is created or changed.
     pub fn open(directory: &Directory) -> Result<Self, StoreError> {
         file::require_files(directory.path())?;
-        let path = directory.path().join(DATABASE);
+        let path = directory.database();
         schema::recognise(&path)?;
         // Without a log beside it the file is complete, and reading it needs neither locks nor files beside it, which
         // SQLite would otherwise create.
