@@ -98,6 +98,11 @@ fn metrics_tell_what_a_run_does_and_nothing_else_is_served() {
         let answer = exchange(port, request);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request}: {answer}");
     };
+    let head = exchange(port, "HEAD /metrics HTTP/1.1\r\n\r\n");
+    assert!(
+        head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n") && head.contains("content-length: "),
+        "{head}"
+    );
     check("GET / HTTP/1.1\r\n\r\n", "404");
     check("POST /metrics HTTP/1.1\r\n\r\n", "405");
     check(&format!("GET /metrics HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(10 << 10)), "431");

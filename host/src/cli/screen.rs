@@ -40,7 +40,7 @@ impl Lines {
         match heard {
             Heard::Text(text) => text.split_inclusive('\n').flat_map(|part| self.add(part)).collect(),
             Heard::Again => {
-                let again = format!("  {}> (broken off; asking again)", self.role);
+                let again = format!("  {}> (broken off)", self.role);
                 self.rest().into_iter().chain([again]).collect()
             }
         }
@@ -110,6 +110,6 @@ mod tests {
     #[test]
     fn a_reply_that_broke_off_is_marked() {
         let mut lines = Lines { role: "Eve".to_owned(), begun: "half".to_owned() };
-        assert_eq!(lines.hear(Heard::Again), ["  Eve> half", "  Eve> (broken off; asking again)"]);
+        assert_eq!(lines.hear(Heard::Again), ["  Eve> half", "  Eve> (broken off)"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Serves metrics: `GET /metrics`, and nothing else. Whoever asks slowly or too much is not waited for.
+//! Serves `/metrics`, and nothing else. Whoever asks slowly or too much is not waited for.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use super::Metrics;
 const MAX_CLIENTS: usize = 64;
 /// The head of a request. Collectors need a few hundred bytes.
 const MAX_HEAD: usize = 8 << 10;
+/// What ends a head.
+const END: &str = "\r\n\r\n";
 /// The time for a whole exchange.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The pause after the kernel had no connection to give, since it has no descriptors left, say.
@@ -46,7 +48,7 @@ async fn exchange(mut stream: TcpStream, metrics: &Metrics) -> std::io::Result<(
     let mut head = Vec::new();
     let mut piece = [0; 1024];
     let answer = loop {
-        if head.windows(4).any(|end| end == b"\r\n\r\n") {
+        if head.windows(END.len()).any(|end| end == END.as_bytes()) {
             break answer(&head, metrics);
         }
         if head.len() > MAX_HEAD {
@@ -66,11 +68,20 @@ fn answer(head: &[u8], metrics: &Metrics) -> String {
     let mut words = line.split(|byte| *byte == b' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
-    match (method, path) {
-        (b"GET", b"/metrics") => with_type("200 OK", "text/plain; version=0.0.4; charset=utf-8", &metrics.text()),
-        (b"GET", _) => said("404 Not Found", "metrics are at /metrics\n"),
+    let answer = match (method, path) {
+        (b"GET" | b"HEAD", b"/metrics") => {
+            with_type("200 OK", "text/plain; version=0.0.4; charset=utf-8", &metrics.text())
+        }
+        (b"GET" | b"HEAD", _) => said("404 Not Found", "metrics are at /metrics\n"),
         _ => said("405 Method Not Allowed", "metrics are read with GET\n"),
-    }
+    };
+    if method == b"HEAD" { head_of(answer) } else { answer }
+}
+
+/// The answer to who wants to know what there is, and not to have it.
+fn head_of(mut answer: String) -> String {
+    answer.truncate(answer.find(END).map_or(answer.len(), |at| at + END.len()));
+    answer
 }
 
 fn said(status: &str, text: &str) -> String {

@@ -24,6 +24,8 @@ use crate::sha256::sha256;
 
 /// The variables that name a collector. Without one nothing is exported.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+/// The variables that name a protocol, the more special one first.
+const PROTOCOLS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
 /// How long the end of the program waits for the last spans to be taken.
 const LAST_CALL: Duration = Duration::from_secs(2);
 
@@ -43,6 +45,12 @@ impl Exporting {
             return Ok(Self::default());
         };
         let refused = |why: String| format!("cannot export traces to `{endpoint}`: {why}");
+        if let Some((name, _)) =
+            PROTOCOLS.iter().find_map(|name| Some((name, set(name)?))).filter(|(_, it)| it == "grpc")
+        {
+            let why = format!("`{name}` asks for gRPC, and only HTTP with protobuf is spoken, usually at port 4318");
+            return Err(refused(why));
+        }
         let client = Client::new(&endpoint).map_err(&refused)?;
         let exporter = SpanExporter::builder().with_http().with_protocol(Protocol::HttpBinary).with_http_client(client);
         let exporter = exporter.build().map_err(|error| refused(error.to_string()))?;
