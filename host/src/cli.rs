@@ -51,7 +51,7 @@ use args::{
     PruneArgs, ReplayArgs, ReportArgs, RunArgs, SavedArgs, SendArgs,
 };
 use failure::{Failure, exit_code};
-use terminal::{Stream, note, print, show_line, show_text, warn};
+use terminal::{Stream, note, print, show_json, show_line, show_text, warn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -125,6 +125,12 @@ fn init_log(verbose: u8) -> Exporting {
     });
     tracing_subscriber::registry().with(log).with(exporting.layer()).init();
     exporting
+}
+
+/// Writes what there is to know as JSON that people read, too.
+fn show_document(document: &impl serde::Serialize) -> Result<(), Failure> {
+    show_json(&serde_json::to_string_pretty(document).map_err(|error| Failure::internal(error.to_string()))?);
+    Ok(())
 }
 
 /// A text as one word of a shell's.

@@ -1,6 +1,6 @@
 //! `check`: validates a team, links its components, prints what each may do. Nothing of the team is run.
 
-use super::{CheckArgs, Failure, note, print, show_text, warn};
+use super::{CheckArgs, Failure, note, show_document, show_text, warn};
 use crate::launch::Components;
 use crate::manifest::operator::in_force;
 use crate::manifest::{Definition, policy};
@@ -16,7 +16,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     definition.doubts().iter().for_each(|doubt| warn(format_args!("{doubt}")));
     let rows = policy::rows(&definition, &components.digests());
     if args.json {
-        print(&serde_json::to_string_pretty(&rows).map_err(|error| Failure::internal(error.to_string()))?);
+        show_document(&rows)?;
     } else {
         show_text(policy::render(&rows).trim_end());
     }

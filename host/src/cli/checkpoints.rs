@@ -1,7 +1,7 @@
 //! `checkpoints`: the states that can be gone back to, oldest first, of all lineages.
 
 use super::edits::look_for_edits;
-use super::{Failure, SavedArgs, print, show_line};
+use super::{Failure, SavedArgs, show_json, show_line};
 use crate::launch::checkpoints as list;
 use crate::narrator::rfc3339;
 use crate::store::CheckpointRow;
@@ -11,7 +11,7 @@ pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, Failure> {
     look_for_edits(&args.path);
     if args.json {
         let rows: Vec<_> = rows.iter().map(json).collect();
-        print(&serde_json::Value::Array(rows).to_string());
+        show_json(&serde_json::Value::Array(rows).to_string());
         return Ok(0);
     }
     let newest = rows.iter().rev().find(|row| row.lineage == current).map(|row| &row.id);

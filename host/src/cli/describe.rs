@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::args::DescribeArgs;
-use super::{Failure, note, print, skill, warn};
+use super::{Failure, note, show_document, skill, warn};
 use crate::blob::digest_of;
 use crate::interface::component;
 use crate::interface::manifest::document;
@@ -31,7 +31,7 @@ pub(super) fn schema() -> Result<u8, Failure> {
 }
 
 fn show(document: &Value) -> Result<u8, Failure> {
-    print(&serde_json::to_string_pretty(document).map_err(|error| Failure::internal(error.to_string()))?);
+    show_document(document)?;
     Ok(0)
 }
 

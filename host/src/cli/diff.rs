@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{DiffArgs, Failure, preview, print, show_line};
+use super::{DiffArgs, Failure, preview, show_json, show_line};
 use crate::difference::{Brief, Change, Difference, Messages};
 use crate::launch::{Comparison, Side, compare};
 
@@ -17,7 +17,7 @@ pub(super) fn diff(args: &DiffArgs) -> Result<u8, Failure> {
             "common": compared.common.as_ref().map(|id| &id.0),
             "difference": compared.difference,
         });
-        print(&told.to_string());
+        show_json(&told.to_string());
         return Ok(0);
     }
     parting(&compared);

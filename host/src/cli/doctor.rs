@@ -1,13 +1,13 @@
 //! `doctor`: what this machine has of what teams need. Exit code 0 when all is there that every team needs.
 
 use super::args::DoctorArgs;
-use super::{Failure, print, show_line};
+use super::{Failure, show_document, show_line};
 use crate::doctor::{Finding, State, examine};
 
 pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     let findings = examine(&args.storage);
     if args.json {
-        print(&serde_json::to_string_pretty(&findings).map_err(|error| Failure::internal(error.to_string()))?);
+        show_document(&findings)?;
     } else {
         findings.iter().for_each(show);
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Failure, note, print};
+use super::{Failure, note, show_json};
 use crate::launch::Telling;
 
 pub(super) fn events(at: &str, lineage: Option<&str>) -> Result<u8, Failure> {
@@ -15,7 +15,7 @@ pub(super) fn events(at: &str, lineage: Option<&str>) -> Result<u8, Failure> {
         note(format_args!("{dropped} of {all} recorded events were pruned and are not told"));
     }
     while let Some(lines) = telling.more()? {
-        lines.iter().for_each(|line| print(&line.to_json()));
+        lines.iter().for_each(|line| show_json(&line.to_json()));
     }
     Ok(0)
 }

@@ -6,6 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::Failure;
+use super::plain::json;
 use super::terminal::Stream;
 use crate::launch::Telling;
 use crate::narrator::Line;
@@ -44,7 +45,7 @@ impl EventsSink {
         match self {
             Self::Output => {
                 let mut out = Stream::Output;
-                out.write_all((line.to_json() + "\n").as_bytes())?;
+                out.write_all((json(&line.to_json()).into_owned() + "\n").as_bytes())?;
                 out.flush()
             }
             Self::File(file) => {
@@ -135,7 +136,7 @@ impl EventsFile {
     }
 
     fn put(&mut self, line: &Line) -> io::Result<()> {
-        self.file.write_all((line.to_json() + "\n").as_bytes())
+        self.file.write_all((json(&line.to_json()).into_owned() + "\n").as_bytes())
     }
 
     /// The end of the file, with a whole line in it if there is one.

@@ -6,13 +6,13 @@ use strata_core::id::RoleId;
 use strata_core::stepper::Stepper;
 
 use super::plain::one_line;
-use super::{Failure, FilesArgs, print, show_line, warn};
+use super::{Failure, FilesArgs, show_json, show_line, warn};
 use crate::launch::files as saved_files;
 
 pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
     let saved = saved_files(&args.path, args.to.as_deref())?;
     if args.json {
-        print(&json(&saved.stepper).to_string());
+        show_json(&json(&saved.stepper).to_string());
     } else {
         listing(&saved.stepper).for_each(|line| show_line(line.trim_start()));
     }

@@ -4,7 +4,7 @@ use serde_json::json;
 use strata_core::id::CheckpointId;
 
 use super::edits::look_for_edits;
-use super::{Failure, ForkArgs, note, path_word, print, shell_word};
+use super::{Failure, ForkArgs, note, path_word, print, shell_word, show_json};
 use crate::launch::{Fork, fork as make};
 
 pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
@@ -17,7 +17,7 @@ pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
             "checkpoint": made.checkpoint.0, "lineage": made.lineage, "parent": made.parent.0,
             "step": made.step, "path": made.path,
         });
-        print(&told.to_string());
+        show_json(&told.to_string());
     } else {
         print(&made.checkpoint.0);
     }

@@ -22,7 +22,7 @@ use table::Table;
 use super::edits::look_for_edits;
 use super::files;
 use super::requests::{command, listing};
-use super::{Failure, InspectArgs, joins, preview, print, show_line};
+use super::{Failure, InspectArgs, joins, preview, show_json, show_line};
 use crate::launch::{Doubt, doubts, saved};
 use crate::narrator;
 use crate::store::{At, team_json};
@@ -50,7 +50,7 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
         (None, Some(action), false) if json => action.print_json(),
         (None, Some(action), false) => action.show(),
         (None, None, false) if json => {
-            print(team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end())
+            show_json(team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end())
         }
         (None, None, false) => show(stepper, path),
     }

@@ -1,12 +1,28 @@
 //! Texts that guests or saved runs chose, fit to be shown: nothing in them moves the cursor or changes the terminal.
 
+use std::borrow::Cow;
+
 /// What stands where something cannot be shown.
 const UNSHOWN: char = '\u{fffd}';
 
 /// A text in which only the ends of lines and tabs do anything.
 pub(super) fn plain(text: &str) -> String {
-    let unshown = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || is_reordering(c);
+    let unshown = |c: char| does_something(c) && !matches!(c, '\n' | '\t');
     text.chars().map(|c| if unshown(c) { UNSHOWN } else { c }).collect()
+}
+
+/// The same JSON, in which what is beyond ASCII does nothing: JSON itself escapes what is below.
+pub(super) fn json(text: &str) -> Cow<'_, str> {
+    let does = |c: char| c >= '\u{7f}' && does_something(c);
+    if !text.contains(does) {
+        return text.into();
+    }
+    let escaped = |c: char| if does(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
+    text.chars().map(escaped).collect()
+}
+
+fn does_something(c: char) -> bool {
+    c.is_control() || is_reordering(c)
 }
 
 /// Whether a character makes others appear in another order than they are in. Texts that run from right to left do
@@ -37,7 +53,7 @@ pub(super) fn coloured(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{coloured, one_line, plain};
+    use super::{coloured, json, one_line, plain};
 
     #[test]
     fn what_would_do_something_to_the_terminal_is_taken_out_of_a_text() {
@@ -47,6 +63,15 @@ mod tests {
         );
         assert_eq!(one_line("a\nb\u{1b}c"), "a\u{fffd}b\u{fffd}c");
         assert_eq!(plain("exe.\u{202e}txt\u{2066} \u{5d0}"), "exe.\u{fffd}txt\u{fffd} \u{5d0}");
+    }
+
+    #[test]
+    fn json_says_the_same_and_does_nothing_to_the_terminal() {
+        let value = serde_json::json!({ "a\u{9b}": "\u{202e}\u{7f}\u{e9}\n\u{1b}" });
+        let whole = serde_json::to_string_pretty(&value).unwrap();
+        let shown = json(&whole);
+        assert_eq!(shown, "{\n  \"a\\u009b\": \"\\u202e\\u007f\u{e9}\\n\\u001b\"\n}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
     }
 
     #[test]

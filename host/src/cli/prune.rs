@@ -1,6 +1,6 @@
 //! `prune`: forgets old checkpoints and frees what only they needed.
 
-use super::{Failure, PruneArgs, note, print};
+use super::{Failure, PruneArgs, note, show_json};
 use crate::launch::prune as carry_out;
 
 pub(super) fn prune(args: &PruneArgs) -> Result<u8, Failure> {
@@ -10,7 +10,7 @@ pub(super) fn prune(args: &PruneArgs) -> Result<u8, Failure> {
         let told = serde_json::json!({
             "keep": kept.keep, "checkpoints": pruned.checkpoints, "events": pruned.events, "bytes": pruned.bytes,
         });
-        print(&told.to_string());
+        show_json(&told.to_string());
         return Ok(0);
     }
     let (checkpoints, events) = (count(pruned.checkpoints, "checkpoint"), count(pruned.events, "event"));

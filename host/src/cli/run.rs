@@ -16,7 +16,7 @@ use super::prompt::{Asked, Prompt};
 use super::reporter::{Loudness, Reporter};
 use super::requests::answer_of;
 use super::signals::Signals;
-use super::{Failure, RunArgs, exit_code, joins, metrics, note, print, screen, warn};
+use super::{Failure, RunArgs, exit_code, joins, metrics, note, screen, show_json, warn};
 use crate::driver::{Motion, OnLine, Stop};
 use crate::launch::{Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
@@ -256,5 +256,5 @@ fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
         })).collect::<Vec<_>>(),
         "requests": env.requests().map(|(_, request)| &request.id.0).collect::<Vec<_>>(),
     });
-    print(&summary.to_string());
+    show_json(&summary.to_string());
 }

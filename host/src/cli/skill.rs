@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::args::{ShelfArgs, SkillCommand};
 use super::describe::load;
-use super::{Failure, note, preview, print, show_line, show_text, warn};
+use super::{Failure, note, preview, print, show_document, show_line, show_text, warn};
 use crate::interface::manifest::document;
 use crate::manifest::units::show_size;
 use crate::sandbox::WasmSandbox;
@@ -63,7 +63,7 @@ fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, Failure> {
 fn list(listing: Listing, json: bool) -> Result<u8, Failure> {
     listing.damaged.iter().for_each(|error| warn(format_args!("{error}")));
     if json {
-        print_json(&Value::Array(listing.skills.iter().map(json_of).collect()))?;
+        show_document(&Value::Array(listing.skills.iter().map(json_of).collect()))?;
         return Ok(0);
     }
     let width = listing.skills.iter().map(|skill| skill.name().len()).max().unwrap_or_default();
@@ -78,7 +78,7 @@ fn show(name: &str, json: bool, shelf: &Shelf) -> Result<u8, Failure> {
     // What is damaged is not shown as if it could be used.
     shelf.component(&skill)?;
     if json {
-        print_json(&json_of(&skill))?;
+        show_document(&json_of(&skill))?;
     } else {
         describe(&skill, &shelf.file(&skill));
     }
@@ -102,9 +102,4 @@ fn describe(skill: &Skill, file: &Path) {
 
 fn json_of(skill: &Skill) -> Value {
     document(&skill.digest, &skill.manifest)
-}
-
-fn print_json(value: &Value) -> Result<(), Failure> {
-    print(&serde_json::to_string_pretty(value).map_err(|error| Failure::internal(error.to_string()))?);
-    Ok(())
 }

@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Style};
 use rustix::termios::tcgetwinsize;
 use unicode_width::UnicodeWidthChar;
 
-use super::plain::{coloured, one_line, plain};
+use super::plain::{coloured, json, one_line, plain};
 use crate::manifest::Paint;
 
 /// The size of a terminal that does not tell its own, in rows and columns.
@@ -131,6 +131,11 @@ fn cut(row: &str, width: usize) -> String {
         fits
     };
     row.chars().take_while(fits).collect()
+}
+
+/// Writes JSON to stdout, which does nothing to a terminal either.
+pub(super) fn show_json(text: &str) {
+    print(&json(text));
 }
 
 /// Writes a line of data for programs to stdout, as it is. Where that fails, the command goes on, and its end says so:

@@ -9,7 +9,7 @@ use strata_core::stepper::{Stepper, slot};
 
 use super::standing;
 use crate::cli::fault::{called, section};
-use crate::cli::{Failure, print, show_line, show_text};
+use crate::cli::{Failure, show_json, show_line, show_text};
 use crate::manifest::diagnostic::suggest;
 use crate::store::team_json;
 
@@ -92,7 +92,7 @@ impl<'a> Action<'a> {
             "spent": used.usd.dollars(), "tokens": used.tokens, "calls": used.calls,
             "fault": fault, "output": output,
         });
-        print(&document.to_string());
+        show_json(&document.to_string());
     }
 
     /// The activation that is at it.

@@ -6,7 +6,7 @@ use strata_core::host_call::HostCall;
 
 use super::table::Table;
 use crate::cli::fault::answer;
-use crate::cli::{Failure, preview, print};
+use crate::cli::{Failure, preview, show_json};
 use crate::launch::calls;
 use crate::narrator::Line;
 
@@ -39,7 +39,7 @@ pub(super) fn print_json(path: &Path, action: Option<&str>) -> Result<(), Failur
     each(path, action, &mut |line, call| {
         let mut line = line.clone();
         line.fields.insert("response".to_owned(), call.response.value());
-        print(&line.to_json());
+        show_json(&line.to_json());
     })
 }
 

@@ -4,7 +4,7 @@ use strata_core::environment::MessageRef;
 use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 
-use crate::cli::{Failure, print, show_line, show_text};
+use crate::cli::{Failure, show_json, show_line, show_text};
 use crate::store::team_json;
 
 /// Shows the message with this id.
@@ -40,7 +40,7 @@ pub(super) fn show(stepper: &Stepper, id: &str) -> Result<(), Failure> {
 /// Prints it as JSON, as `team.json` holds it.
 pub(super) fn print_json(stepper: &Stepper, id: &str) -> Result<(), Failure> {
     let (_, message) = find(stepper, id)?;
-    print(&team_json::message(message));
+    show_json(&team_json::message(message));
     Ok(())
 }
 
