@@ -248,6 +248,17 @@ fn pruning_keeps_the_bytes_of_the_states_that_are_left_and_no_others() {
 }
 
 #[test]
+fn files_are_not_laid_out_where_something_else_lies() {
+    let place = two_steps();
+    place.run().expect(0);
+    place.write("taken", "mine");
+    let told = place.host(&["files", "store", "--to", "taken"]).expect(1);
+    assert!(told.stderr.contains("cannot put the file `out/"), "{}", told.stderr);
+    assert!(!told.stderr.contains("resume"), "{}", told.stderr);
+    assert_eq!(place.read("taken"), b"mine");
+}
+
+#[test]
 fn a_file_written_with_the_bytes_it_has_is_one_that_was_written() {
     let place = two_steps();
     fs::remove_dir_all(place.path("store")).unwrap();

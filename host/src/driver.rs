@@ -63,7 +63,7 @@ pub enum DriverError {
     #[error(transparent)]
     Illegal(#[from] Illegal),
     /// A file cannot be put in its place. It is saved; a resume tries again.
-    #[error(transparent)]
+    #[error("{0}; mend that and resume")]
     Files(#[from] PlaceError),
 }
 

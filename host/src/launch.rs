@@ -34,7 +34,7 @@ use tokio::sync::watch;
 use crate::driver::{AnswerError, Answered, Driver, DriverError, Given, Motion, Orders, ReplyError, Stop, WhenIdle};
 use crate::manifest::{Definition, Diagnostics, OverrideError};
 use crate::metrics::Metrics;
-use crate::sandbox::SandboxError;
+use crate::sandbox::{PlaceError, SandboxError};
 use crate::services::http::HttpError;
 use crate::services::llm::Audience;
 use crate::services::llm::config::ConfigError;
@@ -126,6 +126,9 @@ pub enum LaunchError {
     /// The sandbox cannot be set up on this machine.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
+    /// A file that was asked for cannot be put where it was to be.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
     /// The run could not begin.
     #[error(transparent)]
     Driver(#[from] DriverError),

@@ -87,7 +87,7 @@ impl From<LaunchError> for Failure {
             LaunchError::Definition(diagnostics) => diagnostics.into(),
             LaunchError::Unfit(_) => Self::unfit(error.to_string()),
             LaunchError::NotTaken(_) => Self::in_use(error.to_string()),
-            LaunchError::Sandbox(_) | LaunchError::Http(_) => Self::internal(error.to_string()),
+            LaunchError::Sandbox(_) | LaunchError::Http(_) | LaunchError::Place(_) => Self::internal(error.to_string()),
             _ => Self::usage(error.to_string()),
         }
     }

@@ -9,7 +9,6 @@ use super::LaunchError;
 use super::compare::state_at;
 use super::saved::reader;
 use crate::blob::Blobs;
-use crate::driver::DriverError;
 use crate::sandbox::Directories;
 
 /// The files of a saved state.
@@ -38,7 +37,7 @@ pub fn files(at: &str, to: Option<&Path>) -> Result<SavedFiles, LaunchError> {
             let bytes = content.digest().and_then(|digest| blobs.get(digest));
             let placed =
                 directories.place(&placement, bytes.map(|bytes| &bytes[..]), |digest| blobs.contains_key(digest));
-            placed.map_err(DriverError::from)?;
+            placed?;
         }
     }
     Ok(SavedFiles { stepper, missing })

@@ -191,6 +191,10 @@ impl StoreError {
             Some(
                 ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::TypeMismatch | ErrorCode::Unknown,
             ) => Self::Corrupt { path, what: source.to_string() },
+            // SQLite does not say why; the file system does, unless it is about another file beside it.
+            Some(ErrorCode::CannotOpen) if let Err(error) = std::fs::File::open(&path) => {
+                Self::io(&path, action, error)
+            }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 let source = io::Error::new(io::ErrorKind::PermissionDenied, source);
                 Self::Permission { path, action, source }

@@ -27,7 +27,7 @@ const LEVELS: usize = 4 * quota::LEVELS;
 
 /// A file could not be put in its place.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot put the file `{path}` in its place: {source}; mend that and resume")]
+#[error("cannot put the file `{path}` in its place: {source}")]
 pub struct PlaceError {
     path: String,
     source: io::Error,
