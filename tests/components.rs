@@ -50,11 +50,15 @@ fn handler(version: &str) -> String {
 
 /// The probe with one of its imports called otherwise; both names are of one length.
 fn renamed(import: &str, name: &str) -> Vec<u8> {
-    let mut bytes = std::fs::read(crate::probe::component()).unwrap();
+    replaced(std::fs::read(crate::probe::component()).unwrap(), import, name)
+}
+
+/// A component in which a text is another of the same length.
+fn replaced(mut bytes: Vec<u8>, text: &str, other: &str) -> Vec<u8> {
     let places: Vec<usize> =
-        (0..bytes.len() - import.len()).filter(|at| bytes[*at..].starts_with(import.as_bytes())).collect();
-    assert!(!places.is_empty(), "the probe does not import `{import}`");
-    places.iter().for_each(|at| bytes[*at..*at + name.len()].copy_from_slice(name.as_bytes()));
+        (0..bytes.len() - text.len()).filter(|at| bytes[*at..].starts_with(text.as_bytes())).collect();
+    assert!(!places.is_empty(), "the component has no `{text}`");
+    places.iter().for_each(|at| bytes[*at..*at + other.len()].copy_from_slice(other.as_bytes()));
     bytes
 }
 
@@ -114,6 +118,12 @@ fn a_config_that_the_component_does_not_take_is_refused_before_it_runs() {
     let wrong = format!("config = {{ path = \"/out/w.md\", top = \"3\" }}\n{grant}");
     check("wrong type", Some(&bytes), &wrong, &[named, "(at `/top`)", "team.toml:11:10"]);
     check("none", Some(&bytes), grant, &[named, "\"path\" is a required property", "team.toml:8:1"]);
+
+    let place = Place::with(&TEAM.replace("EXTRA", grant));
+    place.write("bad.wasm", replaced(bytes, "\"type\": \"object\"", "\"type\": \"abject\""));
+    let told = place.host(&["check", "team.toml"]).expect(0).stderr;
+    assert!(told.contains("warning: `config` of `One` of role `A` is held against nothing"), "{told}");
+    assert!(told.contains("abject"), "{told}");
 }
 
 #[test]

@@ -190,7 +190,7 @@ impl Loading<'_> {
         }
         fits(definition, slot, plugin, &made)?;
         if plugin.function.is_none() {
-            configured::check(definition, (slot, plugin), &made)?;
+            configured::check(definition, (slot, plugin), &made, report)?;
         }
         Ok(made)
     }

@@ -13,18 +13,27 @@ use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::{Plugin, Schema};
 use crate::sandbox::Loaded;
 
-/// Holds an action's `config` against the schema that its component publishes.
+/// Holds an action's `config` against the schema that its component publishes. `report` is told if that is none.
 pub(super) fn check(
     definition: &Definition,
     (slot, plugin): (Slot, &Plugin),
     component: &Loaded,
+    report: &mut dyn FnMut(&str),
 ) -> Result<(), Diagnostics> {
     // What it says is said of its action: a thinker or a planner of the same component may take another.
     let plans = definition.team.role(slot.role).react == React::PlanAndAct && slot.part == Part::Action(ActionId(0));
     let written = component.manifest.config_schema.as_ref().filter(|_| slot.part != Part::Think && !plans);
     let Some(schema) = written.and_then(|text| strata_core::json::read(text).ok()) else { return Ok(()) };
-    // What is no schema says nothing, and nothing would come of refusing the component for it.
-    let Ok(compiled) = Schema::compile_bounded(&schema) else { return Ok(()) };
+    let (part, role) = (part_name(definition, slot), &definition.team.role(slot.role).name);
+    let compiled = match Schema::compile_bounded(&schema) {
+        Ok(compiled) => compiled,
+        // What is no schema says nothing, and nothing would come of refusing the component for it.
+        Err(why) => {
+            let unchecked = format!("`config` of `{part}` of role `{role}` is held against nothing");
+            report(&format!("warning: {unchecked}: the component's schema for it is none: {why}"));
+            return Ok(());
+        }
+    };
     let mut config = plugin.config.value();
     // Nor does one that asks for more than could be looked at.
     if compiled.affords(&config).is_err() {
@@ -35,7 +44,6 @@ pub(super) fn check(
         config = json!({});
     }
     let Err(why) = compiled.check(&config) else { return Ok(()) };
-    let (part, role) = (part_name(definition, slot), &definition.team.role(slot.role).name);
     let message = format!("the `config` of `{part}` of role `{role}` is not one that its component takes: {why}");
     Err(definition.at_config(slot, message, hint(&schema, &config)))
 }
