@@ -365,7 +365,7 @@ pub(super) struct SendArgs {
     /// A recipient; everyone who watches the label where none is named.
     #[arg(long, value_name = "NAME")]
     pub(super) to: Vec<String>,
-    /// The text.
+    /// The text; `-` reads it from stdin.
     pub(super) content: String,
 }
 

@@ -7,8 +7,13 @@ use super::{Failure, SendArgs, note, warn};
 use crate::launch::send as put;
 
 pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
+    let content = match args.content.as_str() {
+        "-" => std::io::read_to_string(std::io::stdin())
+            .map_err(|error| Failure::usage(format!("cannot read the text from stdin: {error}")))?,
+        _ => args.content,
+    };
     // Its id is given where it is put.
-    let mut message = Message::of_user("".into(), args.content, args.cause);
+    let mut message = Message::of_user("".into(), content, args.cause);
     if !args.to.is_empty() {
         message.send_to = args.to;
     }
