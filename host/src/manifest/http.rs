@@ -44,6 +44,9 @@ fn read_place(table: &Table<'_>, methods: Vec<String>, secrets: &mut Vec<At<Stri
         if !text.starts_with('/') {
             let expected = "expected a path that begins with `/`; `*` stands for any run of characters";
             item.refuse(format!("`{}` cannot be `{text}`", item.key), expected);
+        } else if text.contains(['?', '#']) {
+            let hint = "queries are not looked at: leave out what begins with `?` or `#`";
+            item.refuse(format!("`{}` cannot be `{text}`, which is no path alone", item.key), hint);
         }
         Some(text)
     });
