@@ -57,6 +57,24 @@ fn every_shell_is_given_its_completions() {
 }
 
 #[test]
+fn bash_completes_what_stands_behind_a_command() {
+    let place = Place::empty();
+    place.write("completions.bash", place.host(&["completions", "bash"]).expect(0).stdout);
+    let completed = |words: &str, word: &str| {
+        let script = format!(
+            "source completions.bash; COMP_WORDS=({words} '{word}'); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n\
+             $(complete -p strata-host | sed 's/.*-F \\([^ ]*\\).*/\\1/') strata-host '{word}' run; echo \"${{COMPREPLY[@]}}\""
+        );
+        let done =
+            std::process::Command::new("bash").args(["-c", &script]).current_dir(place.path("")).output().unwrap();
+        String::from_utf8(done.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(completed("strata-host", "ru"), "run");
+    assert_eq!(completed("strata-host run", "--recover"), "--recover_path");
+    assert!(completed("strata-host skill", "").contains("list"));
+}
+
+#[test]
 fn there_is_a_manual_page_for_each_command() {
     let place = Place::empty();
     place.host(&["man", "pages/man1"]).expect(0);

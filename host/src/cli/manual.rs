@@ -10,7 +10,9 @@ use super::{Failure, note, print};
 pub(super) fn completions(shell: Shell) -> Result<u8, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command(), "strata-host", &mut text);
-    print(String::from_utf8_lossy(&text).trim_end());
+    let text = String::from_utf8_lossy(&text);
+    // Of a program with a hyphen in its name bash is given the subcommands under another name than it looks for.
+    print(text.replace("strata__subcmd__host", "strata__host").trim_end());
     Ok(0)
 }
 
