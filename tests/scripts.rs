@@ -295,3 +295,24 @@ fn a_script_has_the_limits_of_its_action() {
         assert!(failed.stderr.contains(&expected), "`{expected}`: {}", failed.stderr);
     }
 }
+
+#[test]
+fn nothing_that_a_guest_says_looks_like_what_the_host_says() {
+    let place = team("work.js");
+    let says = "export default () => { console.error('one\\rfault: forged \\u202e'); throw new Error('two\\nfault: forged'); }";
+    place.write("work.js", says);
+    let ended = place.run().expect(3);
+    assert!(ended.stderr.contains("one\u{fffd}fault: forged \u{fffd}"), "{}", ended.stderr);
+    assert!(
+        !ended.stderr.contains(['\r', '\u{202e}']) && !ended.stderr.contains("\nfault: forged"),
+        "{}",
+        ended.stderr
+    );
+    let told = place.host(&["inspect", "store"]).expect(0).stdout;
+    let faults: Vec<&str> =
+        told.lines().skip_while(|line| *line != "faults").take_while(|line| !line.is_empty()).collect();
+    assert!(faults.len() > 2 && faults[1..].iter().all(|line| line.starts_with("  ")), "{told}");
+    assert_eq!(*faults.last().unwrap(), "  stack, log and calls: strata-host inspect store --action A.Work");
+    let told = place.host(&["inspect", "store", "--action", "A.Work"]).expect(0).stdout;
+    assert!(told.contains("fault       attempt 1: error: Error: two"), "{told}");
+}

@@ -118,7 +118,7 @@ fn init_log(verbose: u8) -> Exporting {
     let default = ["warn", "strata_host=debug,info,strata=off", "trace"][usize::from(verbose.min(2))];
     let filter = EnvFilter::try_from_env("STRATA_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let ansi = Paint::for_stderr() == Paint::Colour;
-    let log = tracing_subscriber::fmt::layer().with_writer(|| Stream::Error).with_ansi(ansi).with_filter(filter);
+    let log = tracing_subscriber::fmt::layer().with_writer(|| Stream::Log).with_ansi(ansi).with_filter(filter);
     let exporting = Exporting::begin().unwrap_or_else(|why| {
         warn(why);
         Exporting::default()

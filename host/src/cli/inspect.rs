@@ -14,7 +14,7 @@ use strata_core::environment::Environment;
 use strata_core::event::Work;
 use strata_core::fault::Fault;
 use strata_core::id::{CheckpointId, Part, RoleId, Slot};
-use strata_core::stepper::Stepper;
+use strata_core::stepper::{Stepper, slot};
 
 use action::Action;
 use table::Table;
@@ -22,8 +22,9 @@ use table::Table;
 use super::edits::look_for_edits;
 use super::files;
 use super::requests::{command, listing};
-use super::{Failure, InspectArgs, joins, preview, show_json, show_line};
+use super::{Failure, InspectArgs, joins, path_word, preview, shell_word, show_json, show_line};
 use crate::launch::{Doubt, doubts, saved};
+use crate::manifest::overrides::slot_name;
 use crate::narrator;
 use crate::store::{At, team_json};
 
@@ -80,7 +81,7 @@ fn show(stepper: &Stepper, path: &Path) {
     }
     table.print();
     show_spending(stepper);
-    show_faults(stepper);
+    show_faults(stepper, path);
     section("in doubt (go on with `--in-doubt redo|skip|VALUE`)", in_doubt(stepper));
     show_joins(stepper);
     show_requests(stepper, path);
@@ -128,15 +129,27 @@ fn show_spending(stepper: &Stepper) {
     section("spending", stepper.env().ledger.iter().map(line));
 }
 
-fn show_faults(stepper: &Stepper) {
+fn show_faults(stepper: &Stepper, path: &Path) {
     let fault = |(id, activation, fault): (RoleId, &Activation, &Fault)| {
         let role = stepper.team().role(id);
         let kind = narrator::fault_kind(activation.work(role), fault);
         format!("  {} {}: {kind}: {}", role.name, standing(stepper, id), fault.message)
     };
     let faults: Vec<String> = stepper.env().faults().map(fault).collect();
-    // Messages of faults may have lines: how tools that were compiled for guests tell.
-    section("faults", faults.iter().flat_map(|text| text.split('\n')).map(str::to_owned));
+    // Messages of faults may have lines: how tools that were compiled for guests tell. None stands for more.
+    let lines = faults.iter().flat_map(|text| {
+        let mut lines = text.split('\n');
+        let first = lines.next().map(str::to_owned);
+        first.into_iter().chain(lines.map(|line| format!("    {line}")))
+    });
+    let named = stepper.env().faults().find_map(|(id, activation, _)| {
+        let role = stepper.team().role(id);
+        Some(slot_name(stepper.team(), slot(role, id, activation.work(role)?)?))
+    });
+    let more = named.filter(|name| !name.ends_with(".think")).map(|name| {
+        format!("  stack, log and calls: strata-host inspect {} --action {}", path_word(path), shell_word(&name))
+    });
+    section("faults", lines.chain(more));
 }
 
 fn in_doubt(stepper: &Stepper) -> impl Iterator<Item = String> {

@@ -175,11 +175,16 @@ pub(super) fn unless_gone(error: std::io::Error) -> std::io::Result<()> {
 
 /// Tells the operator something, on stderr. That nobody listens any more stops no run.
 pub(super) fn note(text: impl Display) {
-    let text = match Paint::for_stderr() {
-        Paint::Plain => plain(&text.to_string()),
-        Paint::Colour => coloured(&text.to_string()),
-    };
+    let text = fit(&text.to_string());
     let _ = screen().above(|| writeln!(std::io::stderr().lock(), "{text}"));
+}
+
+/// A text in which nothing but our colours does anything to the terminal.
+fn fit(text: &str) -> String {
+    match Paint::for_stderr() {
+        Paint::Plain => plain(text),
+        Paint::Colour => coloured(text),
+    }
 }
 
 /// Warns the operator.
@@ -197,8 +202,8 @@ pub(super) fn painted(style: Style, text: &str) -> String {
 
 /// Standard error and standard output for those who write by themselves.
 pub(super) enum Stream {
-    /// Standard error.
-    Error,
+    /// Standard error, for lines that may tell what guests said.
+    Log,
     /// Standard output.
     Output,
 }
@@ -206,14 +211,16 @@ pub(super) enum Stream {
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         screen().above(|| match self {
-            Self::Error => std::io::stderr().write(bytes),
+            Self::Log => {
+                std::io::stderr().write_all(fit(&String::from_utf8_lossy(bytes)).as_bytes()).map(|()| bytes.len())
+            }
             Self::Output => std::io::stdout().write(bytes),
         })
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
         match self {
-            Self::Error => std::io::stderr().flush(),
+            Self::Log => std::io::stderr().flush(),
             Self::Output => std::io::stdout().flush(),
         }
     }

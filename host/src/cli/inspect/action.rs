@@ -11,6 +11,7 @@ use super::standing;
 use crate::cli::fault::{called, section};
 use crate::cli::{Failure, show_json, show_line, show_text};
 use crate::manifest::diagnostic::suggest;
+use crate::narrator;
 use crate::store::team_json;
 
 /// An action of a team.
@@ -59,7 +60,10 @@ impl<'a> Action<'a> {
         show_line(&format!("role is at  {}", standing(self.stepper, self.slot.role)));
         show_line(&format!("spent       {} for {} tokens in {} calls", used.usd, used.tokens, used.calls));
         if let Some(fault) = self.fault() {
-            show_text(&format!("fault       {}", fault.message));
+            let attempts = self.open().map_or(0, |activation| activation.current.attempts);
+            let kind = narrator::fault_kind(self.open().and_then(|activation| activation.work(role)), fault);
+            let message = fault.message.replace('\n', "\n    ");
+            show_text(&format!("fault       attempt {attempts}: {kind}: {message}"));
             section("stack of the guest, innermost first", fault.backtrace.iter().cloned(), show_line);
             section("what it logged last", fault.log.iter().cloned(), show_line);
         }
