@@ -45,6 +45,10 @@ pub fn inventory() -> Vec<Tool> {
             found = found.map(|found| [found, vec![compiler()]].concat());
         }
         let found = found.map(|found| found.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", "));
+        let found = found.map(|found| match language {
+            "c" => format!("zig, which the first build sets up with {found}"),
+            _ => found,
+        });
         Tool { language, found, advice }
     };
     LANGUAGES.map(language).into()

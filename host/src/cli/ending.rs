@@ -45,10 +45,12 @@ impl<'a> Ending<'a> {
             }
             Status::Failed => {
                 tell_kept(stepper);
+                // Others may have gone on since.
+                let step = env.failed().map(|(_, activation)| activation.opened).min().unwrap_or(step);
                 note(format_args!("{} at step {step}; {saved}; mend and go on with:", painted(BAD, "failed")));
                 self.ways(&cures).iter().for_each(|way| note(format_args!("  {way}")));
             }
-            Status::Interrupted => {
+            Status::Interrupted if doubts(stepper).is_empty() => {
                 let what = painted(ODD, "interrupted");
                 note(format_args!("{what} at step {step}; {saved}; go on with:\n  {resume}"));
             }
@@ -61,8 +63,8 @@ impl<'a> Ending<'a> {
                 note(format_args!("{what} {}; {saved}; go on with:", exhausted(stepper)));
                 note(format_args!("  {resume} {}", more(stepper)));
             }
-            Status::InDoubt => {
-                let what = painted(ODD, "in doubt");
+            Status::InDoubt | Status::Interrupted => {
+                let what = painted(ODD, if status == Status::InDoubt { "in doubt" } else { "interrupted" });
                 note(format_args!("{what} at step {step}; {saved}; find out, then go on with one of:"));
                 let response = r#"'{"status":200,"body":"…"}'"#;
                 note(format_args!("  {resume} --in-doubt redo     # make it again"));

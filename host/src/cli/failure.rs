@@ -2,6 +2,7 @@
 
 use strata_core::event::Status;
 
+use super::path_word;
 use super::terminal::{BAD, note, painted};
 use crate::driver::DriverError;
 use crate::launch::LaunchError;
@@ -95,6 +96,13 @@ impl From<LaunchError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
+        if let StoreError::Unfinished { path } = &error {
+            let (path, word) = (path.display(), path_word(path));
+            return Self::usage(format!(
+                "`{path}` holds an unfinished team; resume it with `strata-host run --recover_path {word}`, or start anew \
+                 with `--force`, which moves it aside"
+            ));
+        }
         let code = match &error {
             StoreError::Locked { .. } => IN_USE,
             error if error.is_of_path() => 2,

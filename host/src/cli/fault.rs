@@ -18,6 +18,8 @@ use crate::narrator;
 const LIMIT: &str = "; raise `limits.";
 /// What the host says of a scope that is not declared.
 const SCOPE: &str = "; add `[env.scope.";
+/// What the host says where a team has no model.
+const MODEL: &str = "; add `[llm] provider";
 /// How many frames of a guest's stack are shown.
 const FRAMES: usize = 8;
 /// Where Rust goes to panic: of no use to who looks for the place it came from.
@@ -92,13 +94,12 @@ fn cure(fault: &Fault, name: &str, made: Option<&Made>) -> Cure {
         FaultKind::StateConflict => in_file(Some(
             "give the scope a `reducer` (`[env.scope.NAME]`), or let one role of a step write the key".to_owned(),
         )),
-        FaultKind::Host => Cure {
-            component: None,
-            file: false,
-            words: Some(
-                "see that what it calls answers; recorded calls are served again and not paid again".to_owned(),
-            ),
-        },
+        FaultKind::Host if fault.message.contains(MODEL) => {
+            in_file(Some("say in the team file which model there is".to_owned()))
+        }
+        FaultKind::Host => in_file(Some(
+            "see that what it calls answers; recorded calls are served again and not paid again".to_owned(),
+        )),
         FaultKind::Interrupted => Cure { component: None, file: false, words: None },
         FaultKind::Error if is_of_config(&fault.message) => {
             in_file(Some(format!("mend `config` of {name} in the team file{place}")))
@@ -110,7 +111,9 @@ fn cure(fault: &Fault, name: &str, made: Option<&Made>) -> Cure {
             "it may be otherwise next time; `limits.retries` of {name} has it tried again by itself{place}"
         ))),
         FaultKind::Trap | FaultKind::Error | FaultKind::Stack | FaultKind::OutputInvalid | FaultKind::Think => {
-            let words = made.map(|made| match component(name, Some(made)) {
+            let component = component(name, made);
+            let file = component.is_some();
+            let words = made.map(|made| match &component {
                 Some(_) => format!("give another component, here with `--component` or in the team file{place}"),
                 None if script::is_newest(&made.from) => {
                     "its code came with a message: mend what wrote that, and go on from a checkpoint before it \
@@ -119,7 +122,7 @@ fn cure(fault: &Fault, name: &str, made: Option<&Made>) -> Cure {
                 }
                 None => format!("change its source, `{}`; what has changed is used by itself", shown(&made.from)),
             });
-            Cure { component: component(name, made), file: false, words }
+            Cure { component, file, words }
         }
     }
 }

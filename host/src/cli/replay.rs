@@ -25,7 +25,10 @@ pub(super) fn replay(args: ReplayArgs) -> Result<u8, Failure> {
     let report = runtime.block_on(launch::replay(replay, &mut |line| note(line)))?;
     tell(&report);
     if report.equal == 0 && report.differences.is_empty() {
-        return Err(Failure::usage("no recorded attempt could be made again: nothing is verified"));
+        return Err(Failure::usage(match report.skipped.as_slice() {
+            [] => "there is no such attempt in the record: nothing is verified; `events` lists those there are",
+            _ => "no recorded attempt could be made again: nothing is verified",
+        }));
     }
     Ok(if args.verify && !report.differences.is_empty() { 3 } else { 0 })
 }

@@ -22,8 +22,10 @@ pub(super) enum Loudness {
     Normal,
 }
 
-/// The longest output shown in a line.
+/// The longest output shown in a line, where that is not a terminal's.
 const PREVIEW: usize = 60;
+/// The columns of a line before its output.
+const HEAD: usize = 58;
 
 /// Tells a run as it goes.
 pub(super) struct Reporter {
@@ -76,16 +78,16 @@ impl Reporter {
                 say(
                     line,
                     began_ms,
-                    &format!("{}    {}", painted(GOOD, "ok"), preview(output.unwrap_or_default(), PREVIEW)),
+                    &format!("{}    {}", painted(GOOD, "ok"), preview(output.unwrap_or_default(), room())),
                 );
             }
             "action-failed" => {
                 let again = line.fields.get("retry_ms").map(|pause| format!(", tried again after {pause} ms"));
-                let message = preview(line.text("message"), PREVIEW);
+                let message = preview(line.text("message"), room());
                 say(line, began_ms, &format!("{}{}  {message}", painted(BAD, "FAILED"), again.unwrap_or_default()));
             }
             "request-opened" => {
-                let question = preview(line.text("question"), PREVIEW);
+                let question = preview(line.text("question"), room());
                 say(line, began_ms, &format!("{}  {}: {question}", painted(ODD, "asks"), line.text("request")));
             }
             "forked" => {
@@ -98,6 +100,14 @@ impl Reporter {
             }
             _ => {}
         }
+    }
+}
+
+/// How much of an output fits a line.
+fn room() -> usize {
+    match terminal::is_live() {
+        true => usize::from(terminal::columns()).saturating_sub(HEAD).clamp(20, 200),
+        false => PREVIEW,
     }
 }
 

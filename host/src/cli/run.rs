@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use strata_core::event::Status;
 use strata_core::id::CheckpointId;
-use strata_core::stepper::Stepper;
+use strata_core::stepper::{Stepper, slot};
 use tokio::sync::watch;
 
 use super::edits::tell_edited;
@@ -13,10 +13,10 @@ use super::ending::Ending;
 use super::events_sink::{EventsSink, Held};
 use super::live::Live;
 use super::prompt::{Asked, Prompt};
-use super::reporter::{Loudness, Reporter};
+use super::reporter::{Loudness, Reporter, place};
 use super::requests::answer_of;
 use super::signals::Signals;
-use super::{Failure, RunArgs, exit_code, joins, metrics, note, screen, show_json, warn};
+use super::{Failure, RunArgs, exit_code, joins, metrics, note, path_word, screen, show_json, warn};
 use crate::driver::{Motion, OnLine, Stop};
 use crate::launch::{Notes, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::Overrides;
@@ -111,10 +111,10 @@ pub(super) async fn play(run: &mut Run, mut prompt: Option<Prompt>, stop: &mut S
 /// Says each time that nothing is left to do, and how to change that.
 async fn tell_when_idle(mut motion: watch::Receiver<Motion>, path: PathBuf) {
     while motion.wait_for(|motion| *motion == Motion::Idle).await.is_ok() {
-        let path = path.display();
+        let path = path_word(&path);
         note(format_args!(
-            "nothing is left to do; waiting: `send {path} --cause LABEL TEXT`, `answer {path} REQUEST=JSON` where somebody \
-             is asked, or Ctrl-C to end"
+            "nothing is left to do; waiting: `strata-host send {path} --cause LABEL TEXT`, `strata-host answer {path} \
+             REQUEST=JSON` where somebody is asked, or Ctrl-C to end"
         ));
         if motion.wait_for(|motion| *motion != Motion::Idle).await.is_err() {
             return;
@@ -240,9 +240,12 @@ fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
     let env = stepper.env();
     let faults = env.faults().map(|(id, activation, fault)| {
         let role = stepper.team().role(id);
-        let kind = narrator::fault_kind(activation.work(role), fault);
+        let work = activation.work(role);
+        let (kind, (index, action)) = (narrator::fault_kind(work, fault), place(role, work));
+        let digest = work.and_then(|work| env.components.get(&slot(role, id, work)?));
         serde_json::json!({
-            "role": role.name, "attempt": activation.current.attempts,
+            "step": activation.opened, "role": role.name, "index": index, "action": action,
+            "attempt": activation.current.attempts, "digest": digest.map(|digest| &digest.0),
             "kind": kind.name(), "message": fault.message,
         })
     });

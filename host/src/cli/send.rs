@@ -7,6 +7,9 @@ use super::{Failure, SendArgs, note, warn};
 use crate::launch::send as put;
 
 pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
+    if args.cause.is_empty() {
+        return Err(Failure::usage("`--cause` is empty: say under which label the message is heard"));
+    }
     let content = match args.content.as_str() {
         "-" => std::io::read_to_string(std::io::stdin())
             .map_err(|error| Failure::usage(format!("cannot read the text from stdin: {error}")))?,

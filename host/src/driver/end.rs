@@ -50,7 +50,7 @@ impl Driver {
     /// Records the end of an attempt. What is still under way is given up.
     pub(super) fn conclude(&mut self, role: RoleId) -> Result<(), DriverError> {
         let Some(attempt) = self.attempts.remove(&role) else { return Ok(()) };
-        let stopped = || Err(Fault::new(FaultKind::Interrupted, "stopped by the operator"));
+        let stopped = || Err(Fault::new(FaultKind::Interrupted, "stopped before it ended"));
         let result = attempt.ended.clone().unwrap_or_else(stopped);
         let Some(event) = self.journal.stepper().call_ended(role, result) else { return Ok(()) };
         match &event {
@@ -82,6 +82,9 @@ impl Driver {
         // Dropping the futures ends the attempts, wherever they run.
         self.arrivals = FuturesUnordered::new();
         self.attempts.values_mut().for_each(|attempt| attempt.flights.lighten());
+        if self.attempts.values().any(|attempt| attempt.flights.is_heavy()) {
+            tracing::warn!("stopped while calls are under way; waiting up to {GRACE:?} for their answers");
+        }
         self.wait_for_answers().await?;
         for role in self.attempts.keys().copied().collect::<Vec<_>>() {
             self.conclude(role)?;

@@ -80,7 +80,7 @@ pub enum Mismatch {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// It is no lock.
-    #[error("cannot read the lock `{}`: {why}; put it right, or write it anew with `strata-host lock`", path.display())]
+    #[error("cannot read the lock `{}`: {why}; put it right, or remove it and write it anew with `strata-host lock`", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
