@@ -79,6 +79,10 @@ fn what_is_nearly_spelt_right_is_asked_about() {
     let ended = place.host(&["check", "team.toml"]).expect(0);
     let doubt = "warning: `A` watches `UserRequirment`, and no action is called that; did you mean `UserRequirement`?";
     assert_eq!(ended.stderr.trim_end(), doubt);
+    place.write("team.toml", format!("{TEAM}[[role]]\nname = \"B\"\nwatch = [\"A\"]\n[[role.action]]\nname = \"Three\"\ncomponent = \"probe.wasm\"\n"));
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    let doubt = "warning: `B` watches `A`, which is a role: messages are heard by the action they come from, as `Two`";
+    assert_eq!(ended.stderr.trim_end(), doubt);
     let ended = place.host(&["check", "taem.toml"]).expect(2);
     assert!(ended.stderr.contains("did you mean `team.toml`?"), "{}", ended.stderr);
     let ended = place.host(&["check", "other.toml"]).expect(2);
@@ -101,6 +105,23 @@ fn events_are_the_same_on_stdout_in_a_file_and_from_the_records() {
     let recorded = place.host(&["events", "store/team.json"]).expect(0).stdout;
     assert_eq!(printed + &rest, recorded);
     stream::assert_numbered(&stream::parse(&recorded));
+}
+
+#[test]
+fn what_is_granted_and_not_there_is_asked_about() {
+    let more = "limits = { memory = 64 }\nallow = { llm = { models = [\"*\"] }, dirs = [{ host = \"in\", guest = \"/in\" }] }\n";
+    let place = Place::with(&(TEAM.to_owned() + more));
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    for doubt in [
+        "warning: `A.Two` may ask models, and the team has none; add `[llm] provider = …`",
+        "warning: `A.Two` has a memory of 64 bytes, in which nothing runs",
+        "warning: `A.Two` may read `/in`, and `",
+    ] {
+        assert!(ended.stderr.contains(doubt), "{}", ended.stderr);
+    }
+    fs::create_dir(place.path("in")).unwrap();
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    assert!(!ended.stderr.contains("may read"), "{}", ended.stderr);
 }
 
 #[test]

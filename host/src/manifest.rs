@@ -313,6 +313,18 @@ fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
     Ok(Source::new(text, name, base))
 }
 
+/// What to do about a key that stands there twice.
+fn twice(text: &str, key: &Range<usize>) -> String {
+    let line = text.get(..key.start).and_then(|before| before.rsplit('\n').next()).unwrap_or_default();
+    match text.get(key.clone()) {
+        // One of a list, and what stands before it is none.
+        Some(name) if line.trim_start().starts_with("[[") => {
+            format!("write `[[{name}]]` in place of the `[{name}]` before it: there are several")
+        }
+        _ => "remove one of the two".into(),
+    }
+}
+
 /// What a text says as TOML.
 fn document(source: &Arc<Source>) -> Result<toml::Spanned<DeTable<'_>>, Diagnostics> {
     let (document, errors) = DeTable::parse_recoverable(&source.text);
@@ -321,8 +333,9 @@ fn document(source: &Arc<Source>) -> Result<toml::Spanned<DeTable<'_>>, Diagnost
         None => Ok(document),
         Some(error) => {
             let message = format!("not valid TOML: {}", error.message());
-            let hint = (error.message() == "duplicate key").then(|| "remove one of the two".into());
-            Err(Diagnostic::at(source, error.span().unwrap_or(0..0), message).hint_if(hint).into())
+            let span = error.span().unwrap_or(0..0);
+            let hint = (error.message() == "duplicate key").then(|| twice(&source.text, &span));
+            Err(Diagnostic::at(source, span, message).hint_if(hint).into())
         }
     }
 }

@@ -297,6 +297,8 @@ pub(crate) fn suggest(word: &str, candidates: &[&str]) -> Option<String> {
     if candidates.is_empty() || candidates.len() > MAX_LISTED {
         return None;
     }
-    let all: Vec<String> = candidates.iter().map(|c| format!("`{c}`")).collect();
+    let mut all: Vec<String> = candidates.iter().map(|c| format!("`{c}`")).collect();
+    let mut seen = BTreeSet::new();
+    all.retain(|candidate| seen.insert(candidate.clone()));
     Some(format!("possible here: {}", all.join(", ")))
 }

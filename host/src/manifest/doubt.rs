@@ -1,12 +1,18 @@
 //! What a team file may say and hardly means: no error, and worth a word before it runs.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
-use strata_core::id::RoleId;
+use strata_core::id::{RoleId, Slot};
 use strata_core::message::IDEA_LABEL;
 use strata_core::team::{Join, Mode, Team};
 
 use super::Definition;
+use super::overrides::slot_name;
+use crate::plugin::Access;
+
+/// The least that a memory can be, if it is not nothing.
+const PAGE: u64 = 64 << 10;
 
 impl Definition {
     /// What is doubtful about the team, a line each.
@@ -23,18 +29,51 @@ impl Definition {
                 )
             })
         });
-        doubts.chain(mistyped(team)).collect()
+        doubts.chain(mistyped(team)).chain(self.plugins.keys().flat_map(|slot| self.ungiven(*slot))).collect()
+    }
+
+    /// What an action is granted and cannot have.
+    fn ungiven(&self, slot: Slot) -> Vec<String> {
+        let (plugin, name) = (&self.plugins[&slot], slot_name(&self.team, slot));
+        let mut doubts = Vec::new();
+        if plugin.grants.llm.is_some() && self.llm.is_none() {
+            doubts.push(format!("`{name}` may ask models, and the team has none; add `[llm] provider = …`"));
+        }
+        if plugin.limits.memory_bytes < PAGE {
+            let memory = plugin.limits.memory_bytes;
+            doubts.push(format!(
+                "`{name}` has a memory of {memory} bytes, in which nothing runs; is a unit meant, as `MiB`?"
+            ));
+        }
+        // One that may be written is made.
+        let is_made = |host: &Path| {
+            let mut dirs = self.plugins.values().flat_map(|plugin| &plugin.grants.dirs);
+            dirs.any(|dir| dir.access == Access::Write && host.starts_with(&dir.host))
+        };
+        let missing = plugin.grants.dirs.iter().filter(|dir| !dir.host.exists() && !is_made(&dir.host));
+        doubts.extend(missing.map(|dir| {
+            let (guest, host) = (&dir.guest, dir.host.display());
+            format!("`{name}` may read `{guest}`, and `{host}` is not there")
+        }));
+        doubts
     }
 }
 
-/// Labels that are watched and that no action has, where one is called almost that. Others may be what they are: guests
-/// and operators give messages any label they like.
+/// Labels that are watched and that no action has, where one is called almost that, or a role is. Others may be what they
+/// are: guests and operators give messages any label they like.
 fn mistyped(team: &Team) -> impl Iterator<Item = String> {
     let actions = team.roles.iter().flat_map(|role| &role.actions).map(|action| action.name.as_str());
     let labels: BTreeSet<&str> = actions.chain([IDEA_LABEL]).collect();
     let known: Vec<Word> = labels.iter().map(|label| Word::of(label)).collect();
+    let acts = |name: &str| team.role(team.find(name)?).actions.last().map(|action| action.name.as_str());
     let watched = team.roles.iter().flat_map(|role| role.watch.iter().map(move |label| (&role.name, label.as_str())));
     watched.filter(move |(_, label)| !labels.contains(label)).filter_map(move |(role, label)| {
+        if let Some(action) = acts(label) {
+            return Some(format!(
+                "`{role}` watches `{label}`, which is a role: messages are heard by the action they come from, as \
+                 `{action}`"
+            ));
+        }
         let written = Word::of(label);
         let meant = known.iter().find(|meant| written.is_slip_for(meant))?.text;
         Some(format!("`{role}` watches `{label}`, and no action is called that; did you mean `{meant}`?"))
