@@ -147,13 +147,14 @@ impl Listing {
             let fresh = listed.at > lineages[listed.lineage].forgotten;
             kept.push(first || fresh || waits || parted.contains(&(listed.lineage, listed.at)));
         }
-        let ancestor = |mut parent: Option<usize>| {
-            while let Some(above) = parent.filter(|above| !kept[*above]) {
-                parent = self.rows[above].parent;
-            }
-            parent.map(|above| self.rows[above].row.id.clone())
-        };
-        let parents: Vec<_> = self.rows.iter().map(|listed| ancestor(listed.parent)).collect();
+        // The nearest that is kept, from each on upwards. Parents stand before their children.
+        let mut nearest: Vec<Option<usize>> = Vec::with_capacity(self.rows.len());
+        for (place, listed) in self.rows.iter().enumerate() {
+            let above = listed.parent.and_then(|parent| nearest[parent]);
+            nearest.push(if kept[place] { Some(place) } else { above });
+        }
+        let parent = |listed: &Listed| Some(self.rows[nearest[listed.parent?]?].row.id.clone());
+        let parents: Vec<_> = self.rows.iter().map(parent).collect();
         let all = self.rows.into_iter().zip(parents).zip(&kept).filter(|(_, kept)| **kept);
         let mut rows: Vec<Listed> = all
             .map(|((mut listed, parent), _)| {
