@@ -69,13 +69,9 @@ pub(super) struct EventsFile {
 
 impl EventsFile {
     fn open(path: &Path, held: Held) -> Result<Self, Failure> {
-        let mut how = File::options();
-        match held {
-            Held::Kept(_) => how.append(true),
-            Held::Dropped => how.write(true).truncate(false),
-        };
         let was_empty = path.metadata().is_ok_and(|meta| meta.len() == 0);
-        let file = how.create(true).open(path);
+        // At its end, wherever that is by then: somebody else may cut it off meanwhile.
+        let file = File::options().append(true).create(true).open(path);
         let file = file.map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", path.display())))?;
         Ok(Self { file, held: Some(held), was_empty, path: path.to_owned() })
     }
