@@ -2,10 +2,13 @@
 //!
 //! The system releases it when the process ends, however it ends, so a lock file left behind locks nothing.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -15,10 +18,18 @@ use super::file;
 
 /// The file's name.
 pub(super) const LOCK_FILE: &str = "team.lock";
+/// The longest lock file that makes sense: a pid, and a path on a line of its own.
+pub(super) const MAX_LOCK_BYTES: usize = 8 << 10;
 
 /// How often to start over when the holder removes its file just as we open it. Each time somebody else held the
 /// lock and let it go; more than a few in a row mean that the directory is in use.
 const ATTEMPTS: usize = 8;
+
+/// How often it is looked whether a holder has let go whom nobody can reach: it sends something, say, or is about to run
+/// the team and listen. One that runs it is reached at once.
+const GLANCES: u32 = 100;
+/// How long after one another.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// A held lock.
 #[derive(Debug)]
@@ -29,15 +40,21 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of a directory.
+    /// Takes the lock of a directory, after a moment if that is all that its holder needs it for.
     pub fn take(directory: &Path) -> Result<Self, StoreError> {
         file::require_files(directory)?;
         let path = directory.join(LOCK_FILE);
-        for _ in 0..ATTEMPTS {
+        let (mut attempts, mut glances) = (0, 0);
+        while attempts < ATTEMPTS {
             let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
             let mut file = open.map_err(|e| StoreError::io(&path, "lock", e))?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
+                Err(Errno::WOULDBLOCK) if glances < GLANCES && !listens(&file) => {
+                    std::thread::sleep(GLANCE);
+                    glances += 1;
+                    continue;
+                }
                 Err(Errno::WOULDBLOCK) => return Err(in_use(directory, &mut file)),
                 Err(e) => return Err(StoreError::io(&path, "lock", e.into())),
             }
@@ -45,6 +62,7 @@ impl Lock {
                 sign(&mut file).map_err(|e| StoreError::io(&path, "write", e))?;
                 return Ok(Self { path, _file: file });
             }
+            attempts += 1;
         }
         Err(StoreError::Locked { path: directory.to_path_buf(), pid: None })
     }
@@ -66,6 +84,14 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
+/// Whether the holder can be reached: it has written where, and is there.
+fn listens(file: &File) -> bool {
+    let mut bytes = vec![0; MAX_LOCK_BYTES];
+    let read = file.read_at(&mut bytes, 0).unwrap_or(0);
+    let at = bytes[..read].split(|byte| *byte == b'\n').nth(1).filter(|path| !path.is_empty());
+    at.is_some_and(|path| Path::new(OsStr::from_bytes(path)).exists())
+}
+
 fn sign(file: &mut File) -> std::io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
@@ -83,6 +109,8 @@ fn in_use(directory: &Path, file: &mut File) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -97,6 +125,24 @@ mod tests {
         drop(held);
         assert!(!dir.path().join(LOCK_FILE).exists());
         Lock::take(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_is_held_for_a_moment_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = Lock::take(dir.path()).unwrap();
+        std::thread::scope(|threads| {
+            let other = threads.spawn(|| Lock::take(dir.path()));
+            std::thread::sleep(GLANCE * 5);
+            drop(held);
+            other.join().unwrap().unwrap();
+        });
+        // One that listens keeps it for long.
+        let lock = Lock::take(dir.path()).unwrap();
+        std::fs::write(&lock.path, format!("1\n{}\n", dir.path().display())).unwrap();
+        let asked = Instant::now();
+        assert!(matches!(Lock::take(dir.path()), Err(StoreError::Locked { pid: Some(1), .. })));
+        assert!(asked.elapsed() < GLANCE * GLANCES);
     }
 
     #[test]

@@ -15,13 +15,10 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Pid, test_kill_process};
 use strata_core::id::hex;
 
-use super::lock::LOCK_FILE;
+use super::lock::{LOCK_FILE, MAX_LOCK_BYTES};
 use super::{Directory, StoreError, file};
 use crate::sha256::sha256;
 use crate::user::{self, is_own, is_private};
-
-/// The longest lock file that makes sense: a pid, and a path on a line of its own.
-const MAX_LOCK_BYTES: u64 = 8 << 10;
 
 /// A socket that others can connect to, for as long as it is there.
 #[derive(Debug)]
@@ -69,7 +66,7 @@ impl Directory {
     /// who would have somebody else told what the team is told: only what a host of this user listens at is connected to.
     pub fn connect(&self) -> Option<UnixStream> {
         let mut text = Vec::new();
-        File::open(self.path().join(LOCK_FILE)).ok()?.take(MAX_LOCK_BYTES).read_to_end(&mut text).ok()?;
+        File::open(self.path().join(LOCK_FILE)).ok()?.take(MAX_LOCK_BYTES as u64).read_to_end(&mut text).ok()?;
         let path = text.split(|byte| *byte == b'\n').nth(1).filter(|path| !path.is_empty())?;
         let path = PathBuf::from(OsString::from_vec(path.to_vec()));
         is_of_a_host(&path).then(|| UnixStream::connect(path).ok()).flatten()
