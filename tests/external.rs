@@ -1,7 +1,7 @@
 //! The world outside of a team: `[env.external]` over a program's streams and over HTTP.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{Shutdown, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -187,6 +187,43 @@ fn over_http_messages_are_posted_and_answers_come_back_as_a_list() {
     assert_eq!(heard(&place), ["heard for alice", "heard by post"]);
     // What comes from outside is not sent back there.
     assert_eq!(stream::of_kind(&ended.events(), "dead-letter")[0]["to"], "bob");
+}
+
+/// Answers that it cannot take messages for now, so many times, and takes them then. Gives its address, and what counts.
+fn down(times: usize) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/in", listener.local_addr().unwrap());
+    let posted = Arc::new(AtomicUsize::new(0));
+    let count = posted.clone();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let status = if count.fetch_add(1, Ordering::Relaxed) < times { "503 Down" } else { "200 OK" };
+            let _ = stream.read(&mut [0; 64 << 10]);
+            let head = "retry-after: 0\r\ncontent-length: 0\r\nconnection: close";
+            let _ = write!(stream, "HTTP/1.1 {status}\r\n{head}\r\n\r\n");
+            let _ = stream.shutdown(Shutdown::Write);
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    (url, posted)
+}
+
+#[test]
+fn a_server_that_is_down_is_tried_again_for_as_long_as_the_team_is_kept_alive() {
+    let (url, posted) = down(9);
+    let place = place(&format!("kind = \"http\"\nurl = \"{url}\""), "now = true");
+    let ended = place.run().expect(3);
+    assert!(
+        ended.stderr.contains("the server answered 503 Service Unavailable; it is tried again in"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(posted.load(Ordering::Relaxed), 5);
+    let mut process = place.start(&["run", "--recover_path", "store", "--keep-alive", "--events", "-"]);
+    process.until("message-handed-over", None);
+    process.signal(Signal::INT);
+    process.end().expect(0);
+    assert_eq!(posted.load(Ordering::Relaxed), 10);
 }
 
 /// Answers each message that is posted to it after a while. Gives its address, and what counts them.

@@ -8,3 +8,4 @@ pub mod human;
 pub mod llm;
 #[cfg(test)]
 mod loopback;
+mod wait;

@@ -6,8 +6,8 @@ use strata_core::event::{Event, Status};
 use strata_core::id::MessageId;
 
 use super::end::GRACE;
-use super::{Arrived, Driver, DriverError};
-use crate::services::external::{Bridge, External, Incoming, Letter};
+use super::{Arrived, Driver, DriverError, WhenIdle};
+use crate::services::external::{Bridge, External, Incoming, Letter, Tries};
 use crate::store::team_json;
 
 /// The way out of a team.
@@ -88,9 +88,10 @@ impl Driver {
         // Ids are the same in every run; whoever knows repetitions by the key must not take another run's for one.
         let key = format!("{}/{}", env.lineage.key(&env.run.0), id.0);
         let letter = Letter { key, text: team_json::letter(message, &next.to) };
+        let tries = if self.when_idle == WhenIdle::Stay { Tries::Endless } else { Tries::Few };
         let none = "the team file has no `[env.external]` any more";
         let handing: BoxFuture<'static, _> = match &mut self.outside.bridge {
-            Some(bridge) => bridge.hand_over(letter),
+            Some(bridge) => bridge.hand_over(letter, tries),
             None => Box::pin(async move { Err(none.into()) }),
         };
         self.handing.push(Box::pin(async move { Handed { id, result: handing.await } }));

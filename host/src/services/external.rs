@@ -37,6 +37,15 @@ pub struct Letter {
     pub text: String,
 }
 
+/// How often a message is handed over that a server does not take for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tries {
+    /// Some times: somebody waits for the end of the run.
+    Few,
+    /// Until it is taken.
+    Endless,
+}
+
 /// What comes from outside without being asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
@@ -65,7 +74,7 @@ impl Bridge {
     }
 
     /// Hands a message over. Gives what came back for it at once, or why it could not be handed over.
-    pub fn hand_over(&mut self, letter: Letter) -> BoxFuture<'static, Result<Vec<String>, String>> {
+    pub fn hand_over(&mut self, letter: Letter, tries: Tries) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let made = match &self.external {
             External::Stdio { command, dir } => match &mut self.program {
                 Some(program) => Ok(program.write(letter.text)),
@@ -74,8 +83,8 @@ impl Bridge {
                 }
             },
             External::Http { url } => match &self.client {
-                Some(client) => Ok(client.post(letter)),
-                None => http::Client::new(url).map(|client| self.client.insert(client).post(letter)),
+                Some(client) => Ok(client.post(letter, tries)),
+                None => http::Client::new(url).map(|client| self.client.insert(client).post(letter, tries)),
             },
         };
         made.unwrap_or_else(|why| Box::pin(async { Err(why) }))

@@ -8,15 +8,18 @@ use reqwest::{Response, Url};
 use serde_json::Value;
 use strata_core::json;
 
-use super::Letter;
-use crate::services::client;
+use super::{Letter, Tries};
+use crate::services::client::{self, chain};
+use crate::services::wait::{FIRST, asked, doubled};
 
 /// How long one POST may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How often one is tried in all.
-const TRIES: u32 = 3;
-/// The pause before the second try; doubled each time.
-const PAUSE: Duration = Duration::from_millis(500);
+/// How often one is tried in all, where it is not tried for ever.
+const TRIES: u32 = 5;
+/// For how many one counts that took all its time.
+const TIMED_OUT: u32 = 3;
+/// After which time it is said that there is no answer yet.
+const SLOW: Duration = Duration::from_secs(5);
 /// The largest answer that is read.
 const MAX_ANSWER: usize = 16 << 20;
 
@@ -32,6 +35,25 @@ struct HttpError {
     why: String,
     /// Whether another try may go better.
     passes: bool,
+    /// The pause before it that the server asks for.
+    asked: Option<Duration>,
+    /// For how many tries it counts.
+    weight: u32,
+}
+
+impl HttpError {
+    fn passing(why: String) -> Self {
+        Self { why, passes: true, asked: None, weight: 1 }
+    }
+
+    fn lasting(why: String) -> Self {
+        Self { why, passes: false, asked: None, weight: 1 }
+    }
+
+    fn broken(error: reqwest::Error) -> Self {
+        let weight = if error.is_timeout() { TIMED_OUT } else { 1 };
+        Self { weight, ..Self::passing(chain(&error.without_url())) }
+    }
 }
 
 impl Client {
@@ -46,41 +68,53 @@ impl Client {
     }
 
     /// Posts a message, again if that may help. Its key is the idempotency key. Gives the messages of the answer.
-    pub(super) fn post(&self, letter: Letter) -> BoxFuture<'static, Result<Vec<String>, String>> {
+    pub(super) fn post(&self, letter: Letter, tries: Tries) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let (client, url) = (self.client.clone(), self.url.clone());
         Box::pin(async move {
-            let mut pause = PAUSE;
-            let mut tries = 1;
+            let mut made = 0;
             loop {
-                match post(&client, &url, &letter).await {
+                let HttpError { why, passes, asked, weight } = match patiently(&url, post(&client, &url, &letter)).await
+                {
                     Ok(messages) => return Ok(messages),
-                    Err(HttpError { why, passes }) if !passes || tries == TRIES => {
-                        return Err(format!("cannot post to `{url}`: {why}"));
-                    }
-                    Err(_) => tokio::time::sleep(pause).await,
+                    Err(error) => error,
+                };
+                let pause = asked.unwrap_or_else(|| doubled(FIRST, made));
+                made += weight;
+                if !passes || (tries == Tries::Few && made >= TRIES) {
+                    return Err(format!("cannot post to `{url}`: {why}"));
                 }
-                tries += 1;
-                pause *= 2;
+                tracing::warn!("cannot post to `{url}`: {why}; it is tried again in {pause:?}");
+                tokio::time::sleep(pause).await;
             }
         })
     }
 }
 
+/// Says when there is no answer for long.
+async fn patiently<T>(url: &Url, answer: impl Future<Output = T>) -> T {
+    let mut answer = std::pin::pin!(answer);
+    if let Ok(answer) = tokio::time::timeout(SLOW, &mut answer).await {
+        return answer;
+    }
+    tracing::warn!("`{url}` has not answered for {SLOW:?}; it has {TIMEOUT:?}");
+    answer.await
+}
+
 async fn post(client: &reqwest::Client, url: &Url, letter: &Letter) -> Result<Vec<String>, HttpError> {
-    let broken = |error: reqwest::Error| HttpError { why: error.without_url().to_string(), passes: true };
     let request =
         client.post(url.clone()).header(CONTENT_TYPE, "application/json").header("Idempotency-Key", &letter.key);
-    let mut response = request.body(letter.text.clone()).send().await.map_err(broken)?;
+    let mut response = request.body(letter.text.clone()).send().await.map_err(HttpError::broken)?;
     let status = response.status();
     if !status.is_success() {
         let passes = status.is_server_error() || status.as_u16() == 429;
-        return Err(HttpError { why: format!("the server answered {status}"), passes });
+        let why = format!("the server answered {status}");
+        return Err(HttpError { passes, asked: asked(response.headers()), ..HttpError::passing(why) });
     }
     let body = read(&mut response).await?;
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Vec::new());
     }
-    let wrong = |why: String| HttpError { why: format!("the answer is no list of messages: {why}"), passes: false };
+    let wrong = |why: String| HttpError::lasting(format!("the answer is no list of messages: {why}"));
     let text = str::from_utf8(&body).map_err(|error| wrong(error.to_string()))?;
     match json::read(text).map_err(|error| wrong(format!("it is {error}")))? {
         Value::Array(list) => Ok(list.iter().map(Value::to_string).collect()),
@@ -95,10 +129,9 @@ async fn read(response: &mut Response) -> Result<Vec<u8>, HttpError> {
             Ok(None) => return Ok(body),
             Ok(Some(chunk)) if body.len() + chunk.len() <= MAX_ANSWER => body.extend_from_slice(&chunk),
             Ok(Some(_)) => {
-                let why = format!("the answer has more than {MAX_ANSWER} bytes");
-                return Err(HttpError { why, passes: false });
+                return Err(HttpError::lasting(format!("the answer has more than {MAX_ANSWER} bytes")));
             }
-            Err(error) => return Err(HttpError { why: error.without_url().to_string(), passes: true }),
+            Err(error) => return Err(HttpError::broken(error)),
         }
     }
 }

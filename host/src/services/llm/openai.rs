@@ -29,6 +29,7 @@ use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::http::shown;
 use crate::services::client::{self, chain};
 use crate::services::endpoint::{self, Unfit};
+use crate::services::wait;
 
 /// The largest reply that is read: some forty times what models can write in one go, and small enough to hold
 /// `PARALLEL` of them.
@@ -97,7 +98,7 @@ impl OpenAi {
             key,
             retries: endpoint.retries,
             timeout: endpoint.timeout,
-            backoff: retry::FIRST,
+            backoff: wait::FIRST,
             unstreamed: AtomicBool::new(false),
         })
     }

@@ -1,20 +1,11 @@
-//! When a request is made again, and after how long.
-//!
-//! The waits double without jitter, so that a run can be told from its log. No clock is read: a `Retry-After` date is
-//! taken relative to the answer's own `Date`.
+//! When a request is made again.
 
 use std::time::Duration;
 
-use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::StatusCode;
-use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use reqwest::header::HeaderMap;
 
-/// The wait before the first retry.
-pub(super) const FIRST: Duration = Duration::from_millis(500);
-/// The longest wait we choose ourselves.
-const LONGEST: Duration = Duration::from_secs(30);
-/// The longest wait an endpoint can ask for. An action that waits longer would run into its own timeout.
-const LONGEST_ASKED: Duration = Duration::from_secs(60);
+use crate::services::wait::{asked, doubled};
 
 /// Whether a failed request is made again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +25,8 @@ impl Retry {
     pub(super) fn wait(self, first: Duration, retries: u32) -> Option<Duration> {
         match self {
             Self::Never | Self::Whole => None,
-            Self::Backoff => Some(first.saturating_mul(2_u32.saturating_pow(retries)).min(LONGEST)),
-            Self::After(wait) => Some(wait.min(LONGEST_ASKED)),
+            Self::Backoff => Some(doubled(first, retries)),
+            Self::After(wait) => Some(wait),
         }
     }
 }
@@ -62,22 +53,12 @@ pub(super) fn may_refuse_streaming(status: StatusCode) -> bool {
     )
 }
 
-fn asked(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name| headers.get(name)?.to_str().ok();
-    let asked = text(RETRY_AFTER)?.trim();
-    if let Ok(seconds) = asked.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let parser = DateTimeParser::new();
-    let then = parser.parse_timestamp(asked).ok()?;
-    let now = parser.parse_timestamp(text(DATE)?).ok()?;
-    // A date that has passed asks for no wait.
-    Some(Duration::try_from(then.duration_since(now)).unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
+    use reqwest::header::{DATE, RETRY_AFTER};
+
     use super::*;
+    use crate::services::wait::FIRST;
 
     #[test]
     fn only_what_may_pass_is_tried_again() {
@@ -108,6 +89,7 @@ mod tests {
         check(" 0 ", None, Retry::After(Duration::ZERO));
         check("Sun, 06 Nov 1994 12:00:20 GMT", noon, Retry::After(Duration::from_secs(20)));
         check("Sun, 06 Nov 1994 11:00:00 GMT", noon, Retry::After(Duration::ZERO));
+        check("86400", None, Retry::After(Duration::from_secs(60)));
         check("Sun, 06 Nov 1994 12:00:20 GMT", None, Retry::Backoff);
         check("soon", noon, Retry::Backoff);
         check("-1", noon, Retry::Backoff);
@@ -125,6 +107,5 @@ mod tests {
         check(Retry::Backoff, 6, Some(30_000));
         check(Retry::Backoff, u32::MAX, Some(30_000));
         check(Retry::After(Duration::from_secs(2)), 3, Some(2000));
-        check(Retry::After(Duration::from_secs(86_400)), 0, Some(60_000));
     }
 }
