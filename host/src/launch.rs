@@ -141,18 +141,28 @@ fn lines(differences: &[String]) -> String {
 impl Run {
     /// Runs until the team halts or is stopped, and saves it.
     pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
-        // Whoever cannot be told of this socket is told that the storage is in use; the run is none the worse.
-        let control = Control::listen(&self.path, self.driver.orders());
-        if let Err(error) = &control {
-            tracing::warn!("other processes cannot reach this run: {error}");
-        }
+        let control = self.control();
         let ended = self.driver.run(stop).await;
-        drop(control);
+        close(control).await;
         // With a file that cannot be put in its place, the run has ended in order all the same.
         if matches!(ended, Ok(_) | Err(DriverError::Files(_))) {
             self.driver.journal_mut().save()?;
         }
         ended
+    }
+
+    /// Lets other processes answer and send while the team stands still, until one of them has.
+    pub async fn attend(&mut self) -> Result<(), DriverError> {
+        let control = self.control();
+        let attended = self.driver.attend().await;
+        close(control).await;
+        attended
+    }
+
+    /// Whoever cannot be told of this socket is told that the storage is in use; the run is none the worse.
+    fn control(&self) -> Option<Control> {
+        let control = Control::listen(&self.path, self.driver.orders());
+        control.inspect_err(|error| tracing::warn!("other processes cannot reach this run: {error}")).ok()
     }
 
     /// Records an answer for a team that does not run, durably.
@@ -212,6 +222,12 @@ impl Run {
     /// The storage directory.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+async fn close(control: Option<Control>) {
+    if let Some(control) = control {
+        control.close().await;
     }
 }
 

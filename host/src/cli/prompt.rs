@@ -34,7 +34,7 @@ pub(super) enum Asked {
 /// What came of one question.
 enum One {
     Settled,
-    /// Its time is over: who waited for it can go on.
+    /// Its time is over, or somebody else answered or sent something: the team can go on.
     Over,
     Left,
     /// Nothing more will be typed.
@@ -80,6 +80,11 @@ impl Prompt {
                 Ok(_) = stop.wait_for(|stop| *stop) => {
                     note("");
                     return Ok(One::Stopped);
+                }
+                attended = run.attend() => {
+                    attended?;
+                    note("\nthe team goes on with what came from elsewhere");
+                    return Ok(One::Over);
                 }
                 () = over(request) => {
                     note("\nthe time to answer is over");

@@ -74,6 +74,11 @@ impl Journal {
         self.metrics = Some(metrics);
     }
 
+    /// The number of the line that comes next.
+    pub(super) fn next_line(&self) -> u64 {
+        self.next_line
+    }
+
     /// The spans of what is going on.
     pub(super) fn spans(&self) -> &Spans {
         &self.spans

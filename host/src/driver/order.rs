@@ -100,6 +100,19 @@ impl Orders {
 }
 
 impl Driver {
+    /// Carries out orders while the team stands still, until one has changed something. Nothing is lost if that is given
+    /// up.
+    pub async fn attend(&mut self) -> Result<(), DriverError> {
+        let before = self.journal.next_line();
+        while self.journal.next_line() == before {
+            match self.orders.recv().await {
+                Some(order) => self.obey(order)?,
+                None => std::future::pending().await,
+            }
+        }
+        Ok(())
+    }
+
     /// Carries out an order, unless who gave it is gone: he takes it for one that was not carried out, and may have
     /// given it again.
     pub(super) fn obey(&mut self, order: Order) -> Result<(), DriverError> {

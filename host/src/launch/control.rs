@@ -4,12 +4,14 @@
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use strata_core::message::Message;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::LaunchError;
@@ -40,9 +42,13 @@ enum Response {
     Refused(String),
 }
 
-/// Answers other processes until it is dropped.
+/// How long the end waits for those who were heard to be answered.
+const LAST_CALL: Duration = Duration::from_secs(1);
+
+/// Answers other processes until it is closed, or dropped.
 pub(super) struct Control {
-    _answering: JoinSet<()>,
+    answering: JoinSet<()>,
+    closing: Arc<Notify>,
     /// Kept here, since a task that is ended lets go of what it holds only later.
     _socket: Socket,
 }
@@ -52,16 +58,23 @@ impl Control {
     pub(super) fn listen(directory: &Path, orders: Orders) -> std::io::Result<Self> {
         let socket = Socket::open(directory).map_err(std::io::Error::other)?;
         let listener = UnixListener::from_std(socket.listener()?)?;
-        let mut answering = JoinSet::new();
-        answering.spawn(serve(listener, orders));
-        Ok(Self { _answering: answering, _socket: socket })
+        let (mut answering, closing) = (JoinSet::new(), Arc::new(Notify::new()));
+        answering.spawn(serve(listener, orders, closing.clone()));
+        Ok(Self { answering, closing, _socket: socket })
+    }
+
+    /// Listens to nobody else, and is gone once those who were heard have been answered.
+    pub(super) async fn close(mut self) {
+        self.closing.notify_one();
+        let _ = tokio::time::timeout(LAST_CALL, self.answering.join_next()).await;
     }
 }
 
-async fn serve(listener: UnixListener, orders: Orders) {
+async fn serve(listener: UnixListener, orders: Orders, closing: Arc<Notify>) {
     let mut callers = JoinSet::new();
     loop {
         tokio::select! {
+            () = closing.notified() => break,
             accepted = listener.accept(), if callers.len() < MAX_CALLERS => match accepted {
                 Ok((stream, _)) => drop(callers.spawn(attend(stream, orders.clone()))),
                 // Out of descriptors, most likely: those in use will be free again.
@@ -70,6 +83,7 @@ async fn serve(listener: UnixListener, orders: Orders) {
             Some(_) = callers.join_next() => {}
         }
     }
+    while callers.join_next().await.is_some() {}
 }
 
 async fn attend(mut stream: UnixStream, orders: Orders) {
