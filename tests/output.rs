@@ -129,6 +129,8 @@ fn a_resume_writes_its_events_after_those_of_the_file_and_a_fresh_run_begins_it_
     let place = Place::with(TEAM);
     let lines = || String::from_utf8(place.read("lines")).unwrap();
     let recorded = |storage: &str| place.host(&["events", storage]).expect(0).stdout;
+    place.host(&["run", "team.toml", "--storage", "store", "--events", "./team.toml"]).expect(2);
+    assert_eq!(place.read("team.toml"), TEAM.as_bytes());
     place.write("lines", "of another run\n");
     place.host(&["run", "team.toml", "--storage", "store", "--events", "lines"]).expect(3);
     assert_eq!(lines(), recorded("store"));

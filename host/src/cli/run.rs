@@ -176,6 +176,10 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
     let default = || Path::new(DEFAULT_TEAM).exists().then(|| DEFAULT_TEAM.into());
     let none = || Failure::usage("which team? give a TEAM.toml, or `--recover_path PATH` to go on with a saved one");
     let team: PathBuf = team.or_else(default).ok_or_else(none)?;
+    let whole = |path: &Path| std::fs::canonicalize(path).ok();
+    if args.events.as_deref().and_then(whole).is_some_and(|events| Some(events) == whole(&team)) {
+        return Err(Failure::usage("`--events` names the team file, which would be written over; name another file"));
+    }
     let replace = if args.force { Replace::Unfinished } else { Replace::Never };
     let storage = args.storage.as_deref().unwrap_or(Path::new(DEFAULT_STORAGE));
     let calls = args.calls.into();
