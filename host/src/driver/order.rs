@@ -110,6 +110,10 @@ impl Driver {
                 None => std::future::pending().await,
             }
         }
+        // Who spoke at the same time is not sent away.
+        while let Ok(order) = self.orders.try_recv() {
+            self.obey(order)?;
+        }
         Ok(())
     }
 
