@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
+use unicode_width::UnicodeWidthStr;
 
 use super::plain::one_line;
 use super::terminal;
@@ -17,6 +18,8 @@ use crate::narrator::Line;
 
 /// So many actions at work have a line of their own; more would push what was told before off a small screen.
 const ROWS: usize = 6;
+/// The columns of a name, at least.
+pub(super) const NAME: usize = 28;
 /// How often clocks move.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -126,7 +129,9 @@ impl Shown {
         let budget = self.budget.map(|budget| format!(" of {budget}")).unwrap_or_default();
         let (spent, since) = (Usd::from_dollars(self.spent), clock(now - self.began_ms));
         let head = format!("{since:>8}  step {step:<3} {busy} of {roles} roles at work, {spent}{budget} spent");
-        let flights = self.flights.values().take(ROWS).map(|flight| flight.row(step, now));
+        let shown = self.flights.values().take(ROWS);
+        let width = shown.clone().map(|flight| flight.name.width()).fold(NAME, usize::max);
+        let flights = shown.map(|flight| flight.row((step, width), now));
         let more = busy.saturating_sub(ROWS);
         let more = (more > 0).then(|| format!("{:>8}  {more} more", ""));
         terminal::show([head].into_iter().chain(flights).chain(more).collect());
@@ -134,12 +139,13 @@ impl Shown {
 }
 
 impl Flight {
-    fn row(&self, step: u64, now: i64) -> String {
+    fn row(&self, (step, width): (u64, usize), now: i64) -> String {
         let again = (self.attempt > 1).then(|| format!("attempt {}", self.attempt));
         let call = self.call.as_ref().map(|call| format!("called {call}"));
         let more: Vec<String> = again.into_iter().chain(call).collect();
         let since = clock(now - self.began_ms);
-        format!("{since:>8}  step {step:<3} {:<28} {}", self.name, more.join(", "))
+        let gap = " ".repeat(width.saturating_sub(self.name.width()));
+        format!("{since:>8}  step {step:<3} {}{gap} {}", self.name, more.join(", "))
     }
 }
 

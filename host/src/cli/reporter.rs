@@ -6,8 +6,9 @@ use std::fmt::Display;
 use strata_core::event::Work;
 use strata_core::message::IDEA_LABEL;
 use strata_core::team::Role;
+use unicode_width::UnicodeWidthStr;
 
-use super::live::Live;
+use super::live::{Live, NAME};
 use super::plain::one_line;
 use super::preview;
 use super::terminal::{self, BAD, GOOD, ODD, note, painted};
@@ -24,8 +25,10 @@ pub(super) enum Loudness {
 
 /// The longest output shown in a line, where that is not a terminal's.
 const PREVIEW: usize = 60;
-/// The columns of a line before its output.
-const HEAD: usize = 58;
+/// The columns of a line before its output, but for the name of the action.
+const HEAD: usize = 30;
+/// The columns of a name, at most.
+const WIDEST: usize = 60;
 
 /// Tells a run as it goes.
 pub(super) struct Reporter {
@@ -33,17 +36,19 @@ pub(super) struct Reporter {
     live: Live,
     /// The time of the first line, which the times shown count from.
     began_ms: Option<i64>,
+    /// The columns of a name, those of the longest so far.
+    width: usize,
 }
 
 impl Reporter {
     pub(super) fn new(loudness: Loudness, live: Live) -> Self {
-        Self { loudness, live, began_ms: None }
+        Self { loudness, live, began_ms: None, width: NAME }
     }
 
     /// Tells one public line, where it is worth telling.
     pub(super) fn tell(&mut self, line: &Line) {
         self.live.tell(line);
-        let began_ms = *self.began_ms.get_or_insert(line.time_ms);
+        self.began_ms.get_or_insert(line.time_ms);
         match line.kind {
             "dead-letter" => {
                 let (id, to, reason) = (line.text("id"), line.text("to"), line.text("reason"));
@@ -75,20 +80,16 @@ impl Reporter {
             _ if self.loudness == Loudness::Quiet => {}
             "action-finished" => {
                 let output = line.fields.get("output").and_then(|o| o.get("content")).and_then(|c| c.as_str());
-                say(
-                    line,
-                    began_ms,
-                    &format!("{}    {}", painted(GOOD, "ok"), preview(output.unwrap_or_default(), room())),
-                );
+                self.say(line, &format!("{}    ", painted(GOOD, "ok")), output.unwrap_or_default());
             }
             "action-failed" => {
                 let again = line.fields.get("retry_ms").map(|pause| format!(", tried again after {pause} ms"));
-                let message = preview(line.text("message"), room());
-                say(line, began_ms, &format!("{}{}  {message}", painted(BAD, "FAILED"), again.unwrap_or_default()));
+                let mark = format!("{}{}  ", painted(BAD, "FAILED"), again.unwrap_or_default());
+                self.say(line, &mark, line.text("message"));
             }
             "request-opened" => {
-                let question = preview(line.text("question"), room());
-                say(line, began_ms, &format!("{}  {}: {question}", painted(ODD, "asks"), line.text("request")));
+                let mark = format!("{}  {}: ", painted(ODD, "asks"), line.text("request"));
+                self.say(line, &mark, line.text("question"));
             }
             "forked" => {
                 let (lineage, parent) = (line.text("lineage"), line.text("parent"));
@@ -101,13 +102,19 @@ impl Reporter {
             _ => {}
         }
     }
-}
 
-/// How much of an output fits a line.
-fn room() -> usize {
-    match terminal::is_live() {
-        true => usize::from(terminal::columns()).saturating_sub(HEAD).clamp(20, 200),
-        false => PREVIEW,
+    /// One line about one action, or about all of a role: a mark, and as much of a text as fits.
+    fn say(&mut self, line: &Line, mark: &str, text: &str) {
+        let step = line.fields.get("step").and_then(serde_json::Value::as_u64).unwrap_or_default();
+        let seconds = (line.time_ms - self.began_ms.unwrap_or(line.time_ms)) as f64 / 1000.0;
+        let name = one_line(&name(line));
+        self.width = self.width.max(name.width()).min(WIDEST);
+        let gap = " ".repeat(self.width.saturating_sub(name.width()));
+        let room = match terminal::is_live() {
+            true => usize::from(terminal::columns()).saturating_sub(HEAD + self.width).clamp(20, 200),
+            false => PREVIEW,
+        };
+        note(format_args!("{seconds:7.1}s  step {step:<3} {name}{gap} {mark}{}", preview(text, room)));
     }
 }
 
@@ -121,14 +128,6 @@ fn is_idle_idea(line: &Line) -> bool {
     let reached = line.fields.get("to").and_then(serde_json::Value::as_array);
     let nobody = reached.is_some_and(Vec::is_empty);
     nobody && line.text("cause_by") == IDEA_LABEL && line.text("from").is_empty()
-}
-
-/// One line about one action, or about all of a role.
-fn say(line: &Line, began_ms: i64, what: &str) {
-    let step = line.fields.get("step").and_then(serde_json::Value::as_u64).unwrap_or_default();
-    let seconds = (line.time_ms - began_ms) as f64 / 1000.0;
-    let name = name(line);
-    note(format_args!("{seconds:7.1}s  step {step:<3} {:<28} {what}", one_line(&name)));
 }
 
 /// `ROLE.ACTION`, or the role where no action is named.
