@@ -125,12 +125,31 @@ fn what_is_granted_and_not_there_is_asked_about() {
 }
 
 #[test]
+fn nothing_is_written_over_a_team_file_or_what_is_saved() {
+    let place = Place::with(TEAM);
+    place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    let database = place.read("store/team.db");
+    let saved = "store/../store/team.db";
+    for args in [
+        &["run", "team.toml", "--storage", "other", "--events", "./team.toml"][..],
+        &["dev", "team.toml", "--storage", "other", "--events", "./team.toml"],
+        &["run", "--recover_path", "store", "--events", saved],
+        &["run", "--recover_path", "store/team.json", "--events", saved],
+        &["run", "team.toml", "--storage", "store", "--force", "--events", saved],
+        &["report", "store", "--output", saved],
+    ] {
+        let refused = place.host(args).expect(2);
+        assert!(refused.stderr.contains("another name"), "{args:?}: {}", refused.stderr);
+    }
+    assert_eq!(place.read("team.toml"), TEAM.as_bytes());
+    assert_eq!(place.read("store/team.db"), database);
+}
+
+#[test]
 fn a_resume_writes_its_events_after_those_of_the_file_and_a_fresh_run_begins_it_anew() {
     let place = Place::with(TEAM);
     let lines = || String::from_utf8(place.read("lines")).unwrap();
     let recorded = |storage: &str| place.host(&["events", storage]).expect(0).stdout;
-    place.host(&["run", "team.toml", "--storage", "store", "--events", "./team.toml"]).expect(2);
-    assert_eq!(place.read("team.toml"), TEAM.as_bytes());
     place.write("lines", "of another run\n");
     place.host(&["run", "team.toml", "--storage", "store", "--events", "lines"]).expect(3);
     assert_eq!(lines(), recorded("store"));

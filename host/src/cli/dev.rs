@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::args::DevArgs;
 use super::ending::Ending;
-use super::events_sink::Held;
+use super::events_sink::{Held, spare};
 use super::live::Live;
 use super::prompt::Prompt;
 use super::reporter::{Loudness, Reporter};
@@ -54,6 +54,7 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     let mut stop = signals.stop.clone();
     let live = Live::at_terminal();
     let reporter = Reporter::new(Loudness::Normal, live.clone());
+    spare(args.events.as_deref(), Some(&args.team), &args.storage)?;
     let events = args.events.as_deref().map(|path| (path, Held::Dropped));
     let told = Told { lines: Arc::new(Mutex::new(listener(events, reporter)?)), live };
     let mut watch = Watch::of(&args.team);

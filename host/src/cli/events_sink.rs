@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::Failure;
 use super::plain::json;
 use super::terminal::Stream;
-use crate::launch::Telling;
+use crate::launch::{Telling, is_saved_in};
 use crate::narrator::Line;
 
 /// How much of the end of a file is looked at, and four times as much again where that is within one line.
@@ -29,6 +29,18 @@ pub(super) enum EventsSink {
     Output,
     /// A file, or a pipe.
     File(EventsFile),
+}
+
+/// Refuses to write events over the team file, or over what is saved.
+pub(super) fn spare(events: Option<&Path>, team: Option<&Path>, storage: &Path) -> Result<(), Failure> {
+    let Some(events) = events else { return Ok(()) };
+    let whole = |path: &Path| path.canonicalize().ok();
+    let what = match team {
+        Some(team) if whole(events).is_some_and(|events| Some(events) == whole(team)) => "the team file",
+        _ if is_saved_in(events, storage) => "a file in which the team is saved",
+        _ => return Ok(()),
+    };
+    Err(Failure::usage(format!("`--events` names {what}, which would be written over; give it another name")))
 }
 
 impl EventsSink {

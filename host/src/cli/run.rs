@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::edits::tell_edited;
 use super::ending::Ending;
-use super::events_sink::{EventsSink, Held};
+use super::events_sink::{EventsSink, Held, spare};
 use super::live::Live;
 use super::prompt::{Asked, Prompt};
 use super::reporter::{Loudness, Reporter, place};
@@ -149,6 +149,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         if args.storage.as_ref().is_some_and(|storage| storage != path) {
             warn(format_args!("`--storage` is ignored: a resume goes on where the team is saved"));
         }
+        spare(args.events.as_deref(), team.as_deref(), path)?;
         let answers = args.answer.iter().map(|text| answer_of(text)).collect::<Result<Vec<_>, _>>()?;
         let checkpoint = args.checkpoint.clone().map(CheckpointId);
         let what = Resume {
@@ -176,12 +177,9 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
     let default = || Path::new(DEFAULT_TEAM).exists().then(|| DEFAULT_TEAM.into());
     let none = || Failure::usage("which team? give a TEAM.toml, or `--recover_path PATH` to go on with a saved one");
     let team: PathBuf = team.or_else(default).ok_or_else(none)?;
-    let whole = |path: &Path| std::fs::canonicalize(path).ok();
-    if args.events.as_deref().and_then(whole).is_some_and(|events| Some(events) == whole(&team)) {
-        return Err(Failure::usage("`--events` names the team file, which would be written over; name another file"));
-    }
     let replace = if args.force { Replace::Unfinished } else { Replace::Never };
     let storage = args.storage.as_deref().unwrap_or(Path::new(DEFAULT_STORAGE));
+    spare(args.events.as_deref(), Some(&team), storage)?;
     let calls = args.calls.into();
     let what = Start { team: &team, idea, overrides: &overrides, storage, replace, calls };
     let started = start(what, report, on_line)?;

@@ -84,6 +84,11 @@ pub fn is_edited(path: &Path) -> Result<bool, LaunchError> {
     }
 }
 
+/// Whether a file is one of those in which the team of a place is saved, so that nothing else may be written there.
+pub fn is_saved_in(file: &Path, path: &Path) -> bool {
+    Directory::locate(path).is_ok_and(|directory| directory.holds(file))
+}
+
 /// The team file that a `team.json` carries.
 pub(super) fn definition(directory: &Directory, bytes: &[u8]) -> Result<SavedDefinition, LaunchError> {
     let path = directory.team_json();

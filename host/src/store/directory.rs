@@ -120,6 +120,13 @@ impl Directory {
         self.path.join(DATABASE)
     }
 
+    /// Whether a file is one of those in which its team is saved.
+    pub fn holds(&self, file: &Path) -> bool {
+        let whole = |path: &Path| path.canonicalize().ok();
+        whole(file)
+            .is_some_and(|file| file::NAMES.iter().any(|name| whole(&self.path.join(name)).as_ref() == Some(&file)))
+    }
+
     /// What lies in it.
     pub fn content(&self) -> Result<Content, StoreError> {
         let entries = match std::fs::read_dir(&self.path) {

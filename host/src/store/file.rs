@@ -16,6 +16,9 @@ use crate::sha256::{Sha256, sha256};
 /// How much of a file is in memory at a time, where it need not be there as a whole.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 
+/// The names of the files in which a team is saved.
+pub(super) const NAMES: [&str; 6] = [DATABASE, LOG, "team.db-shm", "team.db-journal", TEAM_JSON, LOCK_FILE];
+
 /// A file that is complete and durable, under another name than it will have.
 #[derive(Debug)]
 pub(super) struct Prepared {
@@ -109,8 +112,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 /// would go, and what is read would come from, wherever whoever made the directory likes; a pipe lets its reader wait
 /// for ever.
 pub(super) fn require_files(directory: &Path) -> Result<(), StoreError> {
-    let names = [DATABASE, LOG, "team.db-shm", "team.db-journal", TEAM_JSON, LOCK_FILE];
-    for path in names.map(|name| directory.join(name)) {
+    for path in NAMES.map(|name| directory.join(name)) {
         let what = match std::fs::symlink_metadata(&path) {
             Ok(meta) if meta.is_symlink() => "it is a symbolic link",
             Ok(meta) if !meta.is_file() => "it is no regular file",
