@@ -138,7 +138,7 @@ async fn round(
         }
         (_, Some(change)) => Ok(Round::Changed(change)),
         (status, None) => {
-            Ending::of(&run, args.policy.as_deref()).tell(status, Loudness::Normal);
+            Ending::of_round(&run, args.policy.as_deref()).tell(status, Loudness::Normal);
             Ok(Round::Ended(status))
         }
     }

@@ -22,11 +22,18 @@ pub(super) struct Ending<'a> {
     storage: &'a Path,
     /// The policy that was named for it.
     policy: Option<&'a Path>,
+    /// Whether a change of a file is all that it takes to go on.
+    watched: bool,
 }
 
 impl<'a> Ending<'a> {
     pub(super) fn of(run: &'a Run, policy: Option<&'a Path>) -> Self {
-        Self { stepper: run.stepper(), makings: run.makings(), storage: run.path(), policy }
+        Self { stepper: run.stepper(), makings: run.makings(), storage: run.path(), policy, watched: false }
+    }
+
+    /// The end of a round, after which files are watched.
+    pub(super) fn of_round(run: &'a Run, policy: Option<&'a Path>) -> Self {
+        Self { watched: true, ..Self::of(run, policy) }
     }
 
     /// Tells it.
@@ -47,7 +54,12 @@ impl<'a> Ending<'a> {
                 tell_kept(stepper);
                 // Others may have gone on since.
                 let step = env.failed().map(|(_, activation)| activation.opened).min().unwrap_or(step);
-                note(format_args!("{} at step {step}; {saved}; mend and go on with:", painted(BAD, "failed")));
+                let what = painted(BAD, "failed");
+                if self.watched {
+                    note(format_args!("{what} at step {step}; {saved}; goes on by itself once it is mended"));
+                    return;
+                }
+                note(format_args!("{what} at step {step}; {saved}; mend and go on with:"));
                 self.ways(&cures).iter().for_each(|way| note(format_args!("  {way}")));
             }
             Status::Interrupted if doubts(stepper).is_empty() => {
