@@ -5,13 +5,10 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use strata_core::id::hex;
-
 use super::Fill;
 use super::directory::{DATABASE, LOG, TEAM_JSON};
 use super::error::StoreError;
 use super::lock::LOCK_FILE;
-use crate::sha256::{Sha256, sha256};
 
 /// How much of a file is in memory at a time, where it need not be there as a whole.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
@@ -22,8 +19,8 @@ pub(super) const NAMES: [&str; 6] = [DATABASE, LOG, "team.db-shm", "team.db-jour
 /// A file that is complete and durable, under another name than it will have.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    /// The SHA-256 of what it holds, in lower-case hex.
-    pub(super) hash: String,
+    /// What tells what it holds from anything else; see `Sum`.
+    pub(super) sum: String,
     directory: PathBuf,
     new: PathBuf,
     path: PathBuf,
@@ -36,30 +33,48 @@ pub(super) fn prepare(directory: &Path, name: &str, fill: &Fill<'_>) -> Result<P
     let write = || {
         remove(&new)?;
         let file = OpenOptions::new().write(true).create_new(true).open(&new)?;
-        let mut out = Hashing { file, hasher: Sha256::new() };
+        let mut out = Summing { file, sum: Sum::default() };
         fill(&mut out)?;
-        let Hashing { file, hasher } = out;
-        file.sync_all()?;
-        Ok(hex(&hasher.finish()))
+        out.file.sync_all()?;
+        Ok(out.sum.finish())
     };
-    let hash = write().map_err(|e| {
+    let sum = write().map_err(|e| {
         // What is left of the new file would only take up room, perhaps the room that was missing.
         let _ = remove(&new);
         StoreError::io(&path, "write", e)
     })?;
-    Ok(Prepared { hash, directory: directory.into(), new, path })
+    Ok(Prepared { sum, directory: directory.into(), new, path })
+}
+
+/// Tells what a file holds from what it held before somebody edited it: its length and CRC-32. Nobody gains by making two
+/// files alike, and all of a long run is summed up at its end.
+#[derive(Default)]
+struct Sum {
+    bytes: u64,
+    crc: crc32fast::Hasher,
+}
+
+impl Sum {
+    fn update(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.crc.update(bytes);
+    }
+
+    fn finish(self) -> String {
+        format!("{:08x}-{}", self.crc.finalize(), self.bytes)
+    }
 }
 
 /// A file that knows what was written to it.
-struct Hashing {
+struct Summing {
     file: File,
-    hasher: Sha256,
+    sum: Sum,
 }
 
-impl Write for Hashing {
+impl Write for Summing {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
-        self.hasher.update(&bytes[..written]);
+        self.sum.update(&bytes[..written]);
         Ok(written)
     }
 
@@ -133,25 +148,27 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     }
 }
 
-/// The SHA-256 of a file, in lower-case hex; none when it is not there.
-pub(super) fn hash_of(path: &Path) -> Result<Option<String>, StoreError> {
-    let hash = || -> io::Result<String> {
-        let (mut file, mut hasher, mut piece) = (File::open(path)?, Sha256::new(), vec![0; PIECE_BYTES]);
+/// What tells a file from what it held before; none when it is not there.
+pub(super) fn sum_of(path: &Path) -> Result<Option<String>, StoreError> {
+    let sum = || -> io::Result<String> {
+        let (mut file, mut sum, mut piece) = (File::open(path)?, Sum::default(), vec![0; PIECE_BYTES]);
         loop {
             match file.read(&mut piece)? {
-                0 => return Ok(hex(&hasher.finish())),
-                length => hasher.update(&piece[..length]),
+                0 => return Ok(sum.finish()),
+                length => sum.update(&piece[..length]),
             }
         }
     };
-    match hash() {
-        Ok(hash) => Ok(Some(hash)),
+    match sum() {
+        Ok(sum) => Ok(Some(sum)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(StoreError::io(path, "read", e)),
     }
 }
 
-/// The SHA-256 of some bytes, in lower-case hex.
-pub(super) fn hash(bytes: &[u8]) -> String {
-    hex(&sha256(bytes))
+/// The same of some bytes.
+pub(super) fn sum(bytes: &[u8]) -> String {
+    let mut sum = Sum::default();
+    sum.update(bytes);
+    sum.finish()
 }

@@ -87,7 +87,7 @@ const MIGRATIONS: &[&str] = &["
         sum INTEGER NOT NULL
     ) STRICT;
 
-    -- The SHA-256 of the team.json that lies beside, and of the one that replaces it; and what tells the latter from
+    -- The sum of the team.json that lies beside, and of the one that replaces it; and what tells the latter from
     -- others without reading it.
     CREATE TABLE team_json (
         one INTEGER PRIMARY KEY CHECK (one = 1),

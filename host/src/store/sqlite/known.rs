@@ -14,9 +14,9 @@ use crate::store::{Durability, Fill, file};
 /// What is known of the `team.json` beside the database.
 #[derive(Debug, Default)]
 struct KnownFile {
-    /// The hash of the one that was there before the last was written.
+    /// The sum of the one that was there before the last was written.
     current: String,
-    /// The hash of the one that was written last.
+    /// The sum of the one that was written last.
     next: String,
     /// The stamp of that.
     stamp: String,
@@ -31,8 +31,8 @@ impl Reader {
         if file::stamp(&path).is_some_and(|stamp| stamp == known.stamp) {
             return Ok(false);
         }
-        let there = file::hash_of(&path)?;
-        Ok(there.is_some_and(|hash| ![known.current, known.next].contains(&hash)))
+        let there = file::sum_of(&path)?;
+        Ok(there.is_some_and(|sum| ![known.current, known.next].contains(&sum)))
     }
 
     fn known_team_json(&self) -> Result<KnownFile, StoreError> {
@@ -51,9 +51,9 @@ impl SqliteStore {
 
     /// Remembers a `team.json` that lies beside the database already.
     pub(in crate::store) fn know_team_json(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        let hash = file::hash(bytes);
+        let sum = file::sum(bytes);
         // It may have been replaced since it was read: only what was read is known.
-        let known = KnownFile { current: hash.clone(), next: hash, stamp: String::new() };
+        let known = KnownFile { current: sum.clone(), next: sum, stamp: String::new() };
         self.transact(Durability::Full, |conn| put_team_json(conn, &known))
     }
 
@@ -98,11 +98,11 @@ impl SqliteStore {
         let new = file::prepare(&self.lock.path, TEAM_JSON, fill)?;
         let path = self.lock.path.join(TEAM_JSON);
         let is_next = file::stamp(&path).is_some_and(|stamp| stamp == known.stamp)
-            || file::hash_of(&path)?.as_ref() == Some(&known.next);
+            || file::sum_of(&path)?.as_ref() == Some(&known.next);
         // Both are remembered before one takes the other's place: whichever a crash leaves behind is known.
         let current = if is_next { known.next } else { known.current };
         let stamp = new.stamp().unwrap_or_default();
-        let known = KnownFile { current, next: new.hash.clone(), stamp };
+        let known = KnownFile { current, next: new.sum.clone(), stamp };
         self.transact(durability, |conn| put_team_json(conn, &known))?;
         Ok(new)
     }

@@ -14,7 +14,7 @@ use strata_core::environment::outbox::Outbound;
 use strata_core::environment::scope::Scope;
 use strata_core::environment::{DeadLetter, Environment, RoleState};
 use strata_core::event::{CallPolicy, Status};
-use strata_core::id::{CheckpointId, Digest, RoleId, RunId, Slot};
+use strata_core::id::{CheckpointId, Digest, RoleId, RunId, Slot, hex};
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
 use strata_core::shape::Shape;
@@ -24,7 +24,7 @@ use super::export::{policy_name, slot_name};
 use super::messages::{Labels, Messages};
 use super::place::{Place, child};
 use super::{ImportError, SCHEMA, VERSION, files, joins, metagpt, parse, roles};
-use crate::store::file::hash;
+use crate::sha256::sha256;
 
 /// The fields that are understood; others are kept as they are.
 const FILE: &[&str] = &["env", "investment", "idea", "strata"];
@@ -179,7 +179,7 @@ fn spending(place: &Place<'_>) -> Result<Spending, ImportError> {
 fn made_up(bytes: &[u8]) -> RunId {
     /// So many digits of a hash tell the runs of one operator apart.
     const DIGITS: usize = 16;
-    format!("imported-{}", &hash(bytes)[..DIGITS]).as_str().into()
+    format!("imported-{}", &hex(&sha256(bytes))[..DIGITS]).as_str().into()
 }
 
 /// What a file of another program says about the run.
