@@ -63,8 +63,11 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Goes on with a file, or begins one: a resumed run adds to the record.
+    /// Goes on with a file, or begins one: a resumed run adds to the record, and to nothing else.
     pub(super) fn open(path: &Path) -> Result<Self, RecordError> {
+        if path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > 0) {
+            Recorded::load(path)?;
+        }
         let file = File::options().append(true).create(true).open(path);
         let fail = |source| RecordError::Io { action: "write", path: path.to_owned(), source };
         Ok(Self { path: path.to_owned(), file: Mutex::new(Some(file.map_err(fail)?)) })

@@ -34,8 +34,8 @@ async fn what_was_recorded_is_served_again_in_order_and_to_the_same_requests_onl
     let dir = tempfile::tempdir().expect("a temporary directory");
     let record = dir.path().join("calls.ndjson");
     let server = Server::new([text("one"), text("two"), Play::Answer("400 Bad Request", "", "no".into())]);
-    let live = Config { record: Some(record.clone()), ..server.config() };
-    let live = Models::new(&live).expect("a usable endpoint");
+    let config = Config { record: Some(record.clone()), ..server.config() };
+    let live = Models::new(&config).expect("a usable endpoint");
     for asked in ["same", "same", "other"] {
         let _ = live.complete(&asking(asked)).await;
     }
@@ -50,7 +50,9 @@ async fn what_was_recorded_is_served_again_in_order_and_to_the_same_requests_onl
         let missing = again.complete(&asking(asked)).await.expect_err("nothing is left").error.message;
         assert!(missing.contains("holds none that is left for exactly this request"), "{missing}");
     }
+    Models::new(&config).expect("a record that is gone on with");
     std::fs::write(&record, "{}\n").expect("room for it");
+    assert!(Models::new(&config).expect_err("no record").to_string().contains("line 1 of"));
     let broken =
         Models::new(&answering(config::Provider::Recorded { replies: record.clone() })).expect_err("no record");
     assert!(broken.to_string().contains("line 1 of"), "{broken}");
