@@ -20,7 +20,7 @@ use super::{Driver, DriverError, Equipment, Journal, spans};
 use crate::excerpt::excerpt;
 use crate::gateway::{Allowance, Answer, AttemptId, HostError, HostErrorKind, of_reply};
 use crate::services::http::{self, Sent};
-use crate::services::llm::{self, Completed, Departure, Failed, Hearing};
+use crate::services::llm::{self, Completed, Departure, Failed, Hearing, Models, Tokens};
 use crate::sha256::sha256;
 
 /// A call that leaves the host.
@@ -187,13 +187,14 @@ impl Driver {
         let hearing = self.audience.as_ref().filter(|_| kind == HostCallKind::Llm);
         let hearing = hearing.map_or_else(Hearing::default, |audience| Hearing::by(audience(name))).of(departure);
         let making = making(&self.equipment, attempt, call, key, hearing);
+        let models = self.equipment.models.clone();
         let span = self.journal.spans().host_call(role, kind, &what);
         self.flights.push(Box::pin(async move {
             let made = tokio::select! {
                 biased;
                 made = making.instrument(span.clone()) => Some(made),
                 given_up = given_up => match given_up {
-                    GivenUp::Unsent => Some(unsent()),
+                    GivenUp::Unsent(used) => Some(unsent(models.as_deref(), used)),
                     GivenUp::Unheard => None,
                 },
             };
@@ -297,10 +298,11 @@ pub(super) fn own_budget_used_up(purse: Purse) -> Option<HostError> {
     matches!(purse, Purse::Action(_)).then(|| HostError::new(HostErrorKind::OutOfBudget, why))
 }
 
-/// What is recorded of a call that was given up before it left: it cost nothing.
-fn unsent() -> Made {
+/// What is recorded of a call that was given up before it left, or left again.
+fn unsent(models: Option<&Models>, used: Tokens) -> Made {
+    let (cost, tokens) = models.map(|models| models.charge(used)).unwrap_or_default();
     let error = HostError::new(HostErrorKind::Upstream, "the attempt ended before the request was sent, or sent again");
-    Made { given: Err(error), outcome: Outcome::Failed, cost: Usd::ZERO, tokens: 0 }
+    Made { given: Err(error), outcome: Outcome::Failed, cost, tokens }
 }
 
 /// Makes a call. `key` goes with a write that has none of its own; a model's reply is heard by `hearing`.

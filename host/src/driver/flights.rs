@@ -7,7 +7,7 @@ use tokio::sync::{oneshot, watch};
 use super::call::Weight;
 use crate::gateway::{Allowance, Answer, HostError, HostErrorKind, of_recorded};
 use crate::services::http;
-use crate::services::llm::Departure;
+use crate::services::llm::{Departure, Tokens};
 
 /// What a guest is told of a call: the answer as it is recorded, or why there is none.
 pub(super) type Given = Result<Json, HostError>;
@@ -60,8 +60,8 @@ fn told<T>(answers: Vec<Option<Given>>, read: impl Fn(Json) -> Result<T, String>
 
 /// How a call was given up.
 pub(super) enum GivenUp {
-    /// While it waited for its turn: nothing is away from the host.
-    Unsent,
+    /// While it waited for its turn: nothing is away from the host. So much was used up before.
+    Unsent(Tokens),
     /// It may have been made, and nobody hears of it.
     Unheard,
 }
@@ -102,7 +102,7 @@ impl Flights {
             let Some(heavy) = heavy else { return GivenUp::Unheard };
             tokio::select! {
                 biased;
-                () = departure.here() => GivenUp::Unsent,
+                used = departure.here() => GivenUp::Unsent(used),
                 () = gone(heavy) => GivenUp::Unheard,
             }
         }

@@ -16,6 +16,7 @@ mod unanswered;
 
 pub use hearing::{Audience, Departure, Heard, Hearing, Listener};
 pub use models::{Completed, Failed, Models};
+pub use tokens::Tokens;
 use unanswered::Unanswered;
 
 use serde::{Deserialize, Serialize};

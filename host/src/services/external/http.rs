@@ -16,6 +16,8 @@ use crate::services::wait::{FIRST, asked, doubled};
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often one is tried in all, where it is not tried for ever.
 const TRIES: u32 = 5;
+/// The first pause at least, whatever the server asks for.
+const SHORTEST: Duration = Duration::from_millis(10);
 /// For how many one counts that took all its time.
 const TIMED_OUT: u32 = 3;
 /// After which time it is said that there is no answer yet.
@@ -78,7 +80,7 @@ impl Client {
                     Ok(messages) => return Ok(messages),
                     Err(error) => error,
                 };
-                let pause = asked.unwrap_or_else(|| doubled(FIRST, made));
+                let pause = asked.map_or_else(|| doubled(FIRST, made), |asked| asked.max(doubled(SHORTEST, made)));
                 made += weight;
                 if !passes || (tries == Tries::Few && made >= TRIES) {
                     return Err(format!("cannot post to `{url}`: {why}"));

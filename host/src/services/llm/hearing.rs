@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::Reply;
+use super::tokens::Tokens;
 
 /// What is heard of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +24,22 @@ pub type Listener = Box<dyn FnMut(Heard<'_>) + Send>;
 /// Gives each call of a model its listener, by the name of the role that asks.
 pub type Audience = Arc<dyn Fn(&str) -> Listener + Send + Sync>;
 
-/// Whether a request is away from the host. It may have to wait for its turn, at first or after it was refused, and costs
-/// nothing meanwhile.
+/// Where a request is. It may have to wait for its turn, at first or after it was refused or its reply broke off, and costs
+/// nothing more meanwhile.
 #[derive(Clone, Debug, Default)]
-pub struct Departure(Arc<watch::Sender<bool>>);
+pub struct Departure(Arc<watch::Sender<Place>>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Away,
+    Here { used: Tokens },
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::Here { used: (0, 0) }
+    }
+}
 
 impl Departure {
     /// Of what has not left yet.
@@ -36,13 +49,17 @@ impl Departure {
 
     /// Of what may have left as soon as it is made, and never comes back to wait.
     pub fn over() -> Self {
-        Self(Arc::new(watch::Sender::new(true)))
+        Self(Arc::new(watch::Sender::new(Place::Away)))
     }
 
-    /// Waits until it is not away.
-    pub async fn here(&self) {
+    /// Waits until it is not away, and gives what it has used up by then.
+    pub async fn here(&self) -> Tokens {
+        let mut place = self.0.subscribe();
         // It cannot be gone while it is held here.
-        let _ = self.0.subscribe().wait_for(|away| !away).await;
+        match place.wait_for(|place| *place != Place::Away).await.as_deref() {
+            Ok(Place::Here { used }) => *used,
+            _ => (0, 0),
+        }
     }
 }
 
@@ -68,12 +85,12 @@ impl Hearing {
 
     /// The request leaves now.
     pub(super) fn departs(&self) {
-        self.departure.0.send_replace(true);
+        self.departure.0.send_replace(Place::Away);
     }
 
-    /// The request was refused, and waits to be made again.
-    pub(super) fn returns(&self) {
-        self.departure.0.send_replace(false);
+    /// The request was refused or its reply broke off, and it waits to be made again. So much is used up.
+    pub(super) fn returns(&self, used: Tokens) {
+        self.departure.0.send_replace(Place::Here { used });
     }
 
     /// Whether anybody listens.

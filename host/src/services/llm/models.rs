@@ -11,7 +11,7 @@ use super::openai::OpenAi;
 use super::pace::Pace;
 use super::record::{Recorded, Recorder};
 use super::scripted::Scripted;
-use super::tokens::expected;
+use super::tokens::{Tokens, Used, expected};
 use super::{Hearing, Reply, Request, Unanswered};
 use crate::gateway::{HostError, HostErrorKind};
 
@@ -101,15 +101,17 @@ impl Models {
     /// The same, while somebody listens to the reply as it is written.
     pub async fn complete_heard(&self, request: &Request, mut hearing: Hearing) -> Result<Completed, Failed> {
         let asked = self.ask(request, &mut hearing).await;
-        if let Ok(reply) = &asked {
+        let reply = asked.as_ref().map(|(reply, _)| reply);
+        if let Ok(reply) = reply {
             hearing.whole(reply);
         }
         if let Some(recorder) = &self.recorder {
-            recorder.note(request, asked.as_ref().map_err(|unanswered| &unanswered.error));
+            recorder.note(request, reply.map_err(|unanswered| &unanswered.error));
         }
-        let reply = asked.map_err(|unanswered| self.failed(request, unanswered))?;
-        let cost = self.price.of(reply.input_tokens, reply.output_tokens);
-        let tokens = u64::from(reply.input_tokens) + u64::from(reply.output_tokens);
+        let (reply, lost) = asked.map_err(|unanswered| self.failed(request, unanswered))?;
+        let (input, output) = lost.tokens(request);
+        let used = (reply.input_tokens.saturating_add(input), reply.output_tokens.saturating_add(output));
+        let (cost, tokens) = self.charge(used);
         match checked(reply, request) {
             Ok(reply) => Ok(Completed { reply, cost, tokens }),
             Err(message) => Err(Failed { error: HostError::new(HostErrorKind::Upstream, message), cost, tokens }),
@@ -118,11 +120,17 @@ impl Models {
 
     /// What a request without a reply cost.
     fn failed(&self, request: &Request, Unanswered { error, used }: Unanswered) -> Failed {
-        let (input, output) = used.tokens(request);
-        Failed { error, cost: self.price.of(input, output), tokens: u64::from(input) + u64::from(output) }
+        let (cost, tokens) = self.charge(used.tokens(request));
+        Failed { error, cost, tokens }
     }
 
-    async fn ask(&self, request: &Request, hearing: &mut Hearing) -> Result<Reply, Unanswered> {
+    /// What tokens cost, and how many they are.
+    pub fn charge(&self, (input, output): Tokens) -> (Usd, u64) {
+        (self.price.of(input, output), u64::from(input) + u64::from(output))
+    }
+
+    /// Asks once. Gives what replies used up before that broke off, too.
+    async fn ask(&self, request: &Request, hearing: &mut Hearing) -> Result<(Reply, Used), Unanswered> {
         if request.messages.is_empty() {
             return Err(invalid("ask a model: `messages` is empty; give at least one turn").into());
         }
@@ -136,12 +144,12 @@ impl Models {
             Provider::Recorded(recorded) => {
                 self.pace.turn().await;
                 hearing.departs();
-                Ok(recorded.complete(request)?)
+                Ok((recorded.complete(request)?, Used::Nothing))
             }
             Provider::Scripted(scripted) => {
                 self.pace.turn().await;
                 hearing.departs();
-                Ok(scripted.complete(model, request).await?)
+                Ok((scripted.complete(model, request).await?, Used::Nothing))
             }
             Provider::OpenAi(endpoint) => {
                 let model = model.ok_or_else(|| {

@@ -103,17 +103,16 @@ impl OpenAi {
         })
     }
 
-    /// Asks, and asks again as often as the endpoint's `retries` allow.
+    /// Asks, and asks again as often as the endpoint's `retries` allow. Gives what replies used up that broke off, too.
     pub(super) async fn complete(
         &self,
         model: &str,
         request: &Request,
         (hearing, pace): (&mut Hearing, &Pace),
-    ) -> Result<Reply, Unanswered> {
+    ) -> Result<(Reply, Used), Unanswered> {
         let streams = hearing.is_wanted() && !self.unstreamed.load(Ordering::Relaxed);
         let mut form = if streams { Form::Streamed } else { Form::Whole };
         let mut retries = 0;
-        // What replies used up that broke off.
         let mut lost = Used::Nothing;
         loop {
             let asked = Asked { form, body: wire::body(model, request, form)? };
@@ -121,14 +120,11 @@ impl OpenAi {
             hearing.departs();
             let failure = match self.attempt(&asked, hearing).await {
                 Ok(text) => match wire::reply(&text, model, request) {
-                    Ok(mut reply) => {
-                        let (input, output) = lost.tokens(request);
-                        reply.input_tokens = reply.input_tokens.saturating_add(input);
-                        reply.output_tokens = reply.output_tokens.saturating_add(output);
+                    Ok(reply) => {
                         if streams && form == Form::Whole {
                             self.unstreamed.store(true, Ordering::Relaxed);
                         }
-                        return Ok(reply);
+                        return Ok((reply, lost));
                     }
                     Err(message) => Failure { used: wire::used(&text), ..Failure::lasting(message) },
                 },
@@ -148,7 +144,7 @@ impl OpenAi {
             };
             retries += 1;
             tracing::warn!(model, retry = retries, wait_ms = wait.as_millis() as u64, "{message}");
-            hearing.returns();
+            hearing.returns(lost.tokens(request));
             tokio::time::sleep(wait).await;
         }
     }
@@ -205,11 +201,13 @@ impl OpenAi {
                 match pieces.take(&data) {
                     Ok(text) => listener.text(&text),
                     Err(_) if pieces.stage() >= Stage::Whole => return Ok(pieces),
-                    Err(Broken::Upstream(message)) => {
-                        let failure = Failure::passing(self.hidden(message), Retry::Backoff);
+                    Err(broken) => {
+                        let failure = match broken {
+                            Broken::Upstream(message) => Failure::passing(self.hidden(message), Retry::Backoff),
+                            Broken::Nonsense(message) => Failure::lasting(self.hidden(message)),
+                        };
                         return Err(if pieces.stage() == Stage::Empty { failure } else { failure.charged() });
                     }
-                    Err(Broken::Nonsense(message)) => return Err(Failure::lasting(self.hidden(message))),
                 }
             }
         }

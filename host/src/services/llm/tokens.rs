@@ -8,6 +8,9 @@ const CHARS_PER_TOKEN: usize = 4;
 /// A reply of usual length, in tokens.
 const USUAL_TOKENS: u32 = 1024;
 
+/// How many tokens a request has, and what was answered.
+pub type Tokens = (u32, u32);
+
 /// Roughly how many tokens these texts have.
 pub(super) fn estimate<'a>(texts: impl IntoIterator<Item = &'a str>) -> u32 {
     let chars: usize = texts.into_iter().map(|t| t.chars().count()).sum();
@@ -15,7 +18,7 @@ pub(super) fn estimate<'a>(texts: impl IntoIterator<Item = &'a str>) -> u32 {
 }
 
 /// How many tokens a request has, and its reply at most.
-pub(super) fn expected(request: &Request) -> (u32, u32) {
+pub(super) fn expected(request: &Request) -> Tokens {
     (estimate(request.texts()), request.max_tokens.unwrap_or(USUAL_TOKENS))
 }
 
@@ -32,7 +35,7 @@ pub(super) enum Used {
 
 impl Used {
     /// The tokens of the request, and of what was answered.
-    pub(super) fn tokens(self, request: &Request) -> (u32, u32) {
+    pub(super) fn tokens(self, request: &Request) -> Tokens {
         match self {
             Self::Nothing => (0, 0),
             Self::Tokens(input, output) => (input, output),

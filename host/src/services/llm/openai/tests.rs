@@ -8,7 +8,7 @@ use std::time::Duration;
 use self::server::{Play, Server, text};
 use super::*;
 use crate::services::llm::config::Endpoint;
-use crate::services::llm::{Speaker, Turn};
+use crate::services::llm::{Departure, Speaker, Turn};
 
 /// A variable that is set wherever tests run, since a test cannot set one safely. It plays the key.
 const KEY: &str = "PATH";
@@ -28,7 +28,12 @@ async fn ask(endpoint: &Endpoint) -> Result<Reply, HostError> {
 async fn answer(endpoint: &Endpoint) -> Result<Reply, Unanswered> {
     let mut provider = OpenAi::new(endpoint).expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
-    provider.complete("m", &request(), (&mut Hearing::default(), &Pace::default())).await
+    complete(&provider, &mut Hearing::default()).await
+}
+
+/// Asks without a pace, and gives the reply alone.
+async fn complete(provider: &OpenAi, hearing: &mut Hearing) -> Result<Reply, Unanswered> {
+    provider.complete("m", &request(), (hearing, &Pace::default())).await.map(|(reply, _)| reply)
 }
 
 /// Plays, asks with `retries`, and compares the text or a part of the error, and the number of requests made.
@@ -93,7 +98,7 @@ async fn the_endpoint_decides_when_it_is_asked_again() {
     let mut provider = OpenAi::new(&endpoint).expect("a usable endpoint");
     // The test would wait for this long if the header were not heeded.
     provider.backoff = Duration::from_secs(3600);
-    let reply = provider.complete("m", &request(), (&mut Hearing::default(), &Pace::default())).await;
+    let reply = complete(&provider, &mut Hearing::default()).await;
     assert_eq!(reply.map(|r| r.text), Ok("fine".to_owned()));
 }
 
@@ -115,6 +120,31 @@ async fn what_an_answer_without_a_reply_used_up_is_told() {
     check(Play::Flood, Used::Unknown).await;
     let cut = Play::Stream("content-length: 9999\r\n", "data: {}\n\n".to_owned());
     check(cut, Used::Unknown).await;
+    let piece = r#"data: {"choices": [{"delta": {"content": "much"}}]}"#;
+    check(Play::Stream("", format!("{piece}\n\ndata: {{\n\n")), Used::Unknown).await;
+    check(Play::Stream("", "data: {\n\n".to_owned()), Used::Nothing).await;
+}
+
+#[tokio::test]
+async fn what_broke_off_counts_also_while_it_waits_to_be_asked_for_again() {
+    let cut = Play::Stream("content-length: 9999\r\n", "data: {}\n\n".to_owned());
+    let server = Server::new([cut]);
+    let mut provider = OpenAi::new(&Endpoint { retries: 1, ..server.endpoint() }).expect("a usable endpoint");
+    provider.backoff = Duration::from_secs(3600);
+    let departure = Departure::ahead();
+    let mut hearing = Hearing::default().of(departure.clone());
+    let returned = async {
+        loop {
+            match departure.here().await {
+                (0, 0) => tokio::task::yield_now().await,
+                used => return used,
+            }
+        }
+    };
+    tokio::select! {
+        asked = complete(&provider, &mut hearing) => panic!("{asked:?} before it is asked again"),
+        used = returned => assert_eq!(used, Used::Unknown.tokens(&request())),
+    }
 }
 
 #[tokio::test]
@@ -148,11 +178,7 @@ async fn the_key_is_sent_and_shown_nowhere() {
         let server = Server::new([Play::Answer(status, "", said)]);
         let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
         let provider = OpenAi::new(&endpoint).expect("a usable endpoint");
-        let error = provider
-            .complete("m", &request(), (&mut Hearing::default(), &Pace::default()))
-            .await
-            .expect_err("no reply")
-            .error;
+        let error = complete(&provider, &mut Hearing::default()).await.expect_err("no reply").error;
         assert!(error.message.contains("[api key] is wrong"), "{}", error.message);
         assert!(!error.message.contains(&key));
         assert!(!format!("{provider:?}").contains(&key));

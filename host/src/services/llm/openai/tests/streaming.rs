@@ -59,7 +59,7 @@ async fn listen(plays: &[Play], retries: u32) -> (Result<Reply, HostError>, Stri
     provider.backoff = Duration::from_millis(1);
     let ear = Ear::default();
     let mut hearing = ear.hearing();
-    let reply = provider.complete("m", &request(), (&mut hearing, &Pace::default())).await;
+    let reply = complete(&provider, &mut hearing).await;
     reply.iter().for_each(|reply| hearing.whole(reply));
     let requests = server.seen().iter().map(|seen| serde_json::from_str(&seen.body).expect("JSON")).collect();
     (reply.map_err(|unanswered| unanswered.error), ear.heard(), requests)
@@ -162,9 +162,9 @@ async fn an_endpoint_that_refused_to_stream_or_does_not_count_is_not_asked_to_ag
     for (first, requests, tokens) in [(failing("400 Bad Request", ""), 3, 5), (uncounted, 2, 2)] {
         let server = Server::new([first, text("whole"), text("whole")]);
         let provider = OpenAi::new(&server.endpoint()).expect("a usable endpoint");
-        let reply = provider.complete("m", &request(), (&mut Ear::default().hearing(), &Pace::default())).await;
+        let reply = complete(&provider, &mut Ear::default().hearing()).await;
         assert_eq!(reply.map(|reply| reply.output_tokens), Ok(tokens));
-        provider.complete("m", &request(), (&mut Ear::default().hearing(), &Pace::default())).await.expect("a reply");
+        complete(&provider, &mut Ear::default().hearing()).await.expect("a reply");
         let seen = server.seen();
         assert_eq!(seen.len(), requests);
         assert!(!seen.last().is_some_and(|seen| seen.body.contains("stream")));
@@ -180,7 +180,7 @@ async fn nobody_hears_the_key() {
     let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
     let provider = OpenAi::new(&endpoint).expect("a usable endpoint");
     let ear = Ear::default();
-    let reply = provider.complete("m", &request(), (&mut ear.hearing(), &Pace::default())).await.expect("a reply");
+    let reply = complete(&provider, &mut ear.hearing()).await.expect("a reply");
     let begun: String = key.chars().take(3).collect();
     assert_eq!(reply.text, format!("[api key] and {begun}"));
     assert_eq!(ear.heard(), reply.text);
