@@ -1,5 +1,6 @@
 //! Two saved states side by side: what their lineages have in common, and how they differ since.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use strata_core::environment::lineage::common;
@@ -120,7 +121,8 @@ pub(super) fn chain(rows: &[CheckpointRow], mut at: Option<CheckpointId>) -> Vec
 
 /// The last checkpoint that two sides have in common.
 fn last_common(one: &Read, other: &Read) -> Result<Option<CheckpointId>, LaunchError> {
-    let shared: Vec<&CheckpointId> = one.chain.iter().filter(|id| other.chain.contains(id)).collect();
+    let theirs: BTreeSet<&CheckpointId> = other.chain.iter().collect();
+    let shared: Vec<&CheckpointId> = one.chain.iter().filter(|id| theirs.contains(id)).collect();
     if same_place(&one.path, &other.path) {
         return Ok(shared.last().map(|id| (*id).clone()));
     }

@@ -8,6 +8,7 @@ mod prune;
 mod snapshot;
 mod write;
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ pub struct SqliteStore {
     snapshot: Outline,
     /// The log, to be synced; opened when that is first needed, and the names in the directory are synced with it.
     log: Option<Log>,
+    /// The places of its checkpoints that are not forgotten, oldest first; looked for when that is first needed.
+    made: Option<VecDeque<i64>>,
     /// An event on its way, reused.
     buffer: Vec<u8>,
     lock: LockedDirectory,
@@ -114,13 +117,13 @@ impl SqliteStore {
         let (line, _) = reader.head()?;
         let lock = LockedDirectory { path: directory.to_path_buf(), _lock: lock };
         let snapshot = reader.newest_snapshot(&reader.path(&line, line.events)?)?;
-        Ok(Self { reader, line, snapshot, log: None, buffer: Vec::new(), lock })
+        Ok(Self { reader, line, snapshot, log: None, made: None, buffer: Vec::new(), lock })
     }
 
     /// Makes a lineage the current one.
     fn go_on_with(&mut self, line: Row) -> Result<(), StoreError> {
         self.snapshot = self.reader.newest_snapshot(&self.reader.path(&line, line.events)?)?;
-        self.line = line;
+        (self.line, self.made) = (line, None);
         Ok(())
     }
 
@@ -171,6 +174,13 @@ impl SqliteStore {
         log.sync().map_err(fail)
     }
 
+    /// The places of the checkpoints of the current lineage that are not forgotten.
+    fn made(&self) -> Result<VecDeque<i64>, StoreError> {
+        let marking = self.reader.marking_after(self.line.id, self.line.forgotten.max(self.line.begin()))?;
+        let made = marking.iter().filter(|(at, record)| makes(&self.line, *at, record));
+        Ok(made.map(|(at, _)| *at).collect())
+    }
+
     /// SQLite would go on writing to open files in a directory that is gone or no longer ours to write; but then the
     /// run could never be saved in an orderly way.
     fn check_directory(&self) -> Result<(), StoreError> {
@@ -196,6 +206,12 @@ impl SqliteStore {
         let row = Row { id: rows.len() as i64, events: at, origin: Some((origin, at)), ..Row::first(name) };
         Ok(Row { since: self.reader.weight_since_snapshot(&row)?, ..row })
     }
+}
+
+/// Whether an event made a checkpoint of a lineage. The first of these is the first that it records, unless the run started
+/// from a state that was one.
+fn makes(line: &Row, at: i64, record: &Record) -> bool {
+    at > line.begin() + 1 && checkpoint_of(&record.event).is_some()
 }
 
 impl Store for SqliteStore {
@@ -227,7 +243,14 @@ impl Store for SqliteStore {
         self.buffer = buffer;
         result?;
         match branch {
-            None => self.line = line,
+            None => {
+                if let Some(made) = &mut self.made {
+                    let new = (self.line.events + 1..).zip(records);
+                    let new = new.filter(|(at, record)| makes(&line, *at, record)).map(|(at, _)| at);
+                    made.extend(new);
+                }
+                self.line = line;
+            }
             Some(_) if moves => self.go_on_with(line)?,
             Some(_) => {}
         }
@@ -289,19 +312,22 @@ impl Store for SqliteStore {
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
-        // The first of a lineage is the first that it records, unless the run started from a state that was one.
-        let after = self.line.forgotten.max(self.line.begin() + 1);
-        let made = self.reader.marking_after(self.line.id, after)?;
-        let made: Vec<_> = made.iter().filter(|(_, record)| checkpoint_of(&record.event).is_some()).collect();
+        let mut made = match self.made.take() {
+            Some(made) => made,
+            None => self.made()?,
+        };
         let over = made.len().saturating_sub(keep as usize);
-        let Some((last, _)) = made[..over].last() else { return Ok(()) };
-        let line = Row { forgotten: *last, ..self.line.clone() };
+        let last = made.drain(..over).next_back();
+        self.made = Some(made);
+        let Some(last) = last else { return Ok(()) };
+        let line = Row { forgotten: last, ..self.line.clone() };
         self.transact(Durability::Process, |conn| line.update(conn))?;
         self.line = line;
         Ok(())
     }
 
     fn prune(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError> {
+        self.made = None;
         self.prune_all(keep, sum_up)
     }
 
