@@ -63,6 +63,7 @@
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
 mod alike;
+mod attended;
 mod bench;
 mod book;
 mod budget;

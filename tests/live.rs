@@ -12,7 +12,6 @@ use strata_host::{LiveEnvironment, Message, Resume, Start, Status, WhenIdle};
 use crate::place::Place;
 use crate::process::Signal;
 use crate::stream;
-use crate::terminal::Terminal;
 use crate::web::Web;
 
 /// Greets whoever speaks to it.
@@ -377,23 +376,4 @@ fn an_answer_that_could_not_be_saved_is_not_taken_for_one_that_was() {
         environment.start(WhenIdle::End).unwrap();
         assert_eq!(ended(&mut environment).await.unwrap(), Status::Done);
     });
-}
-
-#[test]
-fn what_is_answered_or_sent_elsewhere_while_the_terminal_is_asked_is_gone_on_with() {
-    let place =
-        Place::with(&GREETER.replace("{ say", "{ ask = \"how many?\", schema = { type = \"integer\" } }, { say"));
-    let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
-    terminal.until("> ");
-    place.host(&["answer", "store", "ask-0-0-0-0=many"]).expect(2);
-    let sent = place.host(&["send", "store", "--cause", "UserRequirement", "more"]).expect(0);
-    assert!(sent.stderr.contains("is in the mailbox of A"), "{}", sent.stderr);
-    terminal.until("the team goes on with what came from elsewhere");
-    terminal.until("> ");
-    place.host(&["answer", "store", "ask-0-0-0-0=42"]).expect(0);
-    terminal.until("the team goes on with what came from elsewhere");
-    terminal.until("> ");
-    terminal.press("43\n");
-    terminal.until("re: more");
-    assert_eq!(terminal.end().0, Some(0));
 }

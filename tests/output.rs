@@ -130,12 +130,14 @@ fn nothing_is_written_over_a_team_file_or_what_is_saved() {
     place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
     let database = place.read("store/team.db");
     let saved = "store/../store/team.db";
+    fs::create_dir(place.path("empty")).unwrap();
     for args in [
         &["run", "team.toml", "--storage", "other", "--events", "./team.toml"][..],
         &["dev", "team.toml", "--storage", "other", "--events", "./team.toml"],
         &["run", "--recover_path", "store", "--events", saved],
         &["run", "--recover_path", "store/team.json", "--events", saved],
         &["run", "team.toml", "--storage", "store", "--force", "--events", saved],
+        &["run", "team.toml", "--storage", "empty", "--events", "empty/team.json"],
         &["report", "store", "--output", saved],
     ] {
         let refused = place.host(args).expect(2);
@@ -143,6 +145,7 @@ fn nothing_is_written_over_a_team_file_or_what_is_saved() {
     }
     assert_eq!(place.read("team.toml"), TEAM.as_bytes());
     assert_eq!(place.read("store/team.db"), database);
+    assert!(fs::read_dir(place.path("empty")).unwrap().next().is_none());
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod fork;
 mod lock;
 mod makings;
 mod prune;
+mod reach;
 mod replay;
 mod report;
 mod resume;
@@ -65,6 +66,8 @@ pub use telling::Telling;
 
 /// A team that is ready to run, or ran.
 pub struct Run {
+    /// Lets other processes speak to it; kept over from when it stood still to when it runs.
+    control: Option<Control>,
     driver: Driver,
     path: PathBuf,
     makings: Makings,
@@ -141,9 +144,11 @@ fn lines(differences: &[String]) -> String {
 impl Run {
     /// Runs until the team halts or is stopped, and saves it.
     pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
-        let control = self.control();
+        let control = self.control.take().or_else(|| self.listen());
         let ended = self.driver.run(stop).await;
-        close(control).await;
+        if let Some(control) = control {
+            control.close().await;
+        }
         // With a file that cannot be put in its place, the run has ended in order all the same.
         if matches!(ended, Ok(_) | Err(DriverError::Files(_))) {
             self.driver.journal_mut().save()?;
@@ -151,16 +156,17 @@ impl Run {
         ended
     }
 
-    /// Lets other processes answer and send while the team stands still, until one of them has.
+    /// Lets other processes answer and send while the team stands still, until one of them has. Who speaks after that is
+    /// heard by what comes next, this or `run`.
     pub async fn attend(&mut self) -> Result<(), DriverError> {
-        let control = self.control();
-        let attended = self.driver.attend().await;
-        close(control).await;
-        attended
+        if self.control.is_none() {
+            self.control = self.listen();
+        }
+        self.driver.attend().await
     }
 
     /// Whoever cannot be told of this socket is told that the storage is in use; the run is none the worse.
-    fn control(&self) -> Option<Control> {
+    fn listen(&self) -> Option<Control> {
         let control = Control::listen(&self.path, self.driver.orders());
         control.inspect_err(|error| tracing::warn!("other processes cannot reach this run: {error}")).ok()
     }
@@ -222,12 +228,6 @@ impl Run {
     /// The storage directory.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-}
-
-async fn close(control: Option<Control>) {
-    if let Some(control) = control {
-        control.close().await;
     }
 }
 

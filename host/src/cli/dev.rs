@@ -54,16 +54,18 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     let mut stop = signals.stop.clone();
     let live = Live::at_terminal();
     let reporter = Reporter::new(Loudness::Normal, live.clone());
-    spare(args.events.as_deref(), Some(&args.team), &args.storage)?;
+    spare(args.events.as_deref(), &args.team, &args.storage)?;
     let events = args.events.as_deref().map(|path| (path, Held::Dropped));
     let told = Told { lines: Arc::new(Mutex::new(listener(events, reporter)?)), live };
     let mut watch = Watch::of(&args.team);
+    // One for all rounds: a line that is being typed is for the round that goes on then.
+    let mut prompt = Prompt::at_terminal();
     let mut change: Option<Change> = None;
     // What has changed is not done with before a round began with it.
     let mut changed: Vec<PathBuf> = Vec::new();
     loop {
         changed.extend(change.iter().flat_map(|change| change.files.clone()));
-        let round = round(args, (&told, change.as_ref(), &changed), (&mut watch, &mut stop)).await?;
+        let round = round(args, (&told, change.as_ref(), &changed), (&mut watch, &mut prompt, &mut stop)).await?;
         watch.follow();
         if !matches!(round, Round::Refused) {
             changed.clear();
@@ -101,7 +103,7 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
 async fn round(
     args: &DevArgs,
     (told, change, changed): (&Told, Option<&Change>, &[PathBuf]),
-    (watch, signal): (&mut Watch, &mut watch::Receiver<bool>),
+    (watch, prompt, signal): (&mut Watch, &mut Option<Prompt>, &mut watch::Receiver<bool>),
 ) -> Result<Round, Failure> {
     let overrides = Overrides { operators: in_force(args.policy.as_deref())?, ..Overrides::default() };
     let what = Develop {
@@ -128,7 +130,7 @@ async fn round(
     };
     let (halt, mut halted) = watch::channel(*signal.borrow());
     told.live.begin(run.stepper());
-    let ended = until_changed(&mut run, (halt, &mut halted), (watch, signal)).await;
+    let ended = until_changed((&mut run, prompt), (halt, &mut halted), (watch, signal)).await;
     told.live.end();
     let (ended, change) = ended?;
     match (ended, change) {
@@ -146,11 +148,11 @@ async fn round(
 
 /// Runs a team until it ends, or until a change or a signal stops it.
 async fn until_changed(
-    run: &mut Run,
+    (run, prompt): (&mut Run, &mut Option<Prompt>),
     (halt, halted): (watch::Sender<bool>, &mut watch::Receiver<bool>),
     (watch, signal): (&mut Watch, &mut watch::Receiver<bool>),
 ) -> Result<(Status, Option<Change>), Failure> {
-    let mut playing = Box::pin(play(run, Prompt::at_terminal(), halted));
+    let mut playing = Box::pin(play(run, prompt, halted));
     let change = tokio::select! {
         biased;
         ended = &mut playing => return Ok((ended?, None)),

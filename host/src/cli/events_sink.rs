@@ -32,11 +32,11 @@ pub(super) enum EventsSink {
 }
 
 /// Refuses to write events over the team file, or over what is saved.
-pub(super) fn spare(events: Option<&Path>, team: Option<&Path>, storage: &Path) -> Result<(), Failure> {
+pub(super) fn spare(events: Option<&Path>, team: &Path, storage: &Path) -> Result<(), Failure> {
     let Some(events) = events else { return Ok(()) };
     let whole = |path: &Path| path.canonicalize().ok();
-    let what = match team {
-        Some(team) if whole(events).is_some_and(|events| Some(events) == whole(team)) => "the team file",
+    let what = match whole(events) {
+        Some(events) if Some(&events) == whole(team).as_ref() => "the team file",
         _ if is_saved_in(events, storage) => "a file in which the team is saved",
         _ => return Ok(()),
     };

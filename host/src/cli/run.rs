@@ -59,6 +59,10 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     let signals = Signals::heard()?;
     let loudness = if args.quiet { Loudness::Quiet } else { Loudness::Normal };
     let live = if args.quiet { Live::default() } else { Live::at_terminal() };
+    let saved = args.recover_path.as_deref().unwrap_or(args.storage());
+    let (team, _) = words(&args.words)?;
+    // Before the file is made.
+    spare(args.events.as_deref(), team.as_deref().unwrap_or(Path::new(DEFAULT_TEAM)), saved)?;
     let events = args.events.as_deref().map(|path| (path, args.held()));
     let on_line = OnLine::Each(listener(events, Reporter::new(loudness, live.clone()))?);
     // Before anything is begun: an address that is taken leaves nothing behind.
@@ -84,8 +88,8 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     }
     live.begin(run.stepper());
     let mut stop = signals.stop.clone();
-    let prompt = Prompt::at_terminal().filter(|_| loudness == Loudness::Normal);
-    let played = play(&mut run, prompt, &mut stop).await;
+    let mut prompt = Prompt::at_terminal().filter(|_| loudness == Loudness::Normal);
+    let played = play(&mut run, &mut prompt, &mut stop).await;
     live.end();
     let status = played?;
     Ending::of(&run, args.policy.as_deref()).tell(status, loudness);
@@ -95,9 +99,9 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
 
 /// Runs a team until nothing is left to do that needs no person. One that is stopped while a person is asked stays as
 /// it waits in what is saved, and was interrupted all the same.
-pub(super) async fn play(run: &mut Run, mut prompt: Option<Prompt>, stop: &mut Stop) -> Result<Status, Failure> {
+pub(super) async fn play(run: &mut Run, prompt: &mut Option<Prompt>, stop: &mut Stop) -> Result<Status, Failure> {
     let mut status = run.run(stop).await?;
-    while let (Status::Waiting, Some(prompt)) = (status, &mut prompt) {
+    while let (Status::Waiting, Some(prompt)) = (status, prompt.as_mut()) {
         match prompt.ask(run, stop).await? {
             Asked::Settled => run.go_on()?,
             Asked::Nothing => break,
@@ -149,7 +153,6 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         if args.storage.as_ref().is_some_and(|storage| storage != path) {
             warn(format_args!("`--storage` is ignored: a resume goes on where the team is saved"));
         }
-        spare(args.events.as_deref(), team.as_deref(), path)?;
         let answers = args.answer.iter().map(|text| answer_of(text)).collect::<Result<Vec<_>, _>>()?;
         let checkpoint = args.checkpoint.clone().map(CheckpointId);
         let what = Resume {
@@ -178,8 +181,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
     let none = || Failure::usage("which team? give a TEAM.toml, or `--recover_path PATH` to go on with a saved one");
     let team: PathBuf = team.or_else(default).ok_or_else(none)?;
     let replace = if args.force { Replace::Unfinished } else { Replace::Never };
-    let storage = args.storage.as_deref().unwrap_or(Path::new(DEFAULT_STORAGE));
-    spare(args.events.as_deref(), Some(&team), storage)?;
+    let storage = args.storage();
     let calls = args.calls.into();
     let what = Start { team: &team, idea, overrides: &overrides, storage, replace, calls };
     let started = start(what, report, on_line)?;
@@ -230,6 +232,11 @@ pub(super) fn listener(events: Option<(&Path, Held)>, mut reporter: Reporter) ->
 }
 
 impl RunArgs {
+    /// Where a fresh run is saved.
+    fn storage(&self) -> &Path {
+        self.storage.as_deref().unwrap_or(Path::new(DEFAULT_STORAGE))
+    }
+
     fn held(&self) -> Held {
         self.recover_path.clone().map_or(Held::Dropped, Held::Kept)
     }

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::LaunchError;
-use crate::driver::{Answered, Given, Orders, Sent};
+use crate::driver::{Answered, Ended, Given, Orders, Sent};
 use crate::store::{Directory, Socket};
 
 /// The longest line that is read: larger than any message that makes sense.
@@ -40,6 +40,17 @@ enum Response {
     Sent(Sent),
     Answered(Vec<Answered>),
     Refused(String),
+    /// The run ended before it came to it.
+    Ended,
+}
+
+/// What came of speaking to the process that runs a team.
+pub(super) enum Reached<T> {
+    /// None listens.
+    Nobody,
+    /// It ended meanwhile, and has certainly not done what was asked.
+    Ended,
+    Told(Result<T, LaunchError>),
 }
 
 /// How long the end waits for those who were heard to be answered.
@@ -106,12 +117,12 @@ async fn response(line: &str, orders: &Orders) -> Response {
     match serde_json::from_str(line) {
         Ok(Request::Send(message)) => match orders.send(*message).await {
             Ok(sent) => Response::Sent(sent),
-            Err(ended) => Response::Refused(ended.to_string()),
+            Err(Ended) => Response::Ended,
         },
         Ok(Request::Answer(given)) => match orders.answer(given).await {
             Ok(Ok(answered)) => Response::Answered(answered),
             Ok(Err(why)) => Response::Refused(why.to_string()),
-            Err(ended) => Response::Refused(ended.to_string()),
+            Err(Ended) => Response::Ended,
         },
         Err(error) => Response::Refused(format!("the request is not understood: {error}")),
     }
@@ -131,20 +142,20 @@ fn has_hung_up(stream: &UnixStream) -> bool {
     std::os::unix::net::UnixStream::from(stream).read(&mut [0]).is_ok_and(|length| length == 0)
 }
 
-/// Hands a message to the process that runs the team saved at a path. None where none listens.
-pub(super) fn hand_over(path: &Path, message: &Message) -> Option<Result<Sent, LaunchError>> {
-    Some(match call(path, &Request::Send(Box::new(message.clone())))? {
-        Ok(Response::Sent(sent)) => Ok(sent),
-        other => Err(not_taken(other)),
-    })
+/// Hands a message to the process that runs the team saved at a path.
+pub(super) fn hand_over(path: &Path, message: &Message) -> Reached<Sent> {
+    match call(path, &Request::Send(Box::new(message.clone()))) {
+        Some(Ok(Response::Sent(sent))) => Reached::Told(Ok(sent)),
+        other => not_taken(other),
+    }
 }
 
-/// Hands answers to the process that runs the team saved at a path. None where none listens.
-pub(super) fn answer(path: &Path, given: &[Given]) -> Option<Result<Vec<Answered>, LaunchError>> {
-    Some(match call(path, &Request::Answer(given.to_vec()))? {
-        Ok(Response::Answered(answered)) => Ok(answered),
-        other => Err(not_taken(other)),
-    })
+/// Hands answers to the process that runs the team saved at a path.
+pub(super) fn answer(path: &Path, given: &[Given]) -> Reached<Vec<Answered>> {
+    match call(path, &Request::Answer(given.to_vec())) {
+        Some(Ok(Response::Answered(answered))) => Reached::Told(Ok(answered)),
+        other => not_taken(other),
+    }
 }
 
 /// Asks the process that runs the team saved at a path. None where none listens.
@@ -170,12 +181,18 @@ fn late(error: std::io::Error) -> std::io::Error {
     }
 }
 
-fn not_taken(response: std::io::Result<Response>) -> LaunchError {
-    match response {
-        Ok(Response::Refused(why)) => {
+fn not_taken<T>(response: Option<std::io::Result<Response>>) -> Reached<T> {
+    Reached::Told(Err(match response {
+        None => return Reached::Nobody,
+        Some(Ok(Response::Ended)) => return Reached::Ended,
+        // It went away without having read all that was asked.
+        Some(Err(error)) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
+            return Reached::Ended;
+        }
+        Some(Ok(Response::Refused(why))) => {
             LaunchError::Missing(format!("the process that runs the team did not take it: {why}"))
         }
-        Ok(_) => LaunchError::NotTaken("it answered something else".into()),
-        Err(error) => LaunchError::NotTaken(error.to_string()),
-    }
+        Some(Ok(_)) => LaunchError::NotTaken("it answered something else".into()),
+        Some(Err(error)) => LaunchError::NotTaken(error.to_string()),
+    }))
 }

@@ -259,7 +259,7 @@ pub(super) fn go_on(
     changes.into_iter().chain(settled).try_for_each(|event| journal.stage(event))?;
     journal.flush()?;
     let driver = Driver::new(journal, equipment);
-    Ok((Run { driver, path: directory.path().into(), makings }, notes))
+    Ok((Run { control: None, driver, path: directory.path().into(), makings }, notes))
 }
 
 /// The team file to go on with: the one given, else the saved one.

@@ -5,31 +5,26 @@ use std::path::Path;
 
 use strata_core::message::Message;
 
+use super::reach::reach;
 use super::resume::Opened;
 use super::{LaunchError, control};
 use crate::driver::Sent;
-use crate::manifest::Overrides;
-use crate::store::StoreError;
 
 /// Puts a message into a team's mailboxes, durably. Its id is given here.
 pub fn send(path: &Path, message: Message) -> Result<Sent, LaunchError> {
-    let opened = match Opened::open(path, None, &Overrides::default()) {
-        Ok(opened) => opened,
-        Err(LaunchError::Store(in_use @ StoreError::Locked { .. })) => {
-            return control::hand_over(path, &message).unwrap_or(Err(in_use.into()));
+    let put = |opened: Opened| {
+        if !opened.has_begun() {
+            let path = path.display();
+            let what = format!("the run in `{path}` was killed before it began; go on with it first");
+            return Err(LaunchError::Missing(format!("{what}: `run --recover_path {path}`")));
         }
-        Err(error) => return Err(error),
+        let (mut journal, _) = opened.journal()?;
+        let event = journal.stepper().sent(message.clone());
+        let sent = Sent::of(&event, journal.stepper());
+        journal.stage(event)?;
+        journal.flush()?;
+        journal.save()?;
+        Ok(sent.expect("what was sent is told"))
     };
-    if !opened.has_begun() {
-        let path = path.display();
-        let what = format!("the run in `{path}` was killed before it began; go on with it first");
-        return Err(LaunchError::Missing(format!("{what}: `run --recover_path {path}`")));
-    }
-    let (mut journal, _) = opened.journal()?;
-    let event = journal.stepper().sent(message);
-    let sent = Sent::of(&event, journal.stepper());
-    journal.stage(event)?;
-    journal.flush()?;
-    journal.save()?;
-    Ok(sent.expect("what was sent is told"))
+    reach(path, put, || control::hand_over(path, &message))
 }

@@ -65,7 +65,7 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
     let started = journal.stepper().started(run_id(start.storage), idea, components.digests());
     journal.stage(started)?;
     journal.begin()?;
-    let run = Run { driver: Driver::new(journal, equipment), path: start.storage.into(), makings };
+    let run = Run { control: None, driver: Driver::new(journal, equipment), path: start.storage.into(), makings };
     Ok(Started { run, moved_to: created.moved_to })
 }
 

@@ -120,11 +120,18 @@ impl Directory {
         self.path.join(DATABASE)
     }
 
-    /// Whether a file is one of those in which its team is saved.
+    /// Whether a file is one of those in which its team is saved, or has the name of one.
     pub fn holds(&self, file: &Path) -> bool {
         let whole = |path: &Path| path.canonicalize().ok();
-        whole(file)
-            .is_some_and(|file| file::NAMES.iter().any(|name| whole(&self.path.join(name)).as_ref() == Some(&file)))
+        let above = |path: &Path| {
+            let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+            whole(above.unwrap_or(Path::new(".")))
+        };
+        let is_named = file.file_name().is_some_and(|name| file::NAMES.iter().any(|one| *one == name))
+            && above(file).is_some_and(|above| Some(above) == whole(&self.path));
+        let is_one =
+            |file: PathBuf| file::NAMES.iter().any(|name| whole(&self.path.join(name)).as_ref() == Some(&file));
+        is_named || whole(file).is_some_and(is_one)
     }
 
     /// What lies in it.

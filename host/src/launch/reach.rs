@@ -1,0 +1,40 @@
+//! Doing something with a saved team, whoever has it: with its storage, or by way of the process that runs it.
+
+use std::path::Path;
+
+use super::LaunchError;
+use super::control::Reached;
+use super::resume::Opened;
+use crate::manifest::Overrides;
+use crate::store::StoreError;
+
+/// How often it is tried where the team goes from one to the other meanwhile.
+const TRIES: usize = 5;
+
+/// Does it with the storage (`ours`), or where another process has that, through it (`theirs`).
+pub(super) fn reach<T>(
+    path: &Path,
+    ours: impl Fn(Opened) -> Result<T, LaunchError>,
+    theirs: impl Fn() -> Reached<T>,
+) -> Result<T, LaunchError> {
+    let mut tried = 1;
+    loop {
+        let in_use = match Opened::open(path, None, &Overrides::default()) {
+            Ok(opened) => match ours(opened) {
+                // Another process made a database of its `team.json` first.
+                Err(LaunchError::Store(in_use @ StoreError::Locked { .. })) => in_use,
+                done => return done,
+            },
+            Err(LaunchError::Store(in_use @ StoreError::Locked { .. })) => match theirs() {
+                Reached::Told(told) => return told,
+                Reached::Nobody => return Err(in_use.into()),
+                Reached::Ended => in_use,
+            },
+            Err(error) => return Err(error),
+        };
+        if tried == TRIES {
+            return Err(in_use.into());
+        }
+        tried += 1;
+    }
+}

@@ -1,0 +1,95 @@
+//! Teams that stand still while others speak to them: at a terminal where a person is asked, and where only a `team.json`
+//! lies.
+
+use std::fs;
+
+use crate::place::Place;
+use crate::process::Process;
+use crate::terminal::Terminal;
+
+const ASKING: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "asking"
+idea = "hello"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Greet"
+component = "probe.wasm"
+config = { steps = [{ ask = "how many?", schema = { type = "integer" } }, { say = "re: {inputs}" }] }
+"#;
+
+/// Sends messages for nobody, all at once, each of which has to be taken.
+fn send_at_once(place: &Place, count: usize) {
+    let send = |n: usize| place.start(&["send", "store", "--cause", "Nobody", &n.to_string()]);
+    let sending: Vec<Process> = (0..count).map(send).collect();
+    for process in sending {
+        process.end().expect(0);
+    }
+}
+
+fn sent(place: &Place) -> usize {
+    place.recorded().iter().filter(|line| line["kind"] == "message-routed" && line["cause_by"] == "Nobody").count()
+}
+
+#[test]
+fn what_is_answered_or_sent_elsewhere_while_the_terminal_is_asked_is_gone_on_with() {
+    let place = Place::with(ASKING);
+    let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
+    terminal.until("> ");
+    place.host(&["answer", "store", "ask-0-0-0-0=many"]).expect(2);
+    let sent = place.host(&["send", "store", "--cause", "UserRequirement", "more"]).expect(0);
+    assert!(sent.stderr.contains("is in the mailbox of A"), "{}", sent.stderr);
+    terminal.until("the team goes on with what came from elsewhere");
+    terminal.until("> ");
+    place.host(&["answer", "store", "ask-0-0-0-0=42"]).expect(0);
+    terminal.until("the team goes on with what came from elsewhere");
+    terminal.until("> ");
+    terminal.press("43\n");
+    terminal.until("re: more");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
+fn all_are_heard_who_speak_at_once_while_the_terminal_is_asked() {
+    let place = Place::with(ASKING);
+    let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
+    terminal.until("> ");
+    send_at_once(&place, 12);
+    terminal.press("42\n");
+    terminal.until("re: hello");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(sent(&place), 12);
+}
+
+#[test]
+fn all_are_heard_who_speak_at_once_to_a_team_json_alone() {
+    let place = Place::with(ASKING);
+    place.host(&["run", "team.toml", "--storage", "store"]).expect(4);
+    for file in fs::read_dir(place.path("store")).unwrap().map(|entry| entry.unwrap().path()) {
+        if !file.ends_with("team.json") {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    send_at_once(&place, 4);
+    assert_eq!(sent(&place), 4);
+}
+
+#[test]
+fn what_is_typed_while_files_change_is_for_the_question_that_is_asked_then() {
+    let place = Place::with(ASKING);
+    let mut terminal = Terminal::open(&place, &["dev", "team.toml", "--storage", "store"]);
+    for change in ["# one", "# two"] {
+        terminal.until("> ");
+        place.write("team.toml", format!("{ASKING}{change}\n"));
+        terminal.until("changed");
+    }
+    terminal.until("> ");
+    terminal.press("42\n");
+    terminal.until("re: hello");
+    terminal.until("waiting for a change");
+    terminal.press("\u{3}");
+    terminal.end();
+}
