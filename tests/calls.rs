@@ -344,7 +344,7 @@ fn what_was_paid_is_kept_where_an_output_is_too_large_or_writes_conflict() {
     place.run().expect(3);
     place.resume().expect(0);
     assert_eq!(sources(&place), ["live", "live"]);
-    // Two that write one key, until the scope unites what they write.
+    // Two that write one key, until the scope unites what they write. What one of them did after it is made again, too.
     let web = Web::new();
     let write = "{ set = \"k\", value = 1, scope = \"s\" }";
     let place = team(&web, "plain", "probe.wasm", &format!("steps = [{{ llm = \"q\" }}, {write}]"));
@@ -353,12 +353,17 @@ fn what_was_paid_is_kept_where_an_output_is_too_large_or_writes_conflict() {
         "[[role]]\nname = \"B\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"b\"\n\
          component = \"probe.wasm\"\nconfig = {{ steps = [{write}] }}\n[env.scope.s]\n"
     );
-    place.write("team.toml", text + &other);
+    let after = "[[role.action]]\nname = \"After\"\ncomponent = \"probe.wasm\"\nconfig = { steps = [{ llm = \"r\" }] }\n\
+                 [role.action.allow]\nllm = { models = [\"*\"] }\n";
+    place.write("team.toml", text + after + &other);
     place.run().expect(3);
     let text = String::from_utf8(place.read("team.toml")).unwrap();
     place.write("team.toml", text + "reducer = \"add\"\n");
     place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
-    assert_eq!((sources(&place), total(&place)), (vec!["live".into(), "recorded".into()], 2.0));
+    assert_eq!(
+        (sources(&place), total(&place)),
+        (["live", "live", "recorded", "recorded"].map(String::from).into(), 4.0)
+    );
 }
 
 #[test]

@@ -215,11 +215,13 @@ impl Activation {
 
     /// Goes back to before a finished call, which will be made again: as the next attempt, with what it recorded.
     pub fn rewind(&mut self, done: usize, fault: Fault) {
+        // None of them failed by itself, also those after the one at fault.
+        let keep = fault.kind.keeps_calls();
         let undone = self.done.drain(done..).zip(done as u32..);
         let undone = undone.map(|(call, place)| Undone {
             work: call.work,
             place,
-            tried: Current { files: Vec::new(), ..call.tried },
+            tried: Current { files: Vec::new(), keep, ..call.tried },
         });
         // Later takings back come first.
         self.undone.splice(0..0, undone);
@@ -229,7 +231,7 @@ impl Activation {
         }
         let first = self.undone.first().map(|undone| undone.work);
         let tried = first.map(|work| self.tried(work)).unwrap_or_default();
-        self.current = Current { keep: fault.kind.keeps_calls(), ..tried };
+        self.current = Current { keep, ..tried };
         self.phase = Phase::Failed(fault);
     }
 
