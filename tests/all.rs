@@ -33,7 +33,8 @@
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
 //! | `live_part` | what moves at the bottom of a terminal, and that nothing of it stays |
 //! | `inspecting` | parts of what is saved: an action, the calls of the host, a message |
-//! | `output` | what goes to stdout and what to stderr; `events`, `inspect`, `checkpoints`, `check` |
+//! | `output` | what goes to stdout and what to stderr; `inspect`, `checkpoints`, `check` |
+//! | `events` | event lines on stdout, in a file and from the records |
 //! | `observing` | metrics, and spans for a collector |
 //! | `report` | a run as one page, in a real browser where there is one |
 //! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
@@ -77,6 +78,7 @@ mod dev;
 mod documents;
 mod driver;
 mod escapes;
+mod events;
 mod external;
 mod faults;
 mod files;
