@@ -1,11 +1,11 @@
 //! What is saved, gathered for a report. Read without the lock, also while the team runs.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use strata_core::stepper::Stepper;
 
 use super::LaunchError;
+use super::back::sum_up;
 use super::compare::{chain, place};
 use super::saved::{SavedTeam, checkpoints, reader, saved};
 use crate::driver::DriverError;
@@ -39,7 +39,7 @@ pub fn report(at: &str) -> Result<Report, LaunchError> {
     };
     beside.lineages = reader.lineages()?;
     beside.events = true;
-    let elsewhere = elsewhere(&path, &team.stepper, &beside.checkpoints)?;
+    let elsewhere = elsewhere(&reader, &team.stepper, &beside.checkpoints)?;
     let gathering = through(reader, &team, (&at, &lineage), &mut beside)?;
     Ok(gathering.finish(beside, elsewhere))
 }
@@ -68,10 +68,15 @@ fn through(
 }
 
 /// The newest states that are not gone through, with their times.
-fn elsewhere(path: &Path, here: &Stepper, rows: &[CheckpointRow]) -> Result<Vec<(Stepper, Option<i64>)>, LaunchError> {
+fn elsewhere(
+    reader: &Reader,
+    here: &Stepper,
+    rows: &[CheckpointRow],
+) -> Result<Vec<(Stepper, Option<i64>)>, LaunchError> {
     let passed: BTreeSet<_> = chain(rows, here.env().checkpoint.clone()).into_iter().collect();
     let others: Vec<_> = rows.iter().filter(|row| !passed.contains(&row.id)).collect();
-    let newest = others.len().saturating_sub(MAX_ELSEWHERE);
-    let load = |row: &&CheckpointRow| Ok((saved(path, &At::Checkpoint(row.id.clone()))?.stepper, row.time_ms));
-    others[newest..].iter().map(load).collect()
+    let newest = &others[others.len().saturating_sub(MAX_ELSEWHERE)..];
+    let ids: Vec<_> = newest.iter().map(|row| row.id.clone()).collect();
+    let states = reader.load_each(&ids)?.into_iter().map(|saved| sum_up(here, saved));
+    states.zip(newest).map(|(stepper, row)| Ok((stepper?, row.time_ms))).collect()
 }

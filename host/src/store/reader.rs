@@ -12,6 +12,7 @@ use rusqlite::{CachedStatement, Connection, OpenFlags};
 
 use strata_core::environment::Environment;
 use strata_core::event::Event;
+use strata_core::id::CheckpointId;
 use strata_core::money::Usd;
 
 use super::codec::Damage;
@@ -128,26 +129,35 @@ impl Reader {
         self.steadily(|reader| reader.load_now(at))
     }
 
+    /// The states of these checkpoints, as they are given. Where each of them lies is looked up once for all.
+    pub fn load_each(&self, ids: &[CheckpointId]) -> Result<Vec<Saved>, StoreError> {
+        self.steadily(|reader| {
+            let _same = reader.stand_still()?;
+            let (listed, rows) = (reader.listed()?, reader.rows()?);
+            ids.iter().map(|id| reader.at_checkpoint(id, &listed, &rows)).collect()
+        })
+    }
+
     fn load_now(&self, at: &At) -> Result<Saved, StoreError> {
         let _same = self.stand_still()?;
         let (line, end) = match at {
             At::Head => self.head()?,
             At::Lineage(name) => self.end_of(self.known(name)?)?,
-            At::Checkpoint(id) => {
-                let (listed, rows) = (self.listed()?, self.rows()?);
-                let found = listed.iter().find(|listed| listed.row.id == *id);
-                let last = || listed.last().map(|newest| newest.row.id.0.clone());
-                let found = found.ok_or_else(|| StoreError::NoCheckpoint { id: id.0.clone(), last: last() })?;
-                (rows[found.lineage].clone(), found.at as i64)
-            }
+            At::Checkpoint(id) => return self.at_checkpoint(id, &self.listed()?, &self.rows()?),
         };
-        let saved = self.state_at(&self.path(&line, end)?, end)?;
+        self.state_at(&self.path(&line, end)?, end)
+    }
+
+    fn at_checkpoint(&self, id: &CheckpointId, listed: &[Listed], rows: &[Row]) -> Result<Saved, StoreError> {
+        let last = || listed.last().map(|newest| newest.row.id.0.clone());
+        let found = listed.iter().find(|listed| listed.row.id == *id);
+        let found = found.ok_or_else(|| StoreError::NoCheckpoint { id: id.0.clone(), last: last() })?;
+        let (line, end) = (&rows[found.lineage], found.at as i64);
+        let saved = self.state_at(&self.path(line, end)?, end)?;
         let made = saved.tail.iter().rev().find_map(|record| checkpoint_of(&record.event));
-        match at {
-            At::Checkpoint(id) if made.or(saved.base.checkpoint.as_ref()) != Some(id) => {
-                Err(self.corrupt(format!("event {end} is not the one that made checkpoint `{id}`")))
-            }
-            _ => Ok(saved),
+        match made.or(saved.base.checkpoint.as_ref()) == Some(id) {
+            true => Ok(saved),
+            false => Err(self.corrupt(format!("event {end} is not the one that made checkpoint `{id}`"))),
         }
     }
 
@@ -331,7 +341,7 @@ impl Reader {
 }
 
 /// The name of the lineage that a batch of events begins, and the checkpoint it leaves another at.
-pub(super) fn begins(records: &[Record]) -> Option<(&str, &strata_core::id::CheckpointId)> {
+pub(super) fn begins(records: &[Record]) -> Option<(&str, &CheckpointId)> {
     match &records.first()?.event {
         Event::Forked { lineage, from, .. } => Some((lineage, from)),
         _ => None,
