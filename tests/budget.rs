@@ -234,7 +234,8 @@ fn calls_that_were_cut_off_count_also_for_who_goes_back_and_once() {
 
 #[test]
 fn caps_of_roles_do_not_start_over_in_a_lineage_that_was_put_aside() {
-    let place = two_roles("tokens = 10", false);
+    // One more than is held back for the call that is cut off: a reply of usual length, and a word.
+    let place = two_roles("tokens = 1026", false);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-started", Some("B"));
     held_back(&place, "B");
@@ -252,7 +253,7 @@ fn caps_of_roles_do_not_start_over_in_a_lineage_that_was_put_aside() {
     assert_eq!(go_on(&forks[0], 0), "main.1", "it knows of all that was used up");
     assert_eq!(go_on(&forks[1], 5), "main.3", "what it does not know of is said where another begins");
     let by = &budget(&place)["by"]["B/three"];
-    assert_eq!((&by["tokens"], &by["calls"]), (&10.into(), &1.into()));
+    assert_eq!((&by["tokens"], &by["calls"]), (&1035.into(), &1.into()));
 }
 
 #[test]
@@ -267,6 +268,25 @@ fn a_call_that_was_cut_off_counts_for_what_was_held_back_for_it() {
     place.resume().expect(0);
     let total = budget(&place)["total"].as_f64().unwrap();
     assert!(total > 100.0, "three dollars and a reply of usual length: {total}");
+}
+
+#[test]
+fn tokens_are_held_back_for_calls_that_are_under_way_whatever_they_cost() {
+    let free = |text: String| text.replace("price = { input = 100000, output = 100000 }", "");
+    let together = gathering(&free(at_once(&team("tokens = 1000", "", ""), "\"1\", \"2\", \"3\"")));
+    together.run().expect(0);
+    assert_eq!(live(&together), 4, "each is paid once it is known how little the one before took");
+    let used = |place: &Place| budget(place)["by"]["A/one"]["tokens"].as_u64().unwrap();
+    assert_eq!(used(&together), 30);
+
+    let place = place(&free(team("tokens = 1000", "", "")));
+    place.write("replies.toml", "[[reply]]\ntext = \"r\"\ndelay = \"60s\"\n");
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    process.until("action-started", None);
+    held_back(&place, "A");
+    process.kill();
+    place.resume().expect(5);
+    assert!(used(&place) > 1000, "a reply of usual length that nobody saw");
 }
 
 #[test]

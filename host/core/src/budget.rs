@@ -1,10 +1,12 @@
-//! The budget: what was spent, by whom, and what may be. Money is reserved before a call and settled with its answer; a
-//! call whose answer nobody saw counts as made, for all that was reserved.
+//! The budget: what was spent, by whom, and what may be. Money and tokens are reserved before a call and settled with its
+//! answer; a call whose answer nobody saw counts as made, for all that was reserved.
 //!
 //! What a call costs is for the host to say.
 
+use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
+use alloc::string::{String, ToString};
+use core::ops::Add;
 
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +37,14 @@ pub struct Purses {
     pub actions: BTreeMap<Slot, Caps>,
 }
 
+impl Purses {
+    /// Whether tokens are capped anywhere.
+    pub fn cap_tokens(&self) -> bool {
+        let others = self.roles.values().chain(self.actions.values());
+        self.tokens.is_some() || others.into_iter().any(|caps| caps.tokens.is_some())
+    }
+}
+
 /// What was used up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spending {
@@ -50,13 +60,65 @@ pub struct Spending {
     pub saved: Usd,
 }
 
-/// Money that is held back for a call that is under way.
+/// What a call uses up, or may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Money.
+    pub usd: Usd,
+    /// Tokens of language models.
+    pub tokens: u64,
+}
+
+/// What is held back for a call that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Recorded", into = "Recorded")]
 pub struct Reserved {
     /// A digest of its request, as in the record of its answer.
     pub request: String,
     /// How much.
-    pub usd: Usd,
+    pub amount: Amount,
+}
+
+/// How that is recorded. Tokens were not held back from the beginning, and the fields of a record stay as they are: they
+/// are written behind the digest, where there are any.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename = "Reserved")]
+struct Recorded {
+    request: String,
+    usd: Usd,
+}
+
+/// What stands between a digest and tokens.
+const AND_TOKENS: char = '+';
+
+impl From<Reserved> for Recorded {
+    fn from(Reserved { mut request, amount }: Reserved) -> Self {
+        if amount.tokens > 0 || request.contains(AND_TOKENS) {
+            request.push(AND_TOKENS);
+            request.push_str(&amount.tokens.to_string());
+        }
+        Self { request, usd: amount.usd }
+    }
+}
+
+impl From<Recorded> for Reserved {
+    fn from(Recorded { request, usd }: Recorded) -> Self {
+        let tokens = |(digest, tokens): (&str, &str)| Some((digest.to_owned(), tokens.parse().ok()?));
+        let (request, tokens) = request.rsplit_once(AND_TOKENS).and_then(tokens).unwrap_or((request, 0));
+        Self { request, amount: Amount { usd, tokens } }
+    }
+}
+
+impl Amount {
+    /// Nothing.
+    pub const NONE: Self = Self { usd: Usd::ZERO, tokens: 0 };
+}
+
+impl Add for Amount {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self { usd: self.usd + other.usd, tokens: self.tokens.saturating_add(other.tokens) }
+    }
 }
 
 /// What was used up of what may be, as one lineage hands it on to the next.
@@ -98,10 +160,15 @@ pub enum Purse {
 }
 
 impl Spending {
+    /// This much was used up.
+    fn took(&mut self, amount: Amount) {
+        self.usd += amount.usd;
+        self.tokens = self.tokens.saturating_add(amount.tokens);
+    }
+
     /// A call was made.
     pub(crate) fn made(&mut self, call: &HostCall) {
-        self.usd += call.cost;
-        self.tokens = self.tokens.saturating_add(call.tokens);
+        self.took(Amount { usd: call.cost, tokens: call.tokens });
         self.calls += 1;
     }
 
@@ -158,13 +225,13 @@ impl Environment {
 
     /// Whose budget does not allow this work another call. What is under way counts as spent, and so does `also`, which
     /// is about to be.
-    pub fn exhausted(&self, team: &Team, (id, work): (RoleId, Work), also: Usd) -> Option<Purse> {
+    pub fn exhausted(&self, team: &Team, (id, work): (RoleId, Work), also: Amount) -> Option<Purse> {
         let (slot, purses) = (spender(id, work), &team.policy.purses);
         let used = |caps: Option<Caps>, whose: &dyn Fn(Slot) -> bool| {
             // Most teams have no caps, and this is asked before every call.
             caps.filter(|caps| *caps != Caps::default()).is_some_and(|caps| {
                 let mut sum = self.spending(whose);
-                sum.usd += self.reserved(team, whose) + also;
+                sum.took(self.reserved(team, whose) + also);
                 sum.exhausts(caps)
             })
         };
@@ -179,24 +246,24 @@ impl Environment {
     }
 
     /// What is held back for calls that are under way, in the name of those for whom this holds.
-    fn reserved(&self, team: &Team, whose: &dyn Fn(Slot) -> bool) -> Usd {
-        self.held_back(team).filter(|(slot, _)| whose(*slot)).fold(Usd::ZERO, |sum, (_, usd)| sum + usd)
+    fn reserved(&self, team: &Team, whose: &dyn Fn(Slot) -> bool) -> Amount {
+        self.held_back(team).filter(|(slot, _)| whose(*slot)).fold(Amount::NONE, |sum, (_, held)| sum + held)
     }
 
     /// What is held back for calls that are under way, and in whose name.
-    fn held_back(&self, team: &Team) -> impl Iterator<Item = (Slot, Usd)> {
+    fn held_back(&self, team: &Team) -> impl Iterator<Item = (Slot, Amount)> {
         self.activations().filter_map(|(id, activation)| {
             let work = activation.work(team.role(id))?;
             Some((spender(id, work), activation.reserved()))
         })
     }
 
-    /// An attempt ends while money is held back for a call of it: nobody saw the answer, so it counts as spent.
+    /// An attempt ends while something is held back for a call of it: nobody saw the answer, so it counts as spent.
     pub(crate) fn forfeit(&mut self, id: RoleId, work: Work) {
         let Some(activation) = &mut self.roles[id.index()].activation else { return };
-        for Reserved { usd, .. } in core::mem::take(&mut activation.current.reserved) {
-            self.spent += usd;
-            self.ledger.entry(spender(id, work)).or_default().usd += usd;
+        for Reserved { amount, .. } in core::mem::take(&mut activation.current.reserved) {
+            self.spent += amount.usd;
+            self.ledger.entry(spender(id, work)).or_default().took(amount);
         }
     }
 
@@ -208,9 +275,9 @@ impl Environment {
     /// The account as it is left: nobody will see the answers to the calls that are under way, so they count as spent.
     pub fn account_left(&self, team: &Team) -> Account {
         let mut account = self.account();
-        for (slot, held) in self.held_back(team).filter(|(_, held)| *held > Usd::ZERO) {
-            account.spent += held;
-            account.ledger.entry(slot).or_default().usd += held;
+        for (slot, held) in self.held_back(team).filter(|(_, held)| *held != Amount::NONE) {
+            account.spent += held.usd;
+            account.ledger.entry(slot).or_default().took(held);
         }
         account
     }
@@ -231,14 +298,35 @@ impl Environment {
 }
 
 impl Activation {
-    /// The money that is held back for calls of the attempt it is at.
-    pub fn reserved(&self) -> Usd {
-        self.current.reserved.iter().fold(Usd::ZERO, |sum, reserved| sum + reserved.usd)
+    /// What is held back for calls of the attempt it is at.
+    pub fn reserved(&self) -> Amount {
+        self.current.reserved.iter().fold(Amount::NONE, |sum, reserved| sum + reserved.amount)
     }
 
     /// A call came back: what was held back for it is free.
     pub(crate) fn release(&mut self, request: &str) {
         let at = self.current.reserved.iter().position(|reserved| reserved.request == request);
         at.into_iter().for_each(|at| drop(self.current.reserved.remove(at)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_back_is_recorded_as_it_was_before_tokens_were() {
+        let check = |request: &str, tokens, recorded: &str| {
+            let reserved = Reserved { request: request.into(), amount: Amount { usd: Usd(7), tokens } };
+            let bytes = postcard::to_allocvec(&reserved).unwrap();
+            assert_eq!(bytes, postcard::to_allocvec(&(recorded, 7_u64)).unwrap());
+            assert_eq!(postcard::from_bytes::<Reserved>(&bytes).unwrap(), reserved);
+        };
+        check("ab12", 0, "ab12");
+        check("ab12", 300, "ab12+300");
+        check("a+5", 0, "a+5+0");
+        let old = postcard::to_allocvec(&("ab12", 7_u64)).unwrap();
+        let held = Reserved { request: "ab12".into(), amount: Amount { usd: Usd(7), tokens: 0 } };
+        assert_eq!(postcard::from_bytes::<Reserved>(&old).unwrap(), held);
     }
 }

@@ -229,7 +229,7 @@ pub enum Event {
         /// The call.
         intent: Intent,
     },
-    /// Money is held back for a call that an attempt is about to make.
+    /// Money and tokens are held back for a call that an attempt is about to make.
     MoneyReserved {
         /// Whose attempt.
         role: RoleId,

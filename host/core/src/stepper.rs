@@ -21,13 +21,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::activation::Activation;
-use crate::budget::Purse;
+use crate::budget::{Amount, Purse};
 use crate::effect::{Effect, Invocation};
 use crate::environment::Environment;
 use crate::environment::routing::Watchers;
 use crate::event::{CallPolicy, Event, Journal, Status, Work};
 use crate::id::{Part, RoleId, Slot};
-use crate::money::Usd;
 use crate::team::{OnFault, React, Role, Team, Thinker};
 
 pub use apply::Illegal;
@@ -196,7 +195,7 @@ impl Stepper {
     /// Whose budget does not allow an activation to go on.
     fn purse(&self, id: RoleId, activation: &Activation) -> Option<Purse> {
         let work = activation.work(self.team.role(id))?;
-        let purse = self.env.exhausted(&self.team, (id, work), Usd::ZERO);
+        let purse = self.env.exhausted(&self.team, (id, work), Amount::NONE);
         // An action whose own budget is used up may have something to do that costs nothing.
         purse.filter(|purse| !matches!(purse, Purse::Action(_)))
     }

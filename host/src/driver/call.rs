@@ -5,7 +5,7 @@
 //! must not be lost outlives its attempt for a while; see `end`.
 
 use futures_util::future::BoxFuture;
-use strata_core::budget::{Purse, Reserved};
+use strata_core::budget::{Amount, Purse, Reserved};
 use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source, Work};
 use strata_core::host_call::{Again, Intent};
 use strata_core::id::{RoleId, hex};
@@ -121,7 +121,7 @@ impl Driver {
         let mut answers = Vec::new();
         let mut events = Vec::new();
         let mut live = Vec::new();
-        let mut held_back = Usd::ZERO;
+        let mut held_back = Amount::NONE;
         let mut broke = false;
         for (nth, call) in calls.into_iter().enumerate() {
             let request = call.digest();
@@ -150,9 +150,9 @@ impl Driver {
                         broke = true;
                         break;
                     }
-                    Reserve::HeldBack(usd) if usd > Usd::ZERO => {
-                        held_back += usd;
-                        let reserved = Reserved { request: request.clone(), usd };
+                    Reserve::HeldBack(amount) if amount != Amount::NONE => {
+                        held_back = held_back + amount;
+                        let reserved = Reserved { request: request.clone(), amount };
                         events.push(Event::MoneyReserved { role, work, reserved });
                     }
                     Reserve::HeldBack(_) => {}
@@ -268,7 +268,7 @@ const KEPT_REPLY_BYTES: usize = 1 << 20;
 /// Whether a call can be made.
 enum Reserve {
     /// It can; this much is held back for it.
-    HeldBack(Usd),
+    HeldBack(Amount),
     /// No: the guest is told why.
     Refused(HostError),
     /// Not before there is more to spend.
@@ -276,13 +276,18 @@ enum Reserve {
 }
 
 /// Finds what a call may cost, and whether there is as much. `also` is held back already.
-fn reserve(journal: &Journal, equipment: &Equipment, at: (RoleId, Work), call: &Outward, also: Usd) -> Reserve {
-    let Outward::Complete(request) = call else { return Reserve::HeldBack(Usd::ZERO) };
+fn reserve(journal: &Journal, equipment: &Equipment, at: (RoleId, Work), call: &Outward, also: Amount) -> Reserve {
+    let Outward::Complete(request) = call else { return Reserve::HeldBack(Amount::NONE) };
     let Some(models) = &equipment.models else {
         return Reserve::Refused(no_model());
     };
     match journal.env().exhausted(journal.stepper().team(), at, also) {
-        None => Reserve::HeldBack(models.estimate(request)),
+        None => {
+            let (usd, tokens) = models.estimate(request);
+            // Where neither is capped there is nothing to keep within, and nothing has to be synced before the call.
+            let counts = usd > Usd::ZERO || journal.stepper().team().policy.purses.cap_tokens();
+            Reserve::HeldBack(if counts { Amount { usd, tokens } } else { Amount::NONE })
+        }
         Some(purse) => own_budget_used_up(purse).map_or(Reserve::Broke, Reserve::Refused),
     }
 }

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use strata_core::effect::Invocation;
 
-use strata_core::budget::{Purse, spender};
+use strata_core::budget::{Amount, Purse, spender};
 use strata_core::event::{Event, HostCall, HostCallKind, Outcome};
 use strata_core::file::{Content, FileChange};
 use strata_core::id::{Digest, RoleId};
-use strata_core::money::Usd;
 use strata_core::request::Answer as Answered;
 use strata_core::stepper::{Illegal, Stepper};
 use tokio::sync::oneshot;
@@ -208,7 +207,7 @@ impl Rerun {
                 let own = Purse::Action(spender(role, work));
                 let may_be = beside && team.policy.purses.actions.contains_key(&spender(role, work));
                 // What was used up then is used up now.
-                own_budget_used_up(env.exhausted(team, (role, work), Usd::ZERO).or(may_be.then_some(own))?)
+                own_budget_used_up(env.exhausted(team, (role, work), Amount::NONE).or(may_be.then_some(own))?)
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use strata_core::activation::Phase;
-use strata_core::budget::Purse;
+use strata_core::budget::{Amount, Purse};
 use strata_core::environment::Environment;
 use strata_core::event::{Event, Source, Status};
 use strata_core::money::Usd;
@@ -129,11 +129,11 @@ proptest! {
         for (event, before) in life.log[1..].iter().zip(&life.states) {
             match event {
                 Event::CallStarted { role, work, .. } => {
-                    let purse = before.exhausted(&team, (*role, *work), Usd::ZERO);
+                    let purse = before.exhausted(&team, (*role, *work), Amount::NONE);
                     prop_assert!(matches!(purse, None | Some(Purse::Action(_))));
                 }
                 Event::MoneyReserved { role, work, .. } => {
-                    prop_assert_eq!(before.exhausted(&team, (*role, *work), Usd::ZERO), None);
+                    prop_assert_eq!(before.exhausted(&team, (*role, *work), Amount::NONE), None);
                 }
                 _ => {}
             }

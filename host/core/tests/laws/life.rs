@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use strata_core::activation::Phase;
-use strata_core::budget::{Purse, Reserved};
+use strata_core::budget::{Amount, Purse, Reserved};
 use strata_core::effect::{Effect, Invocation};
 use strata_core::environment::Environment;
 use strata_core::event::{CallPolicy, Event, Source, Status};
@@ -224,7 +224,7 @@ impl Life {
                 self.record(Event::HostCalled { role, work, call, source: Source::Recorded, what: String::new() });
                 continue;
             }
-            match self.env().exhausted(&self.team, (role, work), Usd::ZERO) {
+            match self.env().exhausted(&self.team, (role, work), Amount::NONE) {
                 None => {}
                 // The action is told, and makes do.
                 Some(Purse::Action(_)) => continue,
@@ -233,7 +233,9 @@ impl Life {
                     return false;
                 }
             }
-            let reserved = Reserved { request: request.clone(), usd: Usd(self.dice.below(6) as u64) };
+            let usd = Usd(self.dice.below(6) as u64);
+            let reserved =
+                Reserved { request: request.clone(), amount: Amount { usd, tokens: self.dice.below(3) as u64 } };
             self.record(Event::MoneyReserved { role, work, reserved });
             let call = self.script.answer(&request);
             self.record(Event::HostCalled { role, work, call, source: Source::Live, what: String::new() });

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use strata_core::budget::{Account, Reserved, Spending, spender};
+use strata_core::budget::{Account, Amount, Reserved, Spending, spender};
 use strata_core::edit::{Edit, Edited};
 use strata_core::environment::Environment;
 use strata_core::environment::lineage::{common, place};
@@ -234,13 +234,14 @@ fn what_is_held_back_when_a_run_is_left_is_paid_once_by_the_fork() {
     let mut life = three();
     let call = life.call();
     life.ask(&call, "q", 7);
-    let reserved = Reserved { request: "r".into(), usd: Usd(10) };
+    let reserved = Reserved { request: "r".into(), amount: Amount { usd: Usd(10), tokens: 5 } };
     life.record(Event::MoneyReserved { role: call.role, work: call.work, reserved });
     life.record(life.stepper.ended(strata_core::event::Status::Interrupted));
     let team = life.stepper.team().clone();
     assert_eq!(life.env().account().spent, Usd(7));
     let left = life.env().account_left(&team);
-    assert_eq!((left.spent, left.ledger[&spender(call.role, call.work)].usd), (Usd(17), Usd(17)));
+    let used = &left.ledger[&spender(call.role, call.work)];
+    assert_eq!((left.spent, used.usd, used.tokens), (Usd(17), Usd(17), 5));
     life.record(life.stepper.forked("main.1".into(), Vec::new(), left.clone()).expect("a checkpoint"));
     life.record(life.stepper.resumed(None, CallPolicy::Auto));
     assert_eq!((life.env().spent, &life.env().ledger), (Usd(17), &left.ledger));

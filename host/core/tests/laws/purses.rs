@@ -1,7 +1,7 @@
 //! Budgets, told by hand: what is held back, what is lost, who is stopped.
 
 use strata_core::activation::Phase;
-use strata_core::budget::{Caps, Purse, Reserved};
+use strata_core::budget::{Amount, Caps, Purse, Reserved};
 use strata_core::effect::{Effect, Invocation};
 use strata_core::event::{CallPolicy, Event, HostCall, HostCallKind, Outcome, Source, Status};
 use strata_core::fault::{Fault, FaultKind};
@@ -19,8 +19,17 @@ fn pair() -> Team {
     team(vec![role("A", &[IDEA_LABEL], &["a"]), role("B", &[IDEA_LABEL], &["b"])])
 }
 
+/// So much money.
+fn usd(usd: u64) -> Amount {
+    Amount { usd: Usd(usd), tokens: 0 }
+}
+
 fn hold_back(life: &mut Hand, call: &Invocation, usd: u64) {
-    let reserved = Reserved { request: "q".into(), usd: Usd(usd) };
+    hold_back_both(life, call, self::usd(usd));
+}
+
+fn hold_back_both(life: &mut Hand, call: &Invocation, amount: Amount) {
+    let reserved = Reserved { request: "q".into(), amount };
     life.record(Event::MoneyReserved { role: call.role, work: call.work, reserved });
 }
 
@@ -35,11 +44,11 @@ fn what_is_held_back_counts_until_the_answer_settles_it() {
     let mut life = Hand::start(team.clone());
     let (a, b) = (life.call(), life.call());
     hold_back(&mut life, &a, 10);
-    let purse = |life: &Hand| life.env().exhausted(&team, (b.role, b.work), Usd::ZERO);
+    let purse = |life: &Hand| life.env().exhausted(&team, (b.role, b.work), Amount::NONE);
     assert_eq!((purse(&life), life.env().spent), (Some(Purse::Team), Usd::ZERO));
     life.ask(&a, "q", 3);
     assert_eq!((purse(&life), life.env().spent), (None, Usd(3)));
-    assert_eq!(life.env().exhausted(&team, (b.role, b.work), Usd(7)), Some(Purse::Team));
+    assert_eq!(life.env().exhausted(&team, (b.role, b.work), usd(7)), Some(Purse::Team));
 }
 
 #[test]
@@ -54,6 +63,23 @@ fn a_call_whose_answer_nobody_saw_counts_for_all_that_was_held_back() {
     hold_back(&mut life, &again, 5);
     life.end(again.role, Ok(says("done without waiting")));
     assert_eq!(life.env().spent, Usd(15));
+}
+
+#[test]
+fn tokens_are_held_back_as_money_is_and_counted_where_nobody_saw_the_answer() {
+    let mut team = pair();
+    team.policy.purses.tokens = Some(100);
+    let mut life = Hand::start(team.clone());
+    let (a, b) = (life.call(), life.call());
+    let purse =
+        |life: &Hand, also| life.env().exhausted(&team, (b.role, b.work), Amount { usd: Usd::ZERO, tokens: also });
+    hold_back_both(&mut life, &a, Amount { usd: Usd::ZERO, tokens: 60 });
+    assert_eq!((purse(&life, 39), purse(&life, 40)), (None, Some(Purse::Team)));
+    use_tokens(&mut life, &a, 10);
+    assert_eq!((purse(&life, 89), purse(&life, 90)), (None, Some(Purse::Team)));
+    hold_back_both(&mut life, &a, Amount { usd: Usd::ZERO, tokens: 60 });
+    life.resume(team.clone(), CallPolicy::Auto);
+    assert_eq!(life.env().spending(|at| at.role == a.role).tokens, 70);
 }
 
 #[test]
@@ -109,7 +135,7 @@ fn an_action_without_money_of_its_own_may_do_what_costs_nothing() {
     team.policy.purses.actions.insert(slot, Caps { usd: Some(Usd(0)), tokens: None });
     let mut life = Hand::start(team.clone());
     let a = life.call();
-    assert_eq!(life.env().exhausted(&team, (a.role, a.work), Usd::ZERO), Some(Purse::Action(slot)));
+    assert_eq!(life.env().exhausted(&team, (a.role, a.work), Amount::NONE), Some(Purse::Action(slot)));
     life.end(a.role, Ok(says("a ok")));
     let activation = life.env().role(a.role).activation.as_ref().expect("the step is open");
     assert_eq!(activation.phase, Phase::Complete);
@@ -180,7 +206,7 @@ fn tokens_are_counted_by_whom_and_stop_the_team_that_has_used_up_its_own() {
     let (a, b) = (life.call(), life.call());
     use_tokens(&mut life, &a, 3);
     use_tokens(&mut life, &a, 1);
-    let purse = |life: &Hand| life.env().exhausted(&team, (b.role, b.work), Usd::ZERO);
+    let purse = |life: &Hand| life.env().exhausted(&team, (b.role, b.work), Amount::NONE);
     assert_eq!(purse(&life), None);
     use_tokens(&mut life, &b, 3);
     assert_eq!(purse(&life), Some(Purse::Team));
@@ -202,7 +228,7 @@ fn a_cap_counts_what_is_its_own_and_nothing_else() {
     life.ask(&a, "q", 5);
     life.end(a.role, Ok(says("a ok")));
     let a2 = life.call();
-    let purse = |life: &Hand, call: &Invocation| life.env().exhausted(&team, (call.role, call.work), Usd::ZERO);
+    let purse = |life: &Hand, call: &Invocation| life.env().exhausted(&team, (call.role, call.work), Amount::NONE);
     assert_eq!(purse(&life, &a2), None, "the other action spent it");
     let b = life.call();
     hold_back(&mut life, &a2, 4);
@@ -219,12 +245,12 @@ fn a_cap_counts_what_is_its_own_and_nothing_else() {
 fn the_answer_to_one_call_frees_only_what_was_held_back_for_it() {
     let mut life = Hand::start(pair());
     let a = life.call();
-    for (request, usd) in [("p", 10), ("q", 20)] {
-        let reserved = Reserved { request: request.into(), usd: Usd(usd) };
+    for (request, much) in [("p", 10), ("q", 20)] {
+        let reserved = Reserved { request: request.into(), amount: usd(much) };
         life.record(Event::MoneyReserved { role: a.role, work: a.work, reserved });
     }
     life.ask(&a, "q", 3);
-    assert_eq!(life.env().role(a.role).activation.as_ref().map(|open| open.reserved()), Some(Usd(10)));
+    assert_eq!(life.env().role(a.role).activation.as_ref().map(|open| open.reserved()), Some(usd(10)));
     life.end(a.role, Ok(says("a ok")));
     assert_eq!(life.env().spent, Usd(13));
 }
@@ -236,7 +262,7 @@ fn what_nobody_here_spent_counts_against_the_budget() {
     let mut life = Hand::start(team.clone());
     life.record(life.stepper.resumed_with((Usd(8), Some(Usd(10))), CallPolicy::Auto));
     let a = life.call();
-    let purse = |also| life.env().exhausted(&team, (a.role, a.work), Usd(also));
+    let purse = |also| life.env().exhausted(&team, (a.role, a.work), usd(also));
     assert_eq!((purse(1), purse(2)), (None, Some(Purse::Team)));
 }
 

@@ -86,11 +86,10 @@ impl Models {
         self.model.as_deref()
     }
 
-    /// What a request may be expected to cost at most: held back while it is under way. A request that bounds no reply
-    /// is taken for one of usual length.
-    pub fn estimate(&self, request: &Request) -> Usd {
-        let (input, output) = expected(request);
-        self.price.of(input, output)
+    /// What a request may be expected to use up at most: held back while it is under way. A request that bounds no
+    /// reply is taken for one of usual length.
+    pub fn estimate(&self, request: &Request) -> (Usd, u64) {
+        self.charge(expected(request))
     }
 
     /// Asks once. Dropping the future gives the request up.

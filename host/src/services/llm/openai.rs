@@ -168,7 +168,7 @@ impl OpenAi {
             }
             return Ok(self.hidden(pieces.answer()));
         }
-        let text = read(&mut response, REPLY_BYTES).await.map_err(|e| self.broken(e).charged())?;
+        let text = read(&mut response, REPLY_BYTES).await.map_err(|e| self.broken(e))?;
         match text {
             Body::Whole(text) => Ok(self.hidden(text)),
             Body::Cut(_) => Err(too_large()),
@@ -191,7 +191,7 @@ impl OpenAi {
                     let message = "the stream ended in the middle of the reply";
                     return Err(Failure::passing(message, Retry::Backoff).charged());
                 }
-                Err(error) => return Err(self.broken(error).charged()),
+                Err(error) => return Err(self.broken(error)),
             };
             read += chunk.len();
             if read > REPLY_BYTES {
@@ -254,7 +254,10 @@ impl OpenAi {
             let message = format!("there was no whole answer within {:?}", self.timeout);
             return Failure::lasting(message).charged();
         }
-        Failure::passing(chain(&error), if error.is_builder() { Retry::Never } else { Retry::Backoff })
+        let unsent = error.is_builder() || error.is_connect();
+        let failure = Failure::passing(chain(&error), if error.is_builder() { Retry::Never } else { Retry::Backoff });
+        // Whoever got the request may have answered it, and charges for that.
+        if unsent { failure } else { failure.charged() }
     }
 
     /// Endpoints quote keys in their error messages. They go nowhere from here.

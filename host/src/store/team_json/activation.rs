@@ -2,7 +2,7 @@
 //! that going on from it cannot reach for an action that does not exist.
 
 use strata_core::activation::{Activation, Addressed, Current, Done, Outgoing, Phase, Undone};
-use strata_core::budget::Reserved;
+use strata_core::budget::{Amount, Reserved};
 use strata_core::environment::scope::{Change, Write};
 use strata_core::event::{HostCall, HostCallKind, Outcome, Work};
 use strata_core::fault::{Fault, FaultKind, Hope};
@@ -161,7 +161,8 @@ fn tried(place: &Place<'_>) -> Read<Current> {
 
 fn reserved(place: Place<'_>) -> Read<Reserved> {
     place.object()?;
-    Ok(Reserved { request: place.get_text("request")?, usd: place.dollars("usd")?.unwrap_or_default() })
+    let usd = place.dollars("usd")?.unwrap_or_default();
+    Ok(Reserved { request: place.get_text("request")?, amount: Amount { usd, tokens: place.count("tokens")? } })
 }
 
 fn write(place: Place<'_>) -> Read<Write> {

@@ -300,7 +300,11 @@ fn tried(current: &Current) -> layout::Tried<'_> {
         begun: begun.iter().map(begun_call).collect(),
         reserved: reserved
             .iter()
-            .map(|one| layout::Reserved { request: &one.request, usd: one.usd.dollars() })
+            .map(|one| layout::Reserved {
+                request: &one.request,
+                usd: one.amount.usd.dollars(),
+                tokens: one.amount.tokens,
+            })
             .collect(),
         files: files::write_changes(files),
     }

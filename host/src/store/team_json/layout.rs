@@ -179,11 +179,12 @@ pub(super) struct Tried<'a> {
     pub files: Vec<Value>,
 }
 
-/// Money that is held back for a call.
+/// What is held back for a call.
 #[derive(serde::Serialize)]
 pub(super) struct Reserved<'a> {
     pub request: &'a str,
     pub usd: f64,
+    pub tokens: u64,
 }
 
 /// A call that was taken back.

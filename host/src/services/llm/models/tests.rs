@@ -84,7 +84,7 @@ fn all_that_a_model_is_given_counts_as_asked() {
         with_call,
     ] {
         // Some four letters make a token.
-        let more = models.estimate(&request).0 - bare.0;
+        let more = models.estimate(&request).0.0 - bare.0.0;
         assert!(more >= PRICE.of(20_000, 0).0, "{more}");
     }
 }
