@@ -278,6 +278,8 @@ fn tokens_are_held_back_for_calls_that_are_under_way_whatever_they_cost() {
     assert_eq!(live(&together), 4, "each is paid once it is known how little the one before took");
     let used = |place: &Place| budget(place)["by"]["A/one"]["tokens"].as_u64().unwrap();
     assert_eq!(used(&together), 30);
+    let shown = together.host(&["inspect", "store"]).expect(0).stdout;
+    assert!(shown.contains("spent       $0.0000 of no limit and 40 of 1000 tokens"), "{shown}");
 
     let place = place(&free(team("tokens = 1000", "", "")));
     place.write("replies.toml", "[[reply]]\ntext = \"r\"\ndelay = \"60s\"\n");

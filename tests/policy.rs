@@ -1,6 +1,7 @@
 //! The operator's own file bounds every team, whatever that team's file says.
 
 use crate::place::Place;
+use crate::process::Process;
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]
@@ -166,7 +167,20 @@ fn source_is_built_where_the_policy_allows_it_only() {
     };
     let told = "is a directory of source, and its operator does not allow to build any";
     checked("[allow]\n", told);
+    let locked = place.host(&["lock", "team.toml", "--policy", "policy.toml"]).expect(2);
+    assert!(locked.stderr.contains(told), "{}", locked.stderr);
     checked("[allow]\nbuild = false\n", told);
     checked("[allow]\nbuild = true\n", "no source of an action was found");
     checked("[limits]\n", "no source of an action was found");
+}
+
+#[test]
+fn a_policy_that_the_command_line_names_does_not_stand_in_for_that_of_the_variable() {
+    let place = Place::with(TEAM);
+    place.write("strict.toml", POLICY);
+    place.write("lax.toml", "schema = \"strata.policy/1\"\n");
+    let mut command = place.command(&["check", "team.toml", "--policy", "lax.toml"]);
+    command.env("STRATA_POLICY", "strict.toml");
+    let checked = Process::spawn(command).end().expect(0);
+    assert!(checked.stderr.contains("`investment` is 2.5 USD, not 10 (strict.toml)"), "{}", checked.stderr);
 }

@@ -170,7 +170,7 @@ pub(super) struct RunArgs {
     /// Answer what the saved team asks a person, then go on; as `answer` does.
     #[arg(long, value_name = "REQUEST=JSON", requires = "recover_path")]
     pub(super) answer: Vec<String>,
-    /// One more policy that binds the team, beside those of the machine and the user. Without it, `$STRATA_POLICY`.
+    /// One more policy that binds the team, beside those of the machine, of the user and of `$STRATA_POLICY`.
     #[arg(long, value_name = "FILE")]
     pub(super) policy: Option<PathBuf>,
     /// Refuse to resume with changed components.
@@ -233,7 +233,7 @@ impl From<Calls> for CallPolicy {
 pub(super) struct CheckArgs {
     /// The team file.
     pub(super) team: PathBuf,
-    /// One more policy that binds the team, beside those of the machine and the user. Without it, `$STRATA_POLICY`.
+    /// One more policy that binds the team, beside those of the machine, of the user and of `$STRATA_POLICY`.
     #[arg(long, value_name = "FILE")]
     pub(super) policy: Option<PathBuf>,
     /// Print the policy as JSON.
@@ -248,6 +248,9 @@ pub(super) struct LockArgs {
     /// The team file.
     #[arg(value_name = "TEAM.toml", default_value = "team.toml")]
     pub(super) team: PathBuf,
+    /// One more policy that binds the team, beside those of the machine, of the user and of `$STRATA_POLICY`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) policy: Option<PathBuf>,
 }
 
 #[derive(Args)]

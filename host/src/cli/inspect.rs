@@ -67,7 +67,9 @@ fn show(stepper: &Stepper, path: &Path) {
     let open = if env.open { "open" } else { "next" };
     show_line(&format!("step        {} ({open}), checkpoint {checkpoint} of lineage {}", env.step, env.lineage.name));
     let budget = env.budget.map_or_else(|| "no limit".into(), |budget| budget.to_string());
-    show_line(&format!("spent       {} of {budget}", env.spent));
+    let tokens = |most| format!(" and {} of {most} tokens", env.spending(|_| true).tokens);
+    let tokens = team.policy.purses.tokens.map(tokens).unwrap_or_default();
+    show_line(&format!("spent       {} of {budget}{tokens}", env.spent));
     show_line(&format!("messages    {} published, {} dead letters", env.history.len(), env.dead_letters.len()));
     show_line("");
     let mut table = Table::new(&["role", "mail", "memory", "spent", "at", "last output"]);

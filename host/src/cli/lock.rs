@@ -2,9 +2,10 @@
 
 use super::{Failure, LockArgs, note, print};
 use crate::launch;
+use crate::manifest::operator::in_force;
 
 pub(super) fn lock(args: &LockArgs) -> Result<u8, Failure> {
-    let written = launch::lock(&args.team, &mut |line| note(line))?;
+    let written = launch::lock(&args.team, &in_force(args.policy.as_deref())?, &mut |line| note(line))?;
     for (name, before, now) in &written.changed {
         note(format_args!("`{name}` was `{}` and is `{}`", before.sha256, now.sha256));
     }

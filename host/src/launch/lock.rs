@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::LaunchError;
 use super::source::Source;
+use crate::manifest::operator::Operator;
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::Plugin;
 use crate::trust::lock::{Lock, Locked, Name};
@@ -19,9 +20,11 @@ pub struct Written {
     pub changed: Vec<(String, Locked, Locked)>,
 }
 
-/// Locks a team's components. Those of other teams in the folder stay locked. `report` is told what takes long.
-pub fn lock(team: &Path, report: &mut dyn FnMut(&str)) -> Result<Written, LaunchError> {
-    let definition = Definition::read(team)?;
+/// Locks a team's components, as far as these policies allow them. Those of other teams in the folder stay locked.
+/// `report` is told what takes long.
+pub fn lock(team: &Path, operators: &[Operator], report: &mut dyn FnMut(&str)) -> Result<Written, LaunchError> {
+    let mut definition = Definition::read(team)?;
+    definition.bind(operators)?;
     definition.check_ready()?;
     let base = &definition.source.base;
     let mut lock = Lock::beside(base)?.unwrap_or_else(|| Lock::new(base));

@@ -23,7 +23,7 @@ pub(crate) struct DevArgs {
     /// Write events there as they happen, one JSON object a line; `-` is stdout.
     #[arg(long, value_name = "FILE|-")]
     pub(crate) events: Option<PathBuf>,
-    /// One more policy that binds the team, beside those of the machine and the user. Without it, `$STRATA_POLICY`.
+    /// One more policy that binds the team, beside those of the machine, of the user and of `$STRATA_POLICY`.
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
     /// End as soon as the team is done, instead of waiting for the next change.

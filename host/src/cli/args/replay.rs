@@ -26,7 +26,7 @@ pub(in crate::cli) struct ReplayArgs {
     /// The component that made the attempts of an action, where it was replaced since.
     #[arg(long, value_name = "ROLE.ACTION=FILE")]
     pub(in crate::cli) component: Vec<String>,
-    /// One more policy that binds the team, beside those of the machine and the user. Without it, `$STRATA_POLICY`.
+    /// One more policy that binds the team, beside those of the machine, of the user and of `$STRATA_POLICY`.
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) policy: Option<PathBuf>,
     /// Those that lead to the newest state of this lineage instead of the current one.

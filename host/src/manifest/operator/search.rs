@@ -10,11 +10,11 @@ use crate::user;
 const OF_MACHINE: &str = "/etc/strata-host/policy.toml";
 /// The same for one user, below the directory of configuration.
 const OF_USER: &str = "strata-host/policy.toml";
-/// The variable that names one more where the command line does not.
+/// The variable that names one more.
 const VARIABLE: &str = "STRATA_POLICY";
 
-/// Reads all policies that are in force here: the machine's, the user's, and one that is named, by the caller or else by
-/// `$STRATA_POLICY`. All of them hold, so that none can widen another.
+/// Reads all policies that are in force here: the machine's, the user's, that of `$STRATA_POLICY`, and one that the caller
+/// names. All of them hold, so that none can widen another.
 ///
 /// The command line binds every team by them. A program that embeds teams does what it means to: these, as
 /// `Overrides::operators`, bind its teams in the same way; without them no policy does.
@@ -27,6 +27,6 @@ pub fn in_force(named: Option<&Path>) -> Result<Vec<Operator>, Diagnostics> {
     let there = |path: &PathBuf| path.try_exists().unwrap_or(true);
     let mut files: Vec<PathBuf> = usual.into_iter().flatten().filter(there).collect();
     let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
-    files.extend(named.map(Path::to_owned).or(variable));
+    files.extend(variable.into_iter().chain(named.map(Path::to_owned)));
     files.iter().map(|file| Operator::read(file)).collect()
 }
