@@ -7,7 +7,8 @@ use super::cell;
 const HEAD: &str = "# Events
 
 Everything that happens in a run is told as a line of JSON: by `run --events FILE` (`-` for stdout) while it happens, by
-`events PATH` afterwards, the same lines both times. A line that is told is durable. Each has `n`, which counts lines from 1
+`events PATH` afterwards, the same lines both times. A line that is told is recorded: it
+survives `kill -9`, and what finished, was answered or was paid a loss of power as well. Each has `n`, which counts lines from 1
 over all runs on a storage, `time`, in UTC, `kind`, and the fields below. Fields in *italics* are there where there is
 something to tell. New kinds and fields may come; those that are here stay.
 

@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: 44a786dff1dff539
+// wit fingerprint: b163672b08104af7
 #include "bindings.h"
 #include <stdlib.h>
 

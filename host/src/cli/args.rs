@@ -40,7 +40,7 @@ pub(super) enum Command {
     Run(RunArgs),
     /// Run a team while it is written: watch its file and the sources of its actions, build what changes, go on.
     Dev(DevArgs),
-    /// Validate a team and print what each of its actions may do. Nothing is run.
+    /// Validate a team and print what each of its actions may do. No action is run; sources are built.
     Check(CheckArgs),
     /// Write down which components a team has, in `strata.lock` beside its file. From then on others are refused.
     Lock(LockArgs),

@@ -1,4 +1,4 @@
-//! `check`: validates a team, links its components, prints what each may do. Nothing of the team is run.
+//! `check`: validates a team, links its components, prints what each may do. No action of the team is run.
 
 use super::{CheckArgs, Failure, note, show_document, show_text, warn};
 use crate::launch::Components;

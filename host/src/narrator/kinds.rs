@@ -130,8 +130,8 @@ pub const KINDS: &[Kind] = &[
     call("writes-forgotten", "An attempt starts afresh and may make writes again that are recorded.", &[WRITES]),
     call(
         "host-call-begun",
-        "A call that may change the world, or costs money, is about to be made.",
-        &[field("call", "what is called: `http`, `llm`, …"), field("what", "the request, in a few words")],
+        "A write over HTTP is about to be made.",
+        &[field("call", "what is called: `http`"), field("what", "the request, in a few words")],
     ),
     call(
         "host-call",

@@ -94,7 +94,7 @@ fn run() -> Value {
                       sudden; steps are cheaper.";
     table(vec![
         key("max_steps", "A safety stop after so many steps, over resumes; 0 for none.", no_limit(u64::MAX)),
-        key("max_parallel", "How many actions run at once.", parallel),
+        key("max_parallel", "How many actions run at once. All teams of a process together run at most 128.", parallel),
         key("checkpoints", "How many checkpoints are kept of each lineage; 0 for all.", no_limit(u32::MAX.into())),
         key("durability", durability, words(&["full", "process"])),
     ])

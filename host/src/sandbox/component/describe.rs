@@ -22,7 +22,7 @@ const CPU: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// A manifest is a page of text and two schemas.
 const MANIFEST_BYTES: u64 = 1 << 20;
-/// All that it calls answers `denied`.
+/// All that it calls is refused.
 const HOST_CALLS: u32 = 64;
 
 /// Instantiates the component, checks the types of its functions, and has it describe itself.

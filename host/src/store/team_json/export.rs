@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 
 use strata_core::activation::{Activation, Addressed, Current, Done, Phase};
-use strata_core::budget::Spending;
+use strata_core::budget::{Reserved, Spending};
 use strata_core::environment::scope::{Change, Scope};
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::event::{CallPolicy, HostCall, Work};
@@ -298,14 +298,7 @@ fn tried(current: &Current) -> layout::Tried<'_> {
         keep: *keep,
         answered: *answered,
         begun: begun.iter().map(begun_call).collect(),
-        reserved: reserved
-            .iter()
-            .map(|one| layout::Reserved {
-                request: &one.request,
-                usd: one.amount.usd.dollars(),
-                tokens: one.amount.tokens,
-            })
-            .collect(),
+        reserved: reserved.iter().map(held).collect(),
         files: files::write_changes(files),
     }
 }
@@ -313,6 +306,10 @@ fn tried(current: &Current) -> layout::Tried<'_> {
 fn used(spending: &Spending) -> layout::Spending {
     let Spending { usd, tokens, calls, served, saved } = *spending;
     layout::Spending { usd: usd.dollars(), tokens, calls, served, saved: saved.dollars() }
+}
+
+fn held(Reserved { request, amount }: &Reserved) -> layout::Reserved<'_> {
+    layout::Reserved { request, usd: amount.usd.dollars(), tokens: amount.tokens }
 }
 
 fn begun_call(begun: &Begun) -> layout::Begun<'_> {
