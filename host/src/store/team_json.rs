@@ -9,8 +9,10 @@ mod files;
 mod import;
 mod joins;
 mod layout;
+mod lines;
 mod messages;
 mod metagpt;
+mod names;
 mod parse;
 mod place;
 mod requests;
@@ -33,10 +35,11 @@ use place::Place;
 pub use export::{export, write};
 pub use import::import;
 use layout::Text;
+use lines::Line;
 
 /// One message as the file has it.
 pub fn message(message: &Message) -> String {
-    serde_json::to_string(&Text(message)).unwrap_or_default()
+    serde_json::to_string(&Text { message, line: &Line::default() }).unwrap_or_default()
 }
 
 /// The largest file that is read: some 150,000 messages, each of which it repeats where it belongs. Its values take
@@ -105,7 +108,8 @@ pub fn saved_definition(bytes: &[u8]) -> Result<Option<SavedDefinition>, ImportE
 
 /// A message as one line of JSON, for somebody outside of the team: as in the file, with `to` naming for whom it is.
 pub fn letter(message: &Message, to: &[String]) -> String {
-    let letter = layout::Letter { message: Text(message), to };
+    let line = Line::default();
+    let letter = layout::Letter { message: Text { message, line: &line }, to };
     // Texts, numbers and documents that were read as JSON: all of it can be written.
     serde_json::to_string(&letter).unwrap_or_default()
 }

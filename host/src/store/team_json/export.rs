@@ -3,21 +3,25 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 
-use strata_core::activation::{Activation, Addressed, Current, Done, Phase};
+use serde::Serialize;
+use serde_json::Serializer;
+use strata_core::activation::{Activation, Addressed, Current, Done};
 use strata_core::budget::{Reserved, Spending};
 use strata_core::environment::scope::{Change, Scope};
 use strata_core::environment::{Environment, MessageRef};
-use strata_core::event::{CallPolicy, HostCall, Work};
+use strata_core::event::HostCall;
 use strata_core::fault::{Fault, Hope};
 use strata_core::host_call::{Begun, Intent, Known};
-use strata_core::id::{ActionId, Part, RoleId, Slot};
+use strata_core::id::RoleId;
 use strata_core::money::Usd;
 use strata_core::stepper::slot;
-use strata_core::team::{Deliver, React, Role, Team};
+use strata_core::team::{Deliver, React, Team};
 
 use super::layout::{self, Document, More, Ordered, Text};
+use super::lines::{Line, Lines};
+use super::names::{mode, phase_name, place_of, policy_name, slot_name, work_name};
 use super::place::child;
-use super::{ANSWER, SCHEMA, SavedDefinition, THINK, VERSION, files, joins, requests};
+use super::{SCHEMA, SavedDefinition, VERSION, files, joins, requests};
 use crate::store::file::PIECE_BYTES;
 
 /// The text of the file.
@@ -30,8 +34,9 @@ pub fn export(team: &Team, env: &Environment, definition: &SavedDefinition) -> S
 /// Writes the file piece by piece: a long run's is several times as large as its state.
 pub fn write(team: &Team, env: &Environment, definition: &SavedDefinition, out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(PIECE_BYTES, out);
-    let exporter = Exporter { team, env, foreign: group(env) };
-    serde_json::to_writer_pretty(&mut out, &exporter.file(definition))?;
+    let line = Line::default();
+    let exporter = Exporter { team, env, foreign: group(env), line: &line };
+    exporter.file(definition).serialize(&mut Serializer::with_formatter(&mut out, Lines::new(&line)))?;
     out.write_all(b"\n")?;
     out.flush()
 }
@@ -41,6 +46,7 @@ struct Exporter<'a> {
     env: &'a Environment,
     /// Fields of other programs by the pointer of the object they belong to.
     foreign: BTreeMap<String, More>,
+    line: &'a Line,
 }
 
 /// Sorts fields of other programs by the objects they belong to.
@@ -83,7 +89,7 @@ impl<'a> Exporter<'a> {
     }
 
     fn text(&self, id: MessageRef) -> Text<'_> {
-        Text(self.env.message(id))
+        Text { message: self.env.message(id), line: self.line }
     }
 
     fn id(&self, id: MessageRef) -> &str {
@@ -93,8 +99,8 @@ impl<'a> Exporter<'a> {
     fn memory(&self, ids: impl Iterator<Item = MessageRef>, pointer: &str) -> layout::Memory<'_> {
         let storage: Vec<Text<'_>> = ids.map(|id| self.text(id)).collect();
         let mut index: BTreeMap<&str, Vec<Text<'_>>> = BTreeMap::new();
-        for text in storage.iter().filter(|text| !text.0.cause_by.is_empty()) {
-            index.entry(&text.0.cause_by).or_default().push(*text);
+        for text in storage.iter().filter(|text| !text.message.cause_by.is_empty()) {
+            index.entry(&text.message.cause_by).or_default().push(*text);
         }
         layout::Memory { storage, index, ignore_id: false, more: self.more(pointer) }
     }
@@ -221,7 +227,8 @@ impl<'a> Exporter<'a> {
             done.flat_map(|done| done.emissions.iter().map(|outgoing| outgoing.message)).for_each(&mut refer);
         }
         let there = env.messages.iter().zip(referred).filter(|(_, referred)| *referred);
-        let mut all: Vec<(&str, Text<'_>)> = there.map(|(message, _)| (&*message.id.0, Text(message))).collect();
+        let mut all: Vec<(&str, Text<'_>)> =
+            there.map(|(message, _)| (&*message.id.0, Text { message, line: self.line })).collect();
         all.sort_unstable_by_key(|(id, _)| *id);
         Ordered(all)
     }
@@ -331,68 +338,4 @@ fn host_call(call: &HostCall) -> layout::HostCall<'_> {
 
 fn values(scope: &Scope) -> BTreeMap<&str, Document<'_>> {
     scope.iter().map(|(key, value)| (key.as_str(), Document(value))).collect()
-}
-
-/// The name of a react mode, and its loop limit.
-pub(super) fn mode(react: React) -> (&'static str, u32) {
-    match react {
-        React::ByOrder => ("by_order", 1),
-        React::Choose { max_loop, .. } => ("react", max_loop),
-        React::PlanAndAct => ("plan_and_act", 1),
-        // Other programs know no other mode for it; `is_human` says what it is.
-        React::Human => ("by_order", 1),
-    }
-}
-
-/// The name of a component's place.
-pub(super) fn slot_name(team: &Team, slot: Slot) -> String {
-    let role = team.role(slot.role);
-    match slot.part {
-        Part::Action(action) => format!("{}/{}", role.name, role.action(action).name),
-        // An action may have that name, too.
-        Part::Think if role.actions.iter().any(|action| action.name == THINK) => format!("{}/<{THINK}>", role.name),
-        Part::Think => format!("{}/{THINK}", role.name),
-    }
-}
-
-/// The index of the action that some work is, and its name; -1 for what is no action.
-pub(super) fn place_of(role: &Role, work: Option<Work>) -> (i64, &str) {
-    match work {
-        Some(Work::Act { action, .. }) => (i64::from(action.0), &role.action(action).name),
-        Some(Work::Plan) => (0, &role.actions[0].name),
-        Some(Work::Answer) => (-1, ANSWER),
-        Some(Work::Think { .. }) | None => (-1, THINK),
-    }
-}
-
-/// The name of some work: `think/ROUND`, `plan`, `answer`, `act/INDEX`, or `act/INDEX/TASK`.
-pub(super) fn work_name(work: Work) -> String {
-    match work {
-        Work::Think { round } => format!("think/{round}"),
-        Work::Plan => "plan".into(),
-        Work::Answer => ANSWER.into(),
-        Work::Act { action: ActionId(index), task: None } => format!("act/{index}"),
-        Work::Act { action: ActionId(index), task: Some(task) } => format!("act/{index}/{task}"),
-    }
-}
-
-/// The name of a phase.
-pub(super) fn phase_name(phase: &Phase) -> &'static str {
-    match phase {
-        Phase::Ready | Phase::Again(_) => "ready",
-        Phase::Running => "running",
-        Phase::Resting => "resting",
-        Phase::Failed(_) => "failed",
-        Phase::Complete => "complete",
-        Phase::Waiting(_) => "waiting",
-    }
-}
-
-/// The name of a policy, as `--calls` takes it.
-pub(super) fn policy_name(policy: CallPolicy) -> &'static str {
-    match policy {
-        CallPolicy::Auto => "auto",
-        CallPolicy::Reuse => "reuse",
-        CallPolicy::Fresh => "fresh",
-    }
 }

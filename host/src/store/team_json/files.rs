@@ -10,7 +10,7 @@ use strata_core::team::Team;
 
 use super::ImportError;
 use super::activation::work;
-use super::export::work_name;
+use super::names::work_name;
 use super::place::Place;
 
 type Read<T> = Result<T, ImportError>;

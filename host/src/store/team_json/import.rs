@@ -20,8 +20,8 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::shape::Shape;
 use strata_core::team::Team;
 
-use super::export::{policy_name, slot_name};
 use super::messages::{Labels, Messages};
+use super::names::{policy_name, slot_name};
 use super::place::{Place, child};
 use super::{ImportError, SCHEMA, VERSION, files, joins, metagpt, parse, roles};
 use crate::sha256::sha256;

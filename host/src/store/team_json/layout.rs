@@ -9,6 +9,8 @@ use strata_core::json::Json;
 use strata_core::message::{Hop, Message};
 use strata_core::shape::Shape;
 
+use super::lines::Line;
+
 /// Fields of other programs, which go back to where they were read.
 pub(super) type More = BTreeMap<String, Value>;
 
@@ -314,25 +316,32 @@ pub(super) struct Letter<'a> {
     pub to: &'a [String],
 }
 
-/// A message.
+/// A message, on one line.
 #[derive(Clone, Copy)]
-pub(super) struct Text<'a>(pub &'a Message);
+pub(super) struct Text<'a> {
+    pub message: &'a Message,
+    pub line: &'a Line,
+}
 
 impl Serialize for Text<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Message { id, content, instruct, role, cause_by, sent_from, send_to, meta, route } = self.0;
-        let mut out = serializer.serialize_struct("Message", 9)?;
-        out.serialize_field("id", id)?;
-        out.serialize_field("content", content)?;
-        out.serialize_field("instruct_content", &instruct.as_deref().map(Instruct))?;
-        out.serialize_field("role", role)?;
-        out.serialize_field("cause_by", cause_by)?;
-        out.serialize_field("sent_from", sent_from)?;
-        out.serialize_field("send_to", send_to)?;
-        out.serialize_field("meta_info", &Meta(meta))?;
-        out.serialize_field::<[Hop]>("route", route)?;
-        out.end()
+        self.line.within(|| fields(self.message, serializer))
     }
+}
+
+fn fields<S: Serializer>(message: &Message, serializer: S) -> Result<S::Ok, S::Error> {
+    let Message { id, content, instruct, role, cause_by, sent_from, send_to, meta, route } = message;
+    let mut out = serializer.serialize_struct("Message", 9)?;
+    out.serialize_field("id", id)?;
+    out.serialize_field("content", content)?;
+    out.serialize_field("instruct_content", &instruct.as_deref().map(Instruct))?;
+    out.serialize_field("role", role)?;
+    out.serialize_field("cause_by", cause_by)?;
+    out.serialize_field("sent_from", sent_from)?;
+    out.serialize_field("send_to", send_to)?;
+    out.serialize_field("meta_info", &Meta(meta))?;
+    out.serialize_field::<[Hop]>("route", route)?;
+    out.end()
 }
 
 struct Instruct<'a>(&'a strata_core::message::Instruct);

@@ -8,8 +8,8 @@ use strata_core::request::Request;
 use strata_core::team::{Role, Team};
 
 use super::ImportError;
-use super::export::place_of;
 use super::layout::{self, Document};
+use super::names::place_of;
 use super::place::Place;
 use crate::narrator::rfc3339;
 

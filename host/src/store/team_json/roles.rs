@@ -7,9 +7,9 @@ use strata_core::shape::{HUMAN, RoleShape, Shape};
 use strata_core::team::{Deliver, React, Role, Team};
 
 use super::activation;
-use super::export::mode;
 use super::import::{File, Foreign, keep, saved_shape};
 use super::messages::Messages;
+use super::names::mode;
 use super::place::Place;
 use super::{ImportError, metagpt};
 

@@ -350,6 +350,22 @@ fn what_cannot_be_read_is_named() {
 }
 
 #[test]
+fn a_message_stands_on_one_line_and_all_else_is_indented() {
+    let env = failed();
+    let text = export(&team(), &env, &definition());
+    let told = text.lines().filter(|line| line.contains(r#""cause_by": "#)).collect::<Vec<_>>();
+    assert!(told.len() > env.messages.len(), "{text}");
+    for line in told {
+        let message = line.trim().trim_end_matches(',');
+        let message = &message[message.find('{').unwrap()..];
+        assert!(serde_json::from_str::<Value>(message).unwrap()["id"].is_string(), "{line}");
+    }
+    // Each value that is no message has a line of its own, as deep as it lies.
+    let indented = |start: &str| text.lines().any(|line| line.starts_with(start));
+    assert!(indented("  \"env\": {") && indented("    \"roles\": {") && indented("  \"idea\": \"go\""), "{text}");
+}
+
+#[test]
 fn what_the_host_wraps_round_the_deepest_value_of_a_guest_is_read_back() {
     let nested = |levels: usize| Json::from((0..levels).fold(json!(1), |inner, _| json!({ "in": inner })));
     let mut env = failed();

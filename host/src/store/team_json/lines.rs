@@ -1,0 +1,105 @@
+//! How the file is laid out: indented, but for messages, which stand on a line each. The file repeats every message for
+//! each role that handled it, and most of an indented one is indentation.
+
+use std::cell::Cell;
+use std::io::{self, Write};
+
+use serde_json::ser::{Formatter, PrettyFormatter};
+
+/// Whether what is being written stands on one line.
+#[derive(Debug, Default)]
+pub(super) struct Line(Cell<bool>);
+
+impl Line {
+    /// Puts what is written meanwhile on one line.
+    pub(super) fn within<T>(&self, write: impl FnOnce() -> T) -> T {
+        let outer = self.0.replace(true);
+        let written = write();
+        self.0.set(outer);
+        written
+    }
+}
+
+/// Lays the file out.
+pub(super) struct Lines<'a> {
+    line: &'a Line,
+    indented: PrettyFormatter<'static>,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(line: &'a Line) -> Self {
+        Self { line, indented: PrettyFormatter::new() }
+    }
+
+    /// Nothing where things are written on one line; otherwise how they are indented.
+    fn indented(&mut self) -> Option<&mut PrettyFormatter<'static>> {
+        if self.line.0.get() { None } else { Some(&mut self.indented) }
+    }
+}
+
+/// What stands before a value or key on a line.
+fn separate<W: Write + ?Sized>(out: &mut W, first: bool) -> io::Result<()> {
+    if first { Ok(()) } else { out.write_all(b", ") }
+}
+
+impl Formatter for Lines<'_> {
+    fn begin_array<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        match self.indented() {
+            Some(indented) => indented.begin_array(out),
+            None => out.write_all(b"["),
+        }
+    }
+
+    fn end_array<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        match self.indented() {
+            Some(indented) => indented.end_array(out),
+            None => out.write_all(b"]"),
+        }
+    }
+
+    fn begin_array_value<W: Write + ?Sized>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        match self.indented() {
+            Some(indented) => indented.begin_array_value(out, first),
+            None => separate(out, first),
+        }
+    }
+
+    fn end_array_value<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        match self.indented() {
+            Some(indented) => indented.end_array_value(out),
+            None => Ok(()),
+        }
+    }
+
+    fn begin_object<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        match self.indented() {
+            Some(indented) => indented.begin_object(out),
+            None => out.write_all(b"{"),
+        }
+    }
+
+    fn end_object<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        match self.indented() {
+            Some(indented) => indented.end_object(out),
+            None => out.write_all(b"}"),
+        }
+    }
+
+    fn begin_object_key<W: Write + ?Sized>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        match self.indented() {
+            Some(indented) => indented.begin_object_key(out, first),
+            None => separate(out, first),
+        }
+    }
+
+    fn begin_object_value<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b": ")
+    }
+
+    fn end_object_value<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        match self.indented() {
+            Some(indented) => indented.end_object_value(out),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The names that things have in the file.
+
+use strata_core::activation::Phase;
+use strata_core::event::{CallPolicy, Work};
+use strata_core::id::{ActionId, Part, Slot};
+use strata_core::team::{React, Role, Team};
+
+use super::{ANSWER, THINK};
+
+/// The name of a react mode, and its loop limit.
+pub(super) fn mode(react: React) -> (&'static str, u32) {
+    match react {
+        React::ByOrder => ("by_order", 1),
+        React::Choose { max_loop, .. } => ("react", max_loop),
+        React::PlanAndAct => ("plan_and_act", 1),
+        // Other programs know no other mode for it; `is_human` says what it is.
+        React::Human => ("by_order", 1),
+    }
+}
+
+/// The name of a component's place.
+pub(super) fn slot_name(team: &Team, slot: Slot) -> String {
+    let role = team.role(slot.role);
+    match slot.part {
+        Part::Action(action) => format!("{}/{}", role.name, role.action(action).name),
+        // An action may have that name, too.
+        Part::Think if role.actions.iter().any(|action| action.name == THINK) => format!("{}/<{THINK}>", role.name),
+        Part::Think => format!("{}/{THINK}", role.name),
+    }
+}
+
+/// The index of the action that some work is, and its name; -1 for what is no action.
+pub(super) fn place_of(role: &Role, work: Option<Work>) -> (i64, &str) {
+    match work {
+        Some(Work::Act { action, .. }) => (i64::from(action.0), &role.action(action).name),
+        Some(Work::Plan) => (0, &role.actions[0].name),
+        Some(Work::Answer) => (-1, ANSWER),
+        Some(Work::Think { .. }) | None => (-1, THINK),
+    }
+}
+
+/// The name of some work: `think/ROUND`, `plan`, `answer`, `act/INDEX`, or `act/INDEX/TASK`.
+pub(super) fn work_name(work: Work) -> String {
+    match work {
+        Work::Think { round } => format!("think/{round}"),
+        Work::Plan => "plan".into(),
+        Work::Answer => ANSWER.into(),
+        Work::Act { action: ActionId(index), task: None } => format!("act/{index}"),
+        Work::Act { action: ActionId(index), task: Some(task) } => format!("act/{index}/{task}"),
+    }
+}
+
+/// The name of a phase.
+pub(super) fn phase_name(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::Ready | Phase::Again(_) => "ready",
+        Phase::Running => "running",
+        Phase::Resting => "resting",
+        Phase::Failed(_) => "failed",
+        Phase::Complete => "complete",
+        Phase::Waiting(_) => "waiting",
+    }
+}
+
+/// The name of a policy, as `--calls` takes it.
+pub(super) fn policy_name(policy: CallPolicy) -> &'static str {
+    match policy {
+        CallPolicy::Auto => "auto",
+        CallPolicy::Reuse => "reuse",
+        CallPolicy::Fresh => "fresh",
+    }
+}
