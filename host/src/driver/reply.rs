@@ -70,8 +70,13 @@ pub enum AnswerError {
 }
 
 fn known(open: &[String]) -> String {
-    let ids: Vec<String> = open.iter().map(|id| format!("`{id}`")).collect();
-    if ids.is_empty() { "; none is open".into() } else { format!("; open are {}", ids.join(", ")) }
+    const NAMED: usize = 10;
+    let ids: Vec<String> = open.iter().take(NAMED).map(|id| format!("`{id}`")).collect();
+    match open.len().saturating_sub(NAMED) {
+        _ if ids.is_empty() => "; none is open".into(),
+        0 => format!("; open are {}", ids.join(", ")),
+        more => format!("; open are {} and {more} more, which `inspect` lists", ids.join(", ")),
+    }
 }
 
 /// Why answers were not recorded.

@@ -227,6 +227,12 @@ impl Problems {
         self.found.borrow_mut().push(problem);
     }
 
+    /// Whether there are so many that nobody reads what could be said of one more: a few times what is shown, since
+    /// they are not found in the order in which they stand.
+    pub(super) fn are_many(&self) -> bool {
+        self.found.borrow().len() > 5 * MAX_SHOWN
+    }
+
     /// Remembers a file that is named.
     pub(super) fn names(&self, file: PathBuf) {
         self.files.borrow_mut().insert(file);
@@ -276,8 +282,18 @@ pub(super) fn almost<'a>(word: &str, candidates: impl IntoIterator<Item = &'a st
 /// The candidate that is most alike, from 0 for nothing to 1 for all of it.
 fn within_reach<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>, least: f64) -> Option<&'a str> {
     let word = word.to_lowercase();
+    let letters = word.chars().count();
+    // As many letters as one is longer are wrong at least.
+    let may_be = |candidate: &&str| {
+        let (less, more) = match candidate.chars().count() {
+            length if length < letters => (length, letters),
+            length => (letters, length),
+        };
+        less as f64 >= least * more as f64
+    };
     candidates
         .into_iter()
+        .filter(may_be)
         .map(|c| {
             let likeness = strsim::normalized_damerau_levenshtein(&word, &c.to_lowercase());
             (likeness, c)

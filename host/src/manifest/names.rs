@@ -95,8 +95,8 @@ impl Names {
         if !self.incomplete {
             let problem = problems.at(&name.span, format!("there is no `{}`", name.value));
             let candidates = self.known.iter().filter(|(_, (named, _))| would_do(*named));
-            let candidates: Vec<&str> = candidates.map(|(name, _)| name.as_str()).collect();
-            let hint = suggest(&name.value, &candidates);
+            let candidates = candidates.map(|(name, _)| name.as_str());
+            let hint = if problems.are_many() { None } else { suggest(&name.value, &candidates.collect::<Vec<_>>()) };
             problems.add(problem.hint(hint.unwrap_or_else(|| "declare it, or write the name of what is there".into())));
         }
         None

@@ -170,9 +170,13 @@ impl Stepper {
     }
 }
 
-/// What is said of several roles that wrote one thing in one step.
+/// What is said of several roles that wrote one thing in one step. Each of them is told, so not of very many.
 pub fn conflict(scope: &str, key: &str, roles: &[&str]) -> String {
-    let names = roles.join(" and ");
+    const NAMED: usize = 8;
+    let names = match roles.split_at_checked(NAMED) {
+        Some((named, others)) if !others.is_empty() => format!("{} and {} others", named.join(", "), others.len()),
+        _ => roles.join(" and "),
+    };
     match scope {
         FILES_SCOPE => {
             format!(
@@ -193,4 +197,19 @@ fn first_write(done: &[Done], (scope, key): (&str, &str)) -> Option<usize> {
     }
     let wrote = |write: &Write| write.scope == scope && write.key == key;
     done.iter().position(|done| done.writes.iter().any(wrote))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::conflict;
+
+    #[test]
+    fn of_many_writers_some_are_named() {
+        let named =
+            |roles: &[&str]| conflict("s", "k", roles).split(" in one step").next().map(alloc::string::String::from);
+        assert_eq!(named(&["A", "B", "C"]).as_deref(), Some("`k` in scope `s` was written by A and B and C"));
+        let many: alloc::vec::Vec<&str> = core::iter::repeat_n("R", 2000).collect();
+        let told = "`k` in scope `s` was written by R, R, R, R, R, R, R, R and 1992 others";
+        assert_eq!(named(&many).as_deref(), Some(told));
+    }
 }

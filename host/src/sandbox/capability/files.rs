@@ -196,14 +196,16 @@ impl Files {
         let seen = self.view.files.iter().filter(|(path, _)| !self.changes.contains_key(*path));
         let seen = seen.filter_map(|(path, content)| Some((PathBuf::from(&*place.tree.inside(path)?), size(content))));
         let seen: Vec<(PathBuf, u64)> = seen.collect();
-        let at = place.clone();
+        let (at, staged) = (place.clone(), self.stage.is_some());
         aside(move || {
             let lies = |inside: &Path| match at.root.look(inside) {
                 Ok(Found::File { bytes, .. }) => bytes,
                 _ => 0,
             };
             let awaited: u64 = seen.iter().map(|(inside, bytes)| bytes.saturating_sub(lies(inside))).sum();
-            let held = at.root.held().map_err(|e| at.error("write", &e))?;
+            // Nothing that an attempt may see is put in its place while it is at work, but in copies made for it.
+            let held = if staged { at.root.held() } else { at.root.held_at_first() };
+            let held = held.map_err(|e| at.error("write", &e))?;
             let total = held.saturating_add(come).saturating_add(awaited).saturating_sub(gone);
             quota::check(total, limit).map_err(|e| at.error("write", &e))
         })

@@ -21,6 +21,7 @@ use super::partial::Partial;
 pub(super) struct Root {
     host: PathBuf,
     dir: OnceLock<Dir>,
+    held: OnceLock<u64>,
 }
 
 /// What lies at a place.
@@ -39,7 +40,7 @@ pub(super) enum Found {
 
 impl Root {
     pub(super) fn new(host: PathBuf) -> Self {
-        Self { host, dir: OnceLock::new() }
+        Self { host, dir: OnceLock::new(), held: OnceLock::new() }
     }
 
     pub(super) fn host(&self) -> &Path {
@@ -59,6 +60,14 @@ impl Root {
         match self.open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
             dir => quota::held(dir?),
+        }
+    }
+
+    /// The same, as it was when this was first asked.
+    pub(super) fn held_at_first(&self) -> io::Result<u64> {
+        match self.held.get() {
+            Some(held) => Ok(*held),
+            None => self.held().map(|held| *self.held.get_or_init(|| held)),
         }
     }
 
