@@ -149,7 +149,7 @@ fn calls_made_together_that_can_be_paid_only_in_part_are_made_as_far_as_they_can
     let own = place(&at_once("", "investment = 2"));
     let lines = own.run().expect(0).events();
     let said = &stream::of_kind(&lines, "action-finished")[0]["output"]["content"];
-    assert_eq!(said, "r | HostErrorKind::OutOfBudget | HostErrorKind::OutOfBudget");
+    assert_eq!(said, "r | r | HostErrorKind::OutOfBudget");
     own.host(&["replay", "store", "--verify"]).expect(0);
 
     let place = place(&at_once("investment = 2", ""));
@@ -159,6 +159,26 @@ fn calls_made_together_that_can_be_paid_only_in_part_are_made_as_far_as_they_can
     place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
     assert_eq!(live(&place), 4);
     assert_eq!(budget(&place)["total"], 4.0);
+}
+
+#[test]
+fn calls_made_together_that_fail_are_told_as_such_however_little_there_is_to_spend() {
+    // For two of them there would not be enough, if they did not fail.
+    let team = at_once(&team("tokens = 1500", "", "tokens = 1500"), r#""1", "2", "3""#);
+    let place = gathering(&team.replace("{ llm = \"3\" }", "{ say = \"done\" }"));
+    place.write("replies.toml", "[[reply]]\nstatus = 400\ntext = \"no\"\n");
+    let lines = place.run().expect(0).events();
+    let said = &stream::of_kind(&lines, "action-finished")[0]["output"]["content"];
+    assert_eq!(said, "HostErrorKind::Upstream | HostErrorKind::Upstream | HostErrorKind::Upstream");
+    assert_eq!(stream::of_kind(&lines, "host-call").len(), 3);
+    place.host(&["replay", "store", "--verify"]).expect(0);
+}
+
+#[test]
+fn a_replay_knows_an_attempt_that_could_not_pay_from_one_that_was_told_so() {
+    let place = gathering(&at_once(&team("investment = 2", "", "investment = 50"), r#""1", "2", "3""#));
+    place.run().expect(5);
+    place.host(&["replay", "store", "--verify"]).expect(0);
 }
 
 #[test]

@@ -196,6 +196,7 @@ impl Replay {
             return Ok(());
         }
         self.note_unrecorded(at, &place);
+        recorded.suspended = matches!(event, Event::CallSuspended { .. });
         let again = self.rerun.run(call, &mut recorded).await?;
         if matches!(again, Again::FileGone) {
             self.report.skipped.push((place, Skipped::FileGone));

@@ -228,12 +228,7 @@ impl Environment {
     pub fn exhausted(&self, team: &Team, (id, work): (RoleId, Work), also: Amount) -> Option<Purse> {
         let (slot, purses) = (spender(id, work), &team.policy.purses);
         let used = |caps: Option<Caps>, whose: &dyn Fn(Slot) -> bool| {
-            // Most teams have no caps, and this is asked before every call.
-            caps.filter(|caps| *caps != Caps::default()).is_some_and(|caps| {
-                let mut sum = self.spending(whose);
-                sum.took(self.reserved(team, whose) + also);
-                sum.exhausts(caps)
-            })
+            self.uses_up(caps, whose, || self.reserved(team, whose) + also)
         };
         let budget = self.budget.map(|max| Usd(max.0.saturating_sub(self.unaccounted().0)));
         if used(Some(Caps { usd: budget, tokens: purses.tokens }), &|_| true) {
@@ -243,6 +238,23 @@ impl Environment {
         } else {
             used(purses.actions.get(&slot).copied(), &|at| at == slot).then_some(Purse::Action(slot))
         }
+    }
+
+    /// Whether the budget of the action itself, that of nobody else, does not allow this work another call.
+    pub fn own_is_exhausted(&self, team: &Team, (id, work): (RoleId, Work)) -> bool {
+        let slot = spender(id, work);
+        let whose = |at| at == slot;
+        self.uses_up(team.policy.purses.actions.get(&slot).copied(), &whose, || self.reserved(team, &whose))
+    }
+
+    /// Whether these have used up as much as they may, with what is to be added to what they spent.
+    fn uses_up(&self, caps: Option<Caps>, whose: &dyn Fn(Slot) -> bool, more: impl FnOnce() -> Amount) -> bool {
+        // Most teams have no caps, and this is asked before every call.
+        caps.filter(|caps| *caps != Caps::default()).is_some_and(|caps| {
+            let mut sum = self.spending(whose);
+            sum.took(more());
+            sum.exhausts(caps)
+        })
     }
 
     /// What is held back for calls that are under way, in the name of those for whom this holds.

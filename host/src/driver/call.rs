@@ -4,6 +4,8 @@
 //! may change the world is durable before it goes out, and an answer is durable before the guest sees it. A call that
 //! must not be lost outlives its attempt for a while; see `end`.
 
+use std::collections::VecDeque;
+
 use futures_util::future::BoxFuture;
 use strata_core::budget::{Amount, Purse, Reserved};
 use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source, Work};
@@ -121,8 +123,8 @@ impl Driver {
         let mut answers = Vec::new();
         let mut events = Vec::new();
         let mut live = Vec::new();
+        let mut waiting = VecDeque::new();
         let mut held_back = Amount::NONE;
-        let mut broke = false;
         for (nth, call) in calls.into_iter().enumerate() {
             let request = call.digest();
             let intent = call.intent(&request);
@@ -137,19 +139,22 @@ impl Driver {
                     what: call.told(),
                 });
                 Some(given)
+            } else if !waiting.is_empty() {
+                waiting.push_back((nth, call));
+                None
             } else {
                 match reserve(&self.journal, &self.equipment, (role, work), &call, held_back) {
+                    Reserve::Refused(_) | Reserve::Broke if !live.is_empty() => {
+                        waiting.push_back((nth, call));
+                        answers.push(None);
+                        continue;
+                    }
                     Reserve::Refused(refusal) => {
                         answers.push(Some(Err(refusal)));
                         continue;
                     }
                     // Nothing of this has left the host yet.
-                    Reserve::Broke if live.is_empty() => return self.suspend(role),
-                    // What can be paid is made, so that each attempt gets further than the one before.
-                    Reserve::Broke => {
-                        broke = true;
-                        break;
-                    }
+                    Reserve::Broke => return self.suspend(role),
                     Reserve::HeldBack(amount) if amount != Amount::NONE => {
                         held_back = held_back + amount;
                         let reserved = Reserved { request: request.clone(), amount };
@@ -169,12 +174,40 @@ impl Driver {
         // From here on the world may know of it.
         self.journal.flush()?;
         let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
-        let batch = attempt.batch.insert(Batch { kind, answers, broke, allowance, reply });
+        let batch = attempt.batch.insert(Batch { kind, answers, waiting, allowance, reply });
         if !live.is_empty() {
             batch.use_up();
         }
         live.into_iter().for_each(|(nth, request, call, key)| self.take_off(role, (nth, key), request, call));
-        self.reply(role)
+        self.reply(role);
+        Ok(())
+    }
+
+    /// Makes calls that waited, as far as there is enough to spend now. With none under way that could leave something,
+    /// they are not made: the guest is told, or the attempt ends until there is more.
+    fn make_waiting(&mut self, role: RoleId) -> Result<(), DriverError> {
+        while let Some(attempt) = self.attempts.get_mut(&role).filter(|attempt| attempt.ended.is_none()) {
+            let work = attempt.work();
+            let Some(batch) = &mut attempt.batch else { return Ok(()) };
+            let is_away = batch.is_away();
+            let Some((nth, call)) = batch.waiting.pop_front() else { return Ok(()) };
+            match reserve(&self.journal, &self.equipment, (role, work), &call, Amount::NONE) {
+                Reserve::Refused(_) | Reserve::Broke if is_away => {
+                    batch.waiting.push_front((nth, call));
+                    return Ok(());
+                }
+                Reserve::Refused(refusal) => batch.answers[nth] = Some(Err(refusal)),
+                Reserve::Broke => return self.suspend(role),
+                Reserve::HeldBack(amount) => {
+                    let request = call.digest();
+                    let reserved = Reserved { request: request.clone(), amount };
+                    self.journal.stage(Event::MoneyReserved { role, work, reserved })?;
+                    self.journal.flush()?;
+                    self.take_off(role, (nth, String::new()), request, call);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Lets a call leave: the `nth` of those that are made together, under this key.
@@ -224,7 +257,6 @@ impl Driver {
         }
         attempt.flights.land(weight);
         let over = attempt.ended.is_some() && !attempt.flights.is_heavy();
-        let complete = attempt.batch.as_ref().is_some_and(Batch::is_complete);
         let call = HostCall { kind, request, response, cost, tokens, outcome };
         spans::answered(&span, &call);
         self.journal.stage(Event::HostCalled { role, work, call, source: Source::Live, what })?;
@@ -232,24 +264,18 @@ impl Driver {
             // Its attempt was kept open for this.
             return self.conclude(role);
         }
-        if complete {
+        self.make_waiting(role)?;
+        if self.attempts.get(&role).and_then(|attempt| attempt.batch.as_ref()).is_some_and(Batch::is_complete) {
             self.journal.flush()?;
-            return self.reply(role);
+            self.reply(role);
         }
         Ok(())
     }
 
-    /// Hands answers to the guest once all of them are there. Where some calls could not be paid, the attempt ends.
-    fn reply(&mut self, role: RoleId) -> Result<(), DriverError> {
-        let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
-        match attempt.batch.take_if(|batch| batch.is_complete()) {
-            Some(batch) if batch.broke => self.suspend(role),
-            Some(batch) => {
-                batch.answer();
-                Ok(())
-            }
-            None => Ok(()),
-        }
+    /// Hands answers to the guest once all of them are there.
+    fn reply(&mut self, role: RoleId) {
+        let Some(attempt) = self.attempts.get_mut(&role) else { return };
+        attempt.batch.take_if(|batch| batch.is_complete()).into_iter().for_each(Batch::answer);
     }
 }
 
@@ -284,11 +310,12 @@ fn reserve(journal: &Journal, equipment: &Equipment, at: (RoleId, Work), call: &
     match journal.env().exhausted(journal.stepper().team(), at, also) {
         None => {
             let (usd, tokens) = models.estimate(request);
-            // Where neither is capped there is nothing to keep within, and nothing has to be synced before the call.
+            // For a call that costs nothing, where no tokens are capped, nothing has to be synced before it leaves.
             let counts = usd > Usd::ZERO || journal.stepper().team().policy.purses.cap_tokens();
             Reserve::HeldBack(if counts { Amount { usd, tokens } } else { Amount::NONE })
         }
-        Some(purse) => own_budget_used_up(purse).map_or(Reserve::Broke, Reserve::Refused),
+        Some(Purse::Action(_)) => Reserve::Refused(own_budget_used_up()),
+        Some(Purse::Team | Purse::Role(_)) => Reserve::Broke,
     }
 }
 
@@ -297,10 +324,10 @@ pub(super) fn no_model() -> HostError {
     HostError::new(HostErrorKind::Upstream, "the team has no model; add `[llm] provider = …` to its file")
 }
 
-/// What a guest is told whose own budget is used up; nothing where it is another's.
-pub(super) fn own_budget_used_up(purse: Purse) -> Option<HostError> {
+/// What a guest is told whose own budget is used up.
+pub(super) fn own_budget_used_up() -> HostError {
     let why = "the action's own budget is used up; raise its `investment` or `tokens`";
-    matches!(purse, Purse::Action(_)).then(|| HostError::new(HostErrorKind::OutOfBudget, why))
+    HostError::new(HostErrorKind::OutOfBudget, why)
 }
 
 /// What is recorded of a call that was given up before it left, or left again.

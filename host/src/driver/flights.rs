@@ -1,10 +1,12 @@
 //! Calls under way on behalf of one attempt, and the answers that it waits for.
 
+use std::collections::VecDeque;
+
 use strata_core::event::HostCallKind;
 use strata_core::json::Json;
 use tokio::sync::{oneshot, watch};
 
-use super::call::Weight;
+use super::call::{Outward, Weight};
 use crate::gateway::{Allowance, Answer, HostError, HostErrorKind, of_recorded};
 use crate::services::http;
 use crate::services::llm::{Departure, Tokens};
@@ -17,14 +19,20 @@ pub(super) struct Batch {
     pub(super) kind: HostCallKind,
     /// In the order of the calls; none where the answer is under way.
     pub(super) answers: Vec<Option<Given>>,
-    /// Whether there was not enough to spend for all of them. Those that are missing have no answers here.
-    pub(super) broke: bool,
+    /// Those that are yet to be made, once there is enough to spend: what is held back for the others is more than they
+    /// will cost.
+    pub(super) waiting: VecDeque<(usize, Outward)>,
     /// What those under way may bring.
     pub(super) allowance: Allowance,
     pub(super) reply: oneshot::Sender<Answer>,
 }
 
 impl Batch {
+    /// Whether some of them are away from the host.
+    pub(super) fn is_away(&self) -> bool {
+        self.answers.iter().filter(|answer| answer.is_none()).count() > self.waiting.len()
+    }
+
     /// Whether all answers are there.
     pub(super) fn is_complete(&self) -> bool {
         self.answers.iter().all(Option::is_some)

@@ -1,11 +1,10 @@
 //! Attempts that were recorded, run again with the world left out: whatever leaves the host or differs from time to time
 //! is answered from the record, the rest from the state as it was. Nothing is recorded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use strata_core::effect::Invocation;
 
-use strata_core::budget::{Amount, Purse, spender};
+use strata_core::effect::Invocation;
 use strata_core::event::{Event, HostCall, HostCallKind, Outcome};
 use strata_core::file::{Content, FileChange};
 use strata_core::id::{Digest, RoleId};
@@ -45,6 +44,8 @@ pub(crate) struct Recorded {
     pub calls: Vec<HostCall>,
     /// What it did to files.
     pub files: Vec<FileChange>,
+    /// Whether it ended because a call could not be paid.
+    pub suspended: bool,
 }
 
 /// The language models that the team had.
@@ -100,7 +101,7 @@ impl Rerun {
             tokio::select! {
                 biased;
                 Some(question) = self.driver.questions.recv() => {
-                    if let Some(strayed) = self.answer(question, &mut recorded.calls)? {
+                    if let Some(strayed) = self.answer(question, recorded)? {
                         return Ok(strayed);
                     }
                 }
@@ -124,9 +125,9 @@ impl Rerun {
     }
 
     /// Answers a question, unless the record does not know the answer.
-    fn answer(&mut self, question: Question, recorded: &mut Vec<HostCall>) -> Result<Option<Again>, DriverError> {
+    fn answer(&mut self, question: Question, known: &mut Recorded) -> Result<Option<Again>, DriverError> {
         let Question { attempt, ask, allowance, reply } = question;
-        let role = attempt.role;
+        let (role, recorded) = (attempt.role, &mut known.calls);
         match ask {
             Ask::Now => Ok(told(reply, HostCallKind::Clock, "", recorded, time)),
             Ask::Start => Ok(told(reply, HostCallKind::Clock, START, recorded, time)),
@@ -143,11 +144,11 @@ impl Rerun {
             }
             Ask::Complete(requests) => {
                 let requests = requests.into_iter().map(|request| Outward::Complete(self.of_model(request)));
-                Ok(self.batch((role, HostCallKind::Llm), requests.collect(), reply, recorded))
+                Ok(self.batch((role, HostCallKind::Llm), requests.collect(), reply, known))
             }
             Ask::Fetch(requests) => {
                 let requests = requests.into_iter().map(Outward::Fetch).collect();
-                Ok(self.batch((role, HostCallKind::Http), requests, reply, recorded))
+                Ok(self.batch((role, HostCallKind::Http), requests, reply, known))
             }
             Ask::File(digest) => match (self.files.blobs)(&digest)? {
                 None => Ok(Some(Again::FileGone)),
@@ -172,43 +173,34 @@ impl Rerun {
         (role, kind): (RoleId, HostCallKind),
         calls: Vec<Outward>,
         reply: oneshot::Sender<Answer>,
-        recorded: &mut Vec<HostCall>,
+        recorded: &mut Recorded,
     ) -> Option<Again> {
         let mut answers = Vec::new();
-        let mut beside = false;
         for call in calls {
             let request = call.digest();
-            answers.push(Some(match take(recorded, kind, &request) {
-                Some(call) => {
-                    beside = true;
-                    if call.outcome == Outcome::Answered { Ok(call.response) } else { Err(refusal(&call)) }
-                }
-                None => match self.refused(role, kind, beside) {
+            answers.push(Some(match take(&mut recorded.calls, kind, &request) {
+                Some(call) if call.outcome == Outcome::Answered => Ok(call.response),
+                Some(call) => Err(refusal(&call)),
+                None => match self.refused(role, kind).filter(|_| !recorded.suspended) {
                     Some(refusal) => Err(refusal),
                     None => return Some(Again::Strayed { kind, request }),
                 },
             }));
         }
-        Batch { kind, answers, broke: false, allowance: Allowance::unlimited(), reply }.answer();
+        Batch { kind, answers, waiting: VecDeque::new(), allowance: Allowance::unlimited(), reply }.answer();
         None
     }
 
-    /// Why a call was refused that is not recorded, if it was: then it never left the host. `beside`: others that were
-    /// made together with it were not.
-    fn refused(&self, role: RoleId, kind: HostCallKind, beside: bool) -> Option<HostError> {
+    /// Why a call was refused that is not recorded, if it was: then it never left the host.
+    fn refused(&self, role: RoleId, kind: HostCallKind) -> Option<HostError> {
         let stepper = self.stepper();
         let (team, env) = (stepper.team(), stepper.env());
         let work = env.role(role).activation.as_ref()?.work(team.role(role))?;
         match self.models {
             _ if kind != HostCallKind::Llm => None,
             ModelsThen::None => Some(no_model()),
-            ModelsThen::Some(_) => {
-                // What was held back for the others is not known any more, and may have been the reason.
-                let own = Purse::Action(spender(role, work));
-                let may_be = beside && team.policy.purses.actions.contains_key(&spender(role, work));
-                // What was used up then is used up now.
-                own_budget_used_up(env.exhausted(team, (role, work), Amount::NONE).or(may_be.then_some(own))?)
-            }
+            // What was used up then is used up now. That of others is of no account: there the attempt was suspended.
+            ModelsThen::Some(_) => env.own_is_exhausted(team, (role, work)).then(own_budget_used_up),
         }
     }
 }

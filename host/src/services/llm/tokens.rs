@@ -8,6 +8,9 @@ const CHARS_PER_TOKEN: usize = 4;
 /// A reply of usual length, in tokens.
 const USUAL_TOKENS: u32 = 1024;
 
+/// No reply is taken for longer, whatever length the request allows: no model writes as much in one go.
+const MOST_TOKENS: u32 = 1 << 18;
+
 /// How many tokens a request has, and what was answered.
 pub type Tokens = (u32, u32);
 
@@ -19,7 +22,7 @@ pub(super) fn estimate<'a>(texts: impl IntoIterator<Item = &'a str>) -> u32 {
 
 /// How many tokens a request has, and its reply at most.
 pub(super) fn expected(request: &Request) -> Tokens {
-    (estimate(request.texts()), request.max_tokens.unwrap_or(USUAL_TOKENS))
+    (estimate(request.texts()), request.max_tokens.unwrap_or(USUAL_TOKENS).min(MOST_TOKENS))
 }
 
 /// What a request without a reply used up.
