@@ -29,6 +29,9 @@ struct Exchange {
     error: Option<HostError>,
 }
 
+/// How a line begins that is written here.
+const BEGINNING: &[u8] = b"{\"request\":";
+
 /// Why a record cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -63,14 +66,21 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Goes on with a file, or begins one: a resumed run adds to the record, and to nothing else.
+    /// Goes on with a file, or begins one: a resumed run adds to the record, and to nothing else. A line that a kill or a
+    /// full disk cut off is dropped.
     pub(super) fn open(path: &Path) -> Result<Self, RecordError> {
-        if path.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > 0) {
-            Recorded::load(path)?;
-        }
-        let file = File::options().append(true).create(true).open(path);
+        let end = if path.is_file() { End::of(path)? } else { End::default() };
+        let prepare = || {
+            let mut file = File::options().append(true).create(true).open(path)?;
+            match end {
+                End { torn: true, whole, .. } => file.set_len(whole)?,
+                End { unended: true, .. } => file.write_all(b"\n")?,
+                End { .. } => {}
+            }
+            Ok(file)
+        };
         let fail = |source| RecordError::Io { action: "write", path: path.to_owned(), source };
-        Ok(Self { path: path.to_owned(), file: Mutex::new(Some(file.map_err(fail)?)) })
+        Ok(Self { path: path.to_owned(), file: Mutex::new(Some(prepare().map_err(fail)?)) })
     }
 
     /// Writes an exchange. A record that cannot be written ends no run.
@@ -82,6 +92,47 @@ impl Recorder {
         if let Some(Err(error)) = file.as_mut().map(|file| file.write_all(line.as_bytes())) {
             tracing::warn!("model calls are no longer recorded in `{}`: {error}", self.path.display());
             *file = None;
+        }
+    }
+}
+
+/// How a record ends.
+#[derive(Default)]
+struct End {
+    /// The bytes of its whole lines.
+    whole: u64,
+    /// Whether what follows them is a part of a line.
+    torn: bool,
+    /// Whether it is a line without its end, as some editors leave it.
+    unended: bool,
+}
+
+impl End {
+    /// Looks for it. A file that does not begin as a record does is refused.
+    fn of(path: &Path) -> Result<Self, RecordError> {
+        let fail = |source| RecordError::Io { action: "read", path: path.to_owned(), source };
+        let mut reader = BufReader::new(File::open(path).map_err(fail)?);
+        let foreign = |why: String| RecordError::Line { path: path.to_owned(), line: 1, why };
+        // A large file of another kind may be one line.
+        if reader.fill_buf().map_err(fail)?.first().is_some_and(|first| *first != b'{') {
+            return Err(foreign("it is no JSON object".into()));
+        }
+        let (mut whole, mut line) = (0, Vec::new());
+        loop {
+            line.clear();
+            let length = reader.read_until(b'\n', &mut line).map_err(fail)?;
+            let (rest, ended) = (length > 0, line.ends_with(b"\n"));
+            let read = || serde_json::from_slice::<Exchange>(&line);
+            match ended {
+                true if whole == 0 => drop(read().map_err(|error| foreign(error.to_string()))?),
+                true => {}
+                false if rest && read().is_ok() => return Ok(Self { whole, torn: false, unended: true }),
+                false if rest && whole == 0 && !line.starts_with(BEGINNING) => {
+                    return Err(foreign("it is cut off, and begins as none does".into()));
+                }
+                false => return Ok(Self { whole, torn: rest, unended: false }),
+            }
+            whole += length as u64;
         }
     }
 }

@@ -50,7 +50,21 @@ async fn what_was_recorded_is_served_again_in_order_and_to_the_same_requests_onl
         let missing = again.complete(&asking(asked)).await.expect_err("nothing is left").error.message;
         assert!(missing.contains("holds none that is left for exactly this request"), "{missing}");
     }
-    Models::new(&config).expect("a record that is gone on with");
+    let whole = std::fs::read_to_string(&record).expect("a record");
+    let one = whole.lines().next().expect("a line");
+    for (left, kept) in [
+        (whole.clone(), whole.clone()),
+        (format!("{whole}{}", &one[..one.len() / 2]), whole.clone()),
+        (one[..one.len() / 2].to_owned(), String::new()),
+        (format!("{whole}{one}"), format!("{whole}{one}\n")),
+        (String::new(), String::new()),
+    ] {
+        std::fs::write(&record, &left).expect("room for it");
+        Models::new(&config).expect("a record that is gone on with");
+        assert_eq!(std::fs::read_to_string(&record).expect("a record"), kept, "{left}");
+    }
+    std::fs::write(&record, "SQLite format 3").expect("room for it");
+    assert!(Models::new(&config).expect_err("no record").to_string().contains("it is no JSON object"));
     std::fs::write(&record, "{}\n").expect("room for it");
     assert!(Models::new(&config).expect_err("no record").to_string().contains("line 1 of"));
     let broken =
