@@ -216,8 +216,8 @@ impl Driver {
             ended => ended,
         };
         self.motion.send_replace(Motion::Still);
-        // Who gave an order too late is told so, and not kept waiting for a run that may never come.
-        (self.give, self.orders) = Orders::channel();
+        // Who gave an order too late is not kept waiting for a run that may never come.
+        self.turn_away();
         ended
     }
 

@@ -165,6 +165,14 @@ impl Run {
         self.driver.attend().await
     }
 
+    /// Ends that: who speaks now is told that nobody listens, and may do it himself.
+    pub async fn dismiss(&mut self) {
+        self.driver.turn_away();
+        if let Some(control) = self.control.take() {
+            control.close().await;
+        }
+    }
+
     /// Whoever cannot be told of this socket is told that the storage is in use; the run is none the worse.
     fn listen(&self) -> Option<Control> {
         let control = Control::listen(&self.path, self.driver.orders());

@@ -102,7 +102,11 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
 pub(super) async fn play(run: &mut Run, prompt: &mut Option<Prompt>, stop: &mut Stop) -> Result<Status, Failure> {
     let mut status = run.run(stop).await?;
     while let (Status::Waiting, Some(prompt)) = (status, prompt.as_mut()) {
-        match prompt.ask(run, stop).await? {
+        let asked = prompt.ask(run, stop).await?;
+        if asked != Asked::Settled {
+            run.dismiss().await;
+        }
+        match asked {
             Asked::Settled => run.go_on()?,
             Asked::Nothing => break,
             Asked::Stopped => return Ok(Status::Interrupted),

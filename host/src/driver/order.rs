@@ -117,6 +117,11 @@ impl Driver {
         Ok(())
     }
 
+    /// Whoever gave an order that was not carried out is told that nobody does any more.
+    pub(crate) fn turn_away(&mut self) {
+        (self.give, self.orders) = Orders::channel();
+    }
+
     /// Carries out an order, unless who gave it is gone: he takes it for one that was not carried out, and may have
     /// given it again.
     pub(super) fn obey(&mut self, order: Order) -> Result<(), DriverError> {

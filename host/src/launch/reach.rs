@@ -10,6 +10,9 @@ use crate::store::StoreError;
 
 /// How often it is tried where the team goes from one to the other meanwhile.
 const TRIES: usize = 5;
+/// How often somebody has to be found who has the storage and cannot be reached: once, it may just be about to let it go.
+/// Each time it is given a while to do that.
+const UNREACHABLE: usize = 2;
 
 /// Does it with the storage (`ours`), or where another process has that, through it (`theirs`).
 pub(super) fn reach<T>(
@@ -17,7 +20,7 @@ pub(super) fn reach<T>(
     ours: impl Fn(Opened) -> Result<T, LaunchError>,
     theirs: impl Fn() -> Reached<T>,
 ) -> Result<T, LaunchError> {
-    let mut tried = 1;
+    let (mut tried, mut unreachable) = (1, 0);
     loop {
         let in_use = match Opened::open(path, None, &Overrides::default()) {
             Ok(opened) => match ours(opened) {
@@ -27,12 +30,15 @@ pub(super) fn reach<T>(
             },
             Err(LaunchError::Store(in_use @ StoreError::Locked { .. })) => match theirs() {
                 Reached::Told(told) => return told,
-                Reached::Nobody => return Err(in_use.into()),
+                Reached::Nobody => {
+                    unreachable += 1;
+                    in_use
+                }
                 Reached::Ended => in_use,
             },
             Err(error) => return Err(error),
         };
-        if tried == TRIES {
+        if tried == TRIES || unreachable == UNREACHABLE {
             return Err(in_use.into());
         }
         tried += 1;
