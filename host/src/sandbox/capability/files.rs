@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use strata_core::file::{Content, FileChange};
@@ -192,22 +192,25 @@ impl Files {
         let below = self.changes.iter().filter(|(path, _)| place.tree.inside(path).is_some());
         let (gone, come) = below
             .fold((old, length), |(gone, come), (_, change)| (gone + size(&change.before), come + size(&change.after)));
-        // What the role's finished actions wrote may not lie in its place yet.
-        let seen = self.view.files.iter().filter(|(path, _)| !self.changes.contains_key(*path));
-        let seen = seen.filter_map(|(path, content)| Some((PathBuf::from(&*place.tree.inside(path)?), size(content))));
-        let seen: Vec<(PathBuf, u64)> = seen.collect();
+        // What the role's finished actions wrote may not lie in its place yet, or does a moment later.
+        let written = self.view.files.iter();
+        let written =
+            written.filter_map(|(path, content)| Some((place.tree.inside(path)?.into_owned(), size(content))));
+        let written: Vec<(String, u64)> = written.collect();
         let (at, staged) = (place.clone(), self.stage.is_some());
         aside(move || {
-            let lies = |inside: &Path| match at.root.look(inside) {
+            let lies = |inside: &str| match at.root.look(Path::new(inside)) {
                 Ok(Found::File { bytes, .. }) => bytes,
                 _ => 0,
             };
-            let awaited: u64 = seen.iter().map(|(inside, bytes)| bytes.saturating_sub(lies(inside))).sum();
-            // Nothing that an attempt may see is put in its place while it is at work, but in copies made for it.
-            let held = if staged { at.root.held() } else { at.root.held_at_first() };
+            let count = || {
+                let awaited: u64 = written.iter().map(|(inside, bytes)| bytes.saturating_sub(lies(inside))).sum();
+                Ok(at.root.held()?.saturating_add(awaited))
+            };
+            // Otherwise nothing that an attempt may see changes while it is at work, but in copies made for it.
+            let held = if staged { count() } else { at.root.counted(count) };
             let held = held.map_err(|e| at.error("write", &e))?;
-            let total = held.saturating_add(come).saturating_add(awaited).saturating_sub(gone);
-            quota::check(total, limit).map_err(|e| at.error("write", &e))
+            quota::check(held.saturating_add(come).saturating_sub(gone), limit).map_err(|e| at.error("write", &e))
         })
         .await
     }

@@ -21,7 +21,7 @@ use super::partial::Partial;
 pub(super) struct Root {
     host: PathBuf,
     dir: OnceLock<Dir>,
-    held: OnceLock<u64>,
+    counted: OnceLock<u64>,
 }
 
 /// What lies at a place.
@@ -40,7 +40,7 @@ pub(super) enum Found {
 
 impl Root {
     pub(super) fn new(host: PathBuf) -> Self {
-        Self { host, dir: OnceLock::new(), held: OnceLock::new() }
+        Self { host, dir: OnceLock::new(), counted: OnceLock::new() }
     }
 
     pub(super) fn host(&self) -> &Path {
@@ -63,11 +63,11 @@ impl Root {
         }
     }
 
-    /// The same, as it was when this was first asked.
-    pub(super) fn held_at_first(&self) -> io::Result<u64> {
-        match self.held.get() {
-            Some(held) => Ok(*held),
-            None => self.held().map(|held| *self.held.get_or_init(|| held)),
+    /// What was counted here before, or is now.
+    pub(super) fn counted(&self, count: impl FnOnce() -> io::Result<u64>) -> io::Result<u64> {
+        match self.counted.get() {
+            Some(counted) => Ok(*counted),
+            None => count().map(|counted| *self.counted.get_or_init(|| counted)),
         }
     }
 
