@@ -132,6 +132,17 @@ fn nothing_is_written_over_a_team_file_or_what_is_saved() {
 }
 
 #[test]
+fn of_very_many_names_that_are_nobody_some_are_told() {
+    let nobody: Vec<String> = (0..50).map(|n| format!("\"nobody-{n}\"")).collect();
+    let place = Place::with(&TEAM.replace(r#"to = ["Nobody"]"#, &format!("to = [{}]", nobody.join(", "))));
+    let ended = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    assert_eq!(ended.stderr.matches("reached nobody").count(), 8, "{}", ended.stderr);
+    assert_eq!(ended.stderr.matches("is for more that are nobody").count(), 1, "{}", ended.stderr);
+    let all = place.recorded();
+    assert_eq!(stream::of_kind(&all, "dead-letter").len(), 50);
+}
+
+#[test]
 fn a_reader_that_goes_away_does_not_stop_the_run() {
     for closed in ["| true", "2>&1 >/dev/null | true"] {
         let place = Place::with(TEAM);

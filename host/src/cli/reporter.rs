@@ -38,11 +38,13 @@ pub(super) struct Reporter {
     began_ms: Option<i64>,
     /// The columns of a name, those of the longest so far.
     width: usize,
+    /// The newest message with recipients that are nobody, and how many of them it had so far.
+    lost: (String, usize),
 }
 
 impl Reporter {
     pub(super) fn new(loudness: Loudness, live: Live) -> Self {
-        Self { loudness, live, began_ms: None, width: NAME }
+        Self { loudness, live, began_ms: None, width: NAME, lost: Default::default() }
     }
 
     /// Tells one public line, where it is worth telling.
@@ -50,10 +52,7 @@ impl Reporter {
         self.live.tell(line);
         self.began_ms.get_or_insert(line.time_ms);
         match line.kind {
-            "dead-letter" => {
-                let (id, to, reason) = (line.text("id"), line.text("to"), line.text("reason"));
-                warn(format_args!("message {id} for `{to}` reached nobody: {reason}"));
-            }
+            "dead-letter" => self.dead_letter(line),
             "message-dropped" => {
                 warn(format_args!("message {} was dropped: {}", line.text("id"), line.text("reason")));
             }
@@ -98,6 +97,23 @@ impl Reporter {
             // Where none was known before, as in what another program saved, nothing was replaced.
             "component-changed" if !line.text("old").is_empty() => {
                 note(format_args!("component of {}.{} was replaced", line.text("role"), line.text("action")));
+            }
+            _ => {}
+        }
+    }
+
+    /// A message may be for very many that are nobody: the first of them are named.
+    fn dead_letter(&mut self, line: &Line) {
+        const NAMED: usize = 8;
+        let (id, to, reason) = (line.text("id"), line.text("to"), line.text("reason"));
+        if self.lost.0 != id {
+            self.lost = (id.to_owned(), 0);
+        }
+        self.lost.1 += 1;
+        match self.lost.1 {
+            ..=NAMED => warn(format_args!("message {id} for `{to}` reached nobody: {reason}")),
+            count if count == NAMED + 1 => {
+                warn(format_args!("message {id} is for more that are nobody; the `dead-letter` events name them"));
             }
             _ => {}
         }

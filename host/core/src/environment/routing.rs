@@ -1,6 +1,6 @@
 //! Routing: who receives a message. All of it is here; nothing is delivered here.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -81,13 +81,13 @@ pub fn route(team: &Team, watchers: &Watchers, parcel: Parcel<'_>) -> Routed {
     };
     let routes: Vec<&Route> = team.routes.iter().filter(|route| Some(route.from) == from).collect();
     if addressed == Addressed::Named {
-        address(team, watchers, &mut routed, &message.send_to);
+        address((team, watchers), &mut routed, &message.send_to);
     } else if !legs.is_empty() {
-        legs.iter().for_each(|leg| address(team, watchers, &mut routed, &leg.to));
+        address((team, watchers), &mut routed, legs.iter().flat_map(|leg| &leg.to));
     } else if !routes.is_empty() {
         follow((team, watchers), &mut routed, &routes, message);
     } else {
-        address(team, watchers, &mut routed, &[TO_ALL.into()]);
+        address((team, watchers), &mut routed, &[TO_ALL.into()]);
     }
     routed.to.sort_unstable();
     routed.to.dedup();
@@ -99,19 +99,16 @@ pub fn route(team: &Team, watchers: &Watchers, parcel: Parcel<'_>) -> Routed {
 /// The legs that begin at the sender, and the others; each once, or those that nobody travels would double wherever
 /// copies of one message meet.
 fn split(team: &Team, from: Option<RoleId>, itinerary: Vec<Hop>) -> (Vec<Hop>, Vec<Hop>) {
-    let mut legs: Vec<Hop> = Vec::new();
-    for leg in itinerary {
-        if !legs.contains(&leg) {
-            legs.push(leg);
-        }
-    }
-    legs.into_iter().partition(|leg| from.is_some() && team.find(&leg.from) == from)
+    let mut seen = BTreeSet::new();
+    let first: Vec<bool> = itinerary.iter().map(|leg| seen.insert((&leg.from, &leg.to))).collect();
+    let legs = itinerary.into_iter().zip(first).filter_map(|(leg, first)| first.then_some(leg));
+    legs.partition(|leg| from.is_some() && team.find(&leg.from) == from)
 }
 
 /// Takes the first arm that holds of each route. A condition that cannot be judged does not hold.
 fn follow((team, watchers): (&Team, &Watchers), routed: &mut Routed, routes: &[&Route], message: &Message) {
     let mut why: Option<String> = None;
-    let mut taken = false;
+    let mut taken = Vec::new();
     for route in routes {
         for arm in &route.arms {
             let holds = match &arm.when {
@@ -122,21 +119,22 @@ fn follow((team, watchers): (&Team, &Watchers), routed: &mut Routed, routes: &[&
                 }),
             };
             if holds {
-                taken = true;
-                address(team, watchers, routed, &arm.to);
+                taken.push(&arm.to);
                 break;
             }
         }
     }
-    if !taken {
+    if taken.is_empty() {
         routed.dropped = Some(why.unwrap_or_else(|| "no route of its sender matches it".into()));
     }
+    address((team, watchers), routed, taken.into_iter().flatten());
 }
 
 /// Adds the roles and joins that names stand for. Others stand for somebody outside, where there is anybody, else they
-/// are dead letters, as is what a join does not wait for.
-fn address(team: &Team, watchers: &Watchers, routed: &mut Routed, names: &[String]) {
-    for name in names {
+/// are dead letters, as is what a join does not wait for. A guest may write very many names, and write them again.
+fn address<'a>((team, watchers): (&Team, &Watchers), routed: &mut Routed, names: impl IntoIterator<Item = &'a String>) {
+    let mut seen = BTreeSet::new();
+    for name in names.into_iter().filter(|name| seen.insert(*name)) {
         match name.as_str() {
             TO_ALL => routed.to.extend(watchers.watching(&routed.cause_by)),
             TO_SELF if routed.from.is_some() => routed.to.extend(routed.from),
@@ -148,9 +146,7 @@ fn address(team: &Team, watchers: &Watchers, routed: &mut Routed, names: &[Strin
                     // What comes from outside is not sent back there, or it would go round for ever.
                     let leaves = other.is_none() && team.outside == Outside::Somebody && routed.from.is_some();
                     let names = if leaves { &mut routed.outside } else { &mut routed.dead };
-                    if !names.iter().any(|known| known == name) {
-                        names.push(name.into());
-                    }
+                    names.push(name.into());
                 }
             },
         }

@@ -174,7 +174,7 @@ impl Stepper {
 pub fn conflict(scope: &str, key: &str, roles: &[&str]) -> String {
     const NAMED: usize = 8;
     let names = match roles.split_at_checked(NAMED) {
-        Some((named, others)) if !others.is_empty() => format!("{} and {} others", named.join(", "), others.len()),
+        Some((named, others)) if others.len() > 1 => format!("{} and {} others", named.join(", "), others.len()),
         _ => roles.join(" and "),
     };
     match scope {
