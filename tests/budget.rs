@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::place::Place;
 use crate::probe::build;
+use crate::process::Signal;
 use crate::stream;
 
 /// Each call costs a dollar and ten tokens.
@@ -172,6 +173,23 @@ fn calls_made_together_that_fail_are_told_as_such_however_little_there_is_to_spe
     assert_eq!(said, "HostErrorKind::Upstream | HostErrorKind::Upstream | HostErrorKind::Upstream");
     assert_eq!(stream::of_kind(&lines, "host-call").len(), 3);
     place.host(&["replay", "store", "--verify"]).expect(0);
+}
+
+#[test]
+fn calls_that_wait_for_what_others_leave_are_not_made_once_the_run_is_stopped() {
+    let team = at_once(&team("tokens = 1500", "", ""), r#""1", "2", "3""#);
+    let place = gathering(&team.replace("{ llm = \"3\" }", "{ say = \"done\" }"));
+    place.write("replies.toml", "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\ndelay = \"2s\"\n");
+    let process = place.start(&["run", "team.toml", "--storage", "store"]);
+    while !place.path("store/team.db").exists() {
+        std::thread::yield_now();
+    }
+    held_back(&place, "A");
+    process.signal(Signal::INT);
+    process.end().expect(130);
+    assert_eq!(live(&place), 2);
+    place.resume().expect(0);
+    assert_eq!(live(&place), 3);
 }
 
 #[test]

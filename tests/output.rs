@@ -135,7 +135,8 @@ fn nothing_is_written_over_a_team_file_or_what_is_saved() {
 fn of_very_many_names_that_are_nobody_some_are_told() {
     let nobody: Vec<String> = (0..50).map(|n| format!("\"nobody-{n}\"")).collect();
     let place = Place::with(&TEAM.replace(r#"to = ["Nobody"]"#, &format!("to = [{}]", nobody.join(", "))));
-    let ended = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    place.run().expect(3);
+    let ended = place.resume().expect(0);
     assert_eq!(ended.stderr.matches("reached nobody").count(), 8, "{}", ended.stderr);
     assert_eq!(ended.stderr.matches("is for more that are nobody").count(), 1, "{}", ended.stderr);
     let all = place.recorded();

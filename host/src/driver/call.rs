@@ -120,11 +120,8 @@ impl Driver {
         let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
         let work = attempt.work();
         let kind = calls.first().map_or(HostCallKind::Llm, Outward::kind);
-        let mut answers = Vec::new();
-        let mut events = Vec::new();
-        let mut live = Vec::new();
-        let mut waiting = VecDeque::new();
-        let mut held_back = Amount::NONE;
+        let (mut answers, mut events) = (Vec::new(), Vec::new());
+        let (mut live, mut waiting, mut held_back) = (Vec::new(), VecDeque::new(), Amount::NONE);
         for (nth, call) in calls.into_iter().enumerate() {
             let request = call.digest();
             let intent = call.intent(&request);
@@ -139,16 +136,15 @@ impl Driver {
                     what: call.told(),
                 });
                 Some(given)
-            } else if !waiting.is_empty() {
-                waiting.push_back((nth, call));
-                None
             } else {
-                match reserve(&self.journal, &self.equipment, (role, work), &call, held_back) {
-                    Reserve::Refused(_) | Reserve::Broke if !live.is_empty() => {
-                        waiting.push_back((nth, call));
-                        answers.push(None);
-                        continue;
-                    }
+                let reserve = reserve(&self.journal, &self.equipment, (role, work), &call, held_back);
+                let has_room = waiting.is_empty() && matches!(reserve, Reserve::HeldBack(_));
+                if !has_room && !live.is_empty() {
+                    waiting.push_back((nth, call));
+                    answers.push(None);
+                    continue;
+                }
+                match reserve {
                     Reserve::Refused(refusal) => {
                         answers.push(Some(Err(refusal)));
                         continue;
@@ -183,30 +179,40 @@ impl Driver {
         Ok(())
     }
 
-    /// Makes calls that waited, as far as there is enough to spend now. With none under way that could leave something,
-    /// they are not made: the guest is told, or the attempt ends until there is more.
+    /// Makes calls that waited, as far as there is enough to spend now. With none beside them under way that could leave
+    /// something, they are not made: the guest is told, or the attempt ends until there is more.
     fn make_waiting(&mut self, role: RoleId) -> Result<(), DriverError> {
-        while let Some(attempt) = self.attempts.get_mut(&role).filter(|attempt| attempt.ended.is_none()) {
-            let work = attempt.work();
-            let Some(batch) = &mut attempt.batch else { return Ok(()) };
-            let is_away = batch.is_away();
-            let Some((nth, call)) = batch.waiting.pop_front() else { return Ok(()) };
+        let open = self.attempts.get_mut(&role).filter(|attempt| !attempt.flights.are_last());
+        let Some(attempt) = open else { return Ok(()) };
+        let work = attempt.work();
+        // A guest that is gone waits for nothing.
+        let Some(batch) = attempt.batch.as_mut().filter(|batch| !batch.reply.is_closed()) else { return Ok(()) };
+        let is_away = batch.is_away();
+        let mut ready = Vec::new();
+        while let Some((nth, call)) = batch.waiting.pop_front() {
+            // What is held back for those before it has happened.
             match reserve(&self.journal, &self.equipment, (role, work), &call, Amount::NONE) {
-                Reserve::Refused(_) | Reserve::Broke if is_away => {
+                Reserve::Refused(_) | Reserve::Broke if is_away || !ready.is_empty() => {
                     batch.waiting.push_front((nth, call));
-                    return Ok(());
+                    break;
                 }
                 Reserve::Refused(refusal) => batch.answers[nth] = Some(Err(refusal)),
                 Reserve::Broke => return self.suspend(role),
                 Reserve::HeldBack(amount) => {
                     let request = call.digest();
-                    let reserved = Reserved { request: request.clone(), amount };
-                    self.journal.stage(Event::MoneyReserved { role, work, reserved })?;
-                    self.journal.flush()?;
-                    self.take_off(role, (nth, String::new()), request, call);
+                    if amount != Amount::NONE {
+                        let reserved = Reserved { request: request.clone(), amount };
+                        self.journal.stage(Event::MoneyReserved { role, work, reserved })?;
+                    }
+                    ready.push((nth, request, call));
                 }
             }
         }
+        if !ready.is_empty() {
+            self.journal.flush()?;
+        }
+        // Only what costs money waits: no write, which would have a key and an intent.
+        ready.into_iter().for_each(|(nth, request, call)| self.take_off(role, (nth, String::new()), request, call));
         Ok(())
     }
 

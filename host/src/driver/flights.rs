@@ -17,10 +17,10 @@ pub(super) type Given = Result<Json, HostError>;
 /// Calls that a guest makes together.
 pub(super) struct Batch {
     pub(super) kind: HostCallKind,
-    /// In the order of the calls; none where the answer is under way.
+    /// In the order of the calls; none where the answer is under way, or the call waits.
     pub(super) answers: Vec<Option<Given>>,
-    /// Those that are yet to be made, once there is enough to spend: what is held back for the others is more than they
-    /// will cost.
+    /// Those that are yet to be made, if there is enough to spend then: more is held back for the others than most calls
+    /// cost.
     pub(super) waiting: VecDeque<(usize, Outward)>,
     /// What those under way may bring.
     pub(super) allowance: Allowance,
@@ -126,6 +126,11 @@ impl Flights {
     /// Gives up those with which nothing is lost: also of weight, while they wait for their turn.
     pub(super) fn lighten(&mut self) {
         self.light = None;
+    }
+
+    /// Whether that was done: the attempt has ended or is being stopped, and nothing more leaves.
+    pub(super) fn are_last(&self) -> bool {
+        self.light.is_none()
     }
 
     /// Whether answers of weight are under way.

@@ -175,13 +175,19 @@ impl Rerun {
         reply: oneshot::Sender<Answer>,
         recorded: &mut Recorded,
     ) -> Option<Again> {
-        let mut answers = Vec::new();
-        for call in calls {
+        let found = calls.into_iter().map(|call| {
             let request = call.digest();
-            answers.push(Some(match take(&mut recorded.calls, kind, &request) {
+            (take(&mut recorded.calls, kind, &request), request)
+        });
+        let found: Vec<(Option<HostCall>, String)> = found.collect();
+        // After the call that broke it off, an attempt that was suspended made no other.
+        let broke_off = recorded.suspended && recorded.calls.is_empty();
+        let mut answers = Vec::new();
+        for (call, request) in found {
+            answers.push(Some(match call {
                 Some(call) if call.outcome == Outcome::Answered => Ok(call.response),
                 Some(call) => Err(refusal(&call)),
-                None => match self.refused(role, kind).filter(|_| !recorded.suspended) {
+                None => match self.refused(role, kind).filter(|_| !broke_off) {
                     Some(refusal) => Err(refusal),
                     None => return Some(Again::Strayed { kind, request }),
                 },

@@ -192,22 +192,21 @@ impl Files {
         let below = self.changes.iter().filter(|(path, _)| place.tree.inside(path).is_some());
         let (gone, come) = below
             .fold((old, length), |(gone, come), (_, change)| (gone + size(&change.before), come + size(&change.after)));
-        // What the role's finished actions wrote may not lie in its place yet, or does a moment later.
-        let written = self.view.files.iter();
-        let written =
-            written.filter_map(|(path, content)| Some((place.tree.inside(path)?.into_owned(), size(content))));
-        let written: Vec<(String, u64)> = written.collect();
-        let (at, staged) = (place.clone(), self.stage.is_some());
+        let (at, view, staged) = (place.clone(), Arc::clone(&self.view), self.stage.is_some());
         aside(move || {
-            let lies = |inside: &str| match at.root.look(Path::new(inside)) {
-                Ok(Found::File { bytes, .. }) => bytes,
-                _ => 0,
+            // What the role's finished actions wrote may not lie in its place yet, and does perhaps a moment later.
+            let awaited = |(path, content): (&String, &Content)| {
+                let lies = match at.root.look(Path::new(&*at.tree.inside(path)?)) {
+                    Ok(Found::File { bytes, .. }) => bytes,
+                    _ => 0,
+                };
+                Some(size(content).saturating_sub(lies))
             };
             let count = || {
-                let awaited: u64 = written.iter().map(|(inside, bytes)| bytes.saturating_sub(lies(inside))).sum();
+                let awaited: u64 = view.files.iter().filter_map(awaited).sum();
                 Ok(at.root.held()?.saturating_add(awaited))
             };
-            // Otherwise nothing that an attempt may see changes while it is at work, but in copies made for it.
+            // Nothing else that an attempt may see changes while it is at work, but for copies that were made for it.
             let held = if staged { count() } else { at.root.counted(count) };
             let held = held.map_err(|e| at.error("write", &e))?;
             quota::check(held.saturating_add(come).saturating_sub(gone), limit).map_err(|e| at.error("write", &e))

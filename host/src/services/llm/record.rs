@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -43,7 +43,7 @@ pub enum RecordError {
         /// The file.
         path: PathBuf,
         /// Why it failed.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// A line is no exchange.
     #[error("line {line} of `{}` is no recorded model call: {why}", path.display())]
@@ -97,7 +97,7 @@ impl Recorder {
 }
 
 /// How a record ends.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct End {
     /// The bytes of its whole lines.
     whole: u64,
@@ -108,31 +108,35 @@ struct End {
 }
 
 impl End {
-    /// Looks for it. A file that does not begin as a record does is refused.
+    /// Looks for it. A file that is no record is refused, as far as its first and last lines show it.
     fn of(path: &Path) -> Result<Self, RecordError> {
         let fail = |source| RecordError::Io { action: "read", path: path.to_owned(), source };
         let mut reader = BufReader::new(File::open(path).map_err(fail)?);
-        let foreign = |why: String| RecordError::Line { path: path.to_owned(), line: 1, why };
+        let wrong = |line, why: String| RecordError::Line { path: path.to_owned(), line, why };
         // A large file of another kind may be one line.
         if reader.fill_buf().map_err(fail)?.first().is_some_and(|first| *first != b'{') {
-            return Err(foreign("it is no JSON object".into()));
+            return Err(wrong(1, "it is no JSON object".into()));
         }
-        let (mut whole, mut line) = (0, Vec::new());
+        let (mut end, mut number, mut line) = (Self::default(), 0, Vec::new());
         loop {
             line.clear();
-            let length = reader.read_until(b'\n', &mut line).map_err(fail)?;
-            let (rest, ended) = (length > 0, line.ends_with(b"\n"));
-            let read = || serde_json::from_slice::<Exchange>(&line);
-            match ended {
-                true if whole == 0 => drop(read().map_err(|error| foreign(error.to_string()))?),
-                true => {}
-                false if rest && read().is_ok() => return Ok(Self { whole, torn: false, unended: true }),
-                false if rest && whole == 0 && !line.starts_with(BEGINNING) => {
-                    return Err(foreign("it is cut off, and begins as none does".into()));
-                }
-                false => return Ok(Self { whole, torn: rest, unended: false }),
+            number += 1;
+            let length = reader.read_until(b'\n', &mut line).map_err(fail)? as u64;
+            let ended = line.ends_with(b"\n");
+            if length == 0 {
+                return Ok(end);
             }
-            whole += length as u64;
+            if end.whole == 0 || !ended {
+                match serde_json::from_slice::<Exchange>(&line) {
+                    Ok(_) if ended => {}
+                    Ok(_) => return Ok(Self { unended: true, ..end }),
+                    Err(error) if !ended && error.is_eof() && line.starts_with(BEGINNING) => {
+                        return Ok(Self { torn: true, ..end });
+                    }
+                    Err(error) => return Err(wrong(number, error.to_string())),
+                }
+            }
+            end.whole += length;
         }
     }
 }
@@ -156,6 +160,10 @@ impl Recorded {
     pub(super) fn load(path: &Path) -> Result<Self, RecordError> {
         let fail = |source| RecordError::Io { action: "read", path: path.to_owned(), source };
         let file = File::open(path).map_err(fail)?;
+        if file.metadata().map_err(fail)?.len() > MAX_BYTES {
+            let limit = MAX_BYTES >> 20;
+            return Err(fail(io::Error::other(format!("it has more than {limit} MiB; split it, or record less"))));
+        }
         let mut exchanges: BTreeMap<String, Vec<Answer>> = BTreeMap::new();
         for (line, text) in BufReader::new(file.take(MAX_BYTES)).lines().enumerate() {
             let text = text.map_err(fail)?;
