@@ -233,6 +233,13 @@ impl Root {
         sync(&dir)
     }
 
+    /// Gives a file a second name beside it, unless something has that name.
+    pub(super) fn link(&self, inside: &Path, name: &str) -> io::Result<()> {
+        let (dir, old) = self.above(inside)?;
+        dir.hard_link(old, &dir, name)?;
+        sync(&dir)
+    }
+
     /// Gives what lies at a place another name beside it.
     pub(super) fn rename(&self, inside: &Path, name: &str) -> io::Result<()> {
         let (dir, old) = self.above(inside)?;

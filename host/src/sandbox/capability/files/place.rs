@@ -19,6 +19,8 @@ use crate::plugin::{Access, DirGrant};
 const ASIDE_DIGITS: usize = 8;
 /// The largest file whose bytes are compared. What actions wrote is never larger.
 const COMPARED_BYTES: u64 = 1 << 30;
+/// How often a place is looked at anew, where somebody else changed it meanwhile: another run that writes there, too.
+const LOOKS: u32 = 64;
 /// The longest name that file systems take.
 const NAME_BYTES: usize = 255;
 /// Names on the way to a place: as many as an action may write, and those of the directory that it was granted, which
@@ -92,16 +94,41 @@ impl Directories {
     }
 }
 
+/// Looks at a place and puts things right there, until nobody interferes.
 fn settle(
+    root: &Root,
+    inside: &Path,
+    content: (&Placement, Option<&[u8]>),
+    known: impl Fn(&Digest) -> bool,
+) -> io::Result<Placed> {
+    let mut aside = None;
+    for _ in 1..LOOKS {
+        match settle_as_it_looks(root, inside, content, &known, &mut aside) {
+            Err(error) if is_interference(&error) => {}
+            settled => return settled,
+        }
+    }
+    settle_as_it_looks(root, inside, content, &known, &mut aside)
+}
+
+/// Whether this is what one sees when a place is no longer as it looked.
+fn is_interference(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, IsADirectory, NotADirectory, NotFound};
+    matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | IsADirectory | NotADirectory | NotFound)
+}
+
+/// The same, once. `aside` is what was given another name, now or before.
+fn settle_as_it_looks(
     root: &Root,
     inside: &Path,
     (placement, bytes): (&Placement, Option<&[u8]>),
     known: impl Fn(&Digest) -> bool,
+    aside: &mut Option<String>,
 ) -> io::Result<Placed> {
     let found = root.look(inside)?;
     let (there, content) = (read(root, inside, found)?, &placement.content);
     if there.as_ref() == Some(content) {
-        return Ok(Placed::There);
+        return Ok(placed(aside));
     }
     if matches!(content, Content::File { .. }) && bytes.is_none() {
         return Ok(Placed::Missing);
@@ -109,19 +136,18 @@ fn settle(
     let ours = there.as_ref() == Some(&placement.expected)
         || matches!(&there, Some(Content::Absent))
         || there.as_ref().and_then(Content::digest).is_some_and(&known);
-    let mut placed = Placed::There;
-    if *content != Content::Absent
-        && let Some(aside) = clear_above(root, inside, known)?
-    {
-        placed = Placed::Aside(aside);
+    if *content != Content::Absent {
+        clear_above(root, inside, known, aside)?;
     }
     match (found, content) {
         (Found::Directory, Content::Absent) => return clear(root, inside),
         (Found::Directory, _) if placement.expected == Content::Directory && is_cleared(root, inside)? => {}
         // It may hold what others put there: whatever it is, it is not ours to remove.
-        (Found::Directory, _) => placed = Placed::Aside(set_aside(root, inside, None)?),
+        (Found::Directory, _) => *aside = Some(set_aside(root, inside, None)?),
         (_, Content::Absent) if !ours => return Ok(Placed::Aside(name(inside))),
-        _ if !ours => placed = Placed::Aside(set_aside(root, inside, there.as_ref())?),
+        // Renamed over, so that something always lies there.
+        (Found::File { .. }, Content::File { .. }) if !ours => *aside = Some(keep(root, inside, there.as_ref())?),
+        _ if !ours => *aside = Some(set_aside(root, inside, there.as_ref())?),
         (Found::File { .. }, Content::Absent | Content::Directory) => root.remove(inside)?,
         _ => {}
     }
@@ -130,19 +156,28 @@ fn settle(
         Content::Directory => root.make(inside)?,
         Content::File { .. } => root.put(inside, bytes.ok_or(io::ErrorKind::NotFound)?)?,
     }
-    Ok(placed)
+    Ok(placed(aside))
+}
+
+fn placed(aside: &Option<String>) -> Placed {
+    aside.clone().map_or(Placed::There, Placed::Aside)
 }
 
 /// Makes way where something else than a directory lies above a place. It is given another name, unless it is kept
 /// anyway. Two roles that disagree about a path are told so when the step ends; until then each is obeyed.
-fn clear_above(root: &Root, inside: &Path, known: impl Fn(&Digest) -> bool) -> io::Result<Option<String>> {
-    let Some((above, found)) = root.blocked(inside)? else { return Ok(None) };
+fn clear_above(
+    root: &Root,
+    inside: &Path,
+    known: impl Fn(&Digest) -> bool,
+    aside: &mut Option<String>,
+) -> io::Result<()> {
+    let Some((above, found)) = root.blocked(inside)? else { return Ok(()) };
     let there = read(root, above, found)?;
     if there.as_ref().and_then(Content::digest).is_some_and(&known) {
-        root.remove(above)?;
-        return Ok(None);
+        return root.remove(above);
     }
-    set_aside(root, above, there.as_ref()).map(Some)
+    *aside = Some(set_aside(root, above, there.as_ref())?);
+    Ok(())
 }
 
 /// Removes a directory, unless something is in it.
@@ -173,16 +208,37 @@ fn read(root: &Root, inside: &Path, found: Found) -> io::Result<Option<Content>>
 
 /// Gives what lies at a place a name under which it is in nobody's way.
 fn set_aside(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<String> {
-    let mark = content.and_then(Content::digest).map_or("other", |digest| &digest.0[..ASIDE_DIGITS]);
+    let aside = keep(root, inside, content)?;
+    if root.look(inside)? != Found::Absent {
+        root.remove(inside)?;
+    }
+    Ok(aside)
+}
+
+/// The same. A file may stay in its place, too: what is renamed over it then leaves no moment without one.
+fn keep(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<String> {
+    let digest = content.and_then(Content::digest);
+    let mark = digest.map_or("other", |digest| &digest.0[..ASIDE_DIGITS]);
     let name = name(inside);
     let names = (1..).map(|n| {
         let end = if n == 1 { format!(".kept-{mark}") } else { format!(".kept-{mark}-{n}") };
         format!("{}{end}", &name[..name.floor_char_boundary(NAME_BYTES - end.len())])
     });
     for aside in names {
-        if root.look(&inside.with_file_name(&aside))? == Found::Absent {
-            root.rename(inside, &aside)?;
-            return Ok(aside);
+        let beside = inside.with_file_name(&aside);
+        match root.look(&beside)? {
+            Found::Absent if digest.is_none() => return root.rename(inside, &aside).map(|()| aside),
+            Found::Absent => match root.link(inside, &aside) {
+                Err(error) if is_interference(&error) => return Err(error),
+                // Not every file system has links.
+                Err(_) => return root.rename(inside, &aside).map(|()| aside),
+                Ok(()) => return Ok(aside),
+            },
+            // Another run has kept it.
+            found @ Found::File { .. } if digest.is_some() && read(root, &beside, found)?.as_ref() == content => {
+                return Ok(aside);
+            }
+            _ => {}
         }
     }
     unreachable!("some number is free")
@@ -257,6 +313,46 @@ mod tests {
         };
         assert_eq!(fs::read_to_string(home.path().join("a").join(aside)).unwrap(), "mine");
         assert_eq!(fs::read_to_string(home.path().join("a/b/c/d")).unwrap(), "text");
+    }
+
+    #[test]
+    fn runs_that_write_the_same_files_at_once_fail_neither_and_lose_nothing_of_others() {
+        let home = tempfile::tempdir().unwrap();
+        let texts = ["one", "two", "three", "four"];
+        std::thread::scope(|scope| {
+            for text in texts {
+                scope.spawn(|| {
+                    for round in 0..50 {
+                        put(home.path(), &format!("file-{round}"), Content::Absent, Some(text));
+                        let nested = if text.len() == 3 { "path" } else { "path/below" };
+                        put(home.path(), nested, Content::Absent, Some(text));
+                    }
+                });
+            }
+        });
+        for round in 0..50 {
+            let named = |name: &str| fs::read_to_string(home.path().join(name)).ok();
+            let kept = |text: &&str| named(&format!("file-{round}.kept-{}", &digest_of(text.as_bytes()).0[..8]));
+            let mut there: Vec<String> = texts.iter().filter_map(kept).chain(named(&format!("file-{round}"))).collect();
+            there.sort();
+            there.dedup();
+            assert!(!there.is_empty() && there.iter().all(|text| texts.contains(&text.as_str())), "{there:?}");
+        }
+        let names: Vec<_> = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(names.iter().all(|name| !name.to_string_lossy().contains("partial")), "{names:?}");
+    }
+
+    #[test]
+    fn what_is_kept_is_kept_once() {
+        let home = tempfile::tempdir().unwrap();
+        for _ in 0..3 {
+            fs::write(home.path().join("file"), "mine").unwrap();
+            let Placed::Aside(aside) = put(home.path(), "file", Content::Absent, Some("text")) else {
+                panic!("nothing was kept");
+            };
+            assert_eq!(fs::read_to_string(home.path().join(aside)).unwrap(), "mine");
+        }
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 2);
     }
 
     #[test]
