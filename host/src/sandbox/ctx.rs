@@ -3,12 +3,11 @@
 
 mod scopes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use strata_core::environment::scope::Write;
-use strata_core::json::Json;
 use strata_core::message::Draft;
 
 use super::bindings::{clock, environment, log, memory, random, types};
@@ -57,9 +56,9 @@ pub(super) struct Ctx {
     emissions: Vec<Draft>,
     writes: Vec<Write>,
     known_scopes: BTreeSet<String>,
-    /// By scope and key, what was there when the attempt last looked, after so many of its writes. Not more than it was
-    /// told, and so bounded with that. Without it each look would cost as much as all writes before.
-    seen: BTreeMap<(String, String), (Option<Json>, usize)>,
+    /// The keys that were written, by scope and key: what was seen there, which is not more than the attempt was told,
+    /// and which of the writes came since. Without it each look would cost as much as all writes before.
+    places: HashMap<(String, String), scopes::Place>,
 }
 
 impl Ctx {
@@ -102,7 +101,7 @@ impl Ctx {
             emissions: Vec::new(),
             writes: Vec::new(),
             known_scopes: BTreeSet::new(),
-            seen: BTreeMap::new(),
+            places: HashMap::new(),
         }
     }
 

@@ -29,6 +29,7 @@ impl Ctx {
         };
         let names = convert::item_bytes(&write.scope) + convert::item_bytes(&write.key);
         self.count_output("a write to `state`", names + value)?;
+        self.places.entry((write.scope.clone(), write.key.clone())).or_default().written.push(self.writes.len());
         self.writes.push(write);
         Ok(Ok(()))
     }
@@ -40,12 +41,15 @@ impl Ctx {
             Some(other) => unexpected(function, &other),
         }
     }
+}
 
-    /// The attempt's own writes to a scope, and in it to a key, without the first so many of all.
-    fn pending(&self, since: usize, (scope, key): (&str, Option<&str>)) -> Vec<Write> {
-        let concerns = |write: &&Write| write.scope == scope && key.is_none_or(|key| write.key == key);
-        self.writes[since..].iter().filter(concerns).cloned().collect()
-    }
+/// A key of a scope that the attempt has written.
+#[derive(Default)]
+pub(super) struct Place {
+    /// What was read there last, after the writes up to then.
+    seen: Option<Option<Json>>,
+    /// The writes since, by their index among all of the attempt's.
+    written: Vec<usize>,
 }
 
 impl state::Host for Ctx {
@@ -56,13 +60,13 @@ impl state::Host for Ctx {
             return Ok(Err(refusal));
         }
         let at = (scope, key);
-        let (seen, since) = self.seen.remove(&at).map_or((None, 0), |(seen, since)| (Some(seen), since));
-        let pending = self.pending(since, (&at.0, Some(&at.1)));
-        let is_written = seen.is_some() || !pending.is_empty();
+        let (seen, pending) = self.places.get(&at).map_or((None, Vec::new()), |place| {
+            (place.seen.clone(), place.written.iter().map(|index| self.writes[*index].clone()).collect())
+        });
         let question = Ask::Get { scope: at.0.clone(), key: at.1.clone(), seen, pending };
         let value = self.value(NAME, question).await?;
-        if let (true, Ok(value)) = (is_written, &value) {
-            self.seen.insert(at, (value.clone(), self.writes.len()));
+        if let (Ok(value), Some(place)) = (&value, self.places.get_mut(&at)) {
+            *place = Place { seen: Some(value.clone()), written: Vec::new() };
         }
         Ok(value.map(|json| json.map(|json| json.as_str().to_owned())))
     }
@@ -92,7 +96,7 @@ impl state::Host for Ctx {
         if let Err(refusal) = name_fits("scope", &scope) {
             return Ok(Err(refusal));
         }
-        let pending = self.pending(0, (&scope, None));
+        let pending = self.writes.iter().filter(|write| write.scope == scope).cloned().collect();
         match self.ask(NAME, Ask::Keys { scope, pending }).await? {
             None => Ok(Err(undescribed(NAME))),
             Some(Answer::Keys(keys)) => Ok(keys.map_err(convert::host_error)),
