@@ -28,6 +28,8 @@ const ATTEMPTS: usize = 8;
 /// How often it is looked whether a holder has let go whom nobody can reach: it sends something, say, or is about to run
 /// the team and listen. One that runs it is reached at once.
 const GLANCES: u32 = 100;
+/// The same where it did let go, and others were quicker to take it: many send something at once.
+const GLANCES_IN_ALL: u32 = 6 * GLANCES;
 /// How long after one another.
 const GLANCE: Duration = Duration::from_millis(20);
 
@@ -44,15 +46,14 @@ impl Lock {
     pub fn take(directory: &Path) -> Result<Self, StoreError> {
         file::require_files(directory)?;
         let path = directory.join(LOCK_FILE);
-        let (mut attempts, mut glances) = (0, 0);
+        let (mut attempts, mut patience) = (0, Patience::default());
         while attempts < ATTEMPTS {
             let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
             let mut file = open.map_err(|e| StoreError::io(&path, "lock", e))?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
-                Err(Errno::WOULDBLOCK) if glances < GLANCES && !listens(&file) => {
+                Err(Errno::WOULDBLOCK) if !listens(&file) && patience.waits_for(&file) => {
                     std::thread::sleep(GLANCE);
-                    glances += 1;
                     continue;
                 }
                 Err(Errno::WOULDBLOCK) => return Err(in_use(directory, &mut file)),
@@ -73,6 +74,26 @@ impl Drop for Lock {
         // While the lock is still held: whoever waits for this file notices that it is gone. A file that cannot be
         // removed does no harm.
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// How long others were waited for.
+#[derive(Default)]
+struct Patience {
+    /// How often it was looked, in all and since this holder was there.
+    glances: (u32, u32),
+    /// The file that it signed, and when.
+    holder: Option<(u64, i64, i64)>,
+}
+
+impl Patience {
+    /// Whether it lasts for another glance at who holds this file.
+    fn waits_for(&mut self, file: &File) -> bool {
+        let holder = file.metadata().ok().map(|meta| (meta.ino(), meta.mtime(), meta.mtime_nsec()));
+        let since = if holder == self.holder { self.glances.1 + 1 } else { 1 };
+        self.holder = holder;
+        self.glances = (self.glances.0 + 1, since);
+        self.glances.0 <= GLANCES_IN_ALL && since <= GLANCES
     }
 }
 
@@ -143,6 +164,21 @@ mod tests {
         let asked = Instant::now();
         assert!(matches!(Lock::take(dir.path()), Err(StoreError::Locked { pid: Some(1), .. })));
         assert!(asked.elapsed() < GLANCE * GLANCES);
+    }
+
+    #[test]
+    fn patience_begins_anew_with_each_holder_but_has_an_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let held_by = |n: u32| {
+            let file = File::create(dir.path().join(n.to_string())).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(n.into())).unwrap();
+            file
+        };
+        let waits = |patience: &mut Patience, file: &File| (0..).take_while(|_| patience.waits_for(file)).count();
+        let mut patience = Patience::default();
+        assert_eq!(waits(&mut patience, &held_by(0)), GLANCES as usize);
+        let all: usize = (1..10).map(|n| waits(&mut patience, &held_by(n))).sum();
+        assert!((3 * GLANCES..=GLANCES_IN_ALL - GLANCES).contains(&(all as u32)), "{all}");
     }
 
     #[test]
