@@ -45,7 +45,7 @@ use crate::trust::lock::LockError;
 
 pub use answer::answer;
 pub use calls::calls;
-pub use compare::{Comparison, Side, compare};
+pub use compare::{Comparison, Side, compare, place};
 pub use components::Components;
 use control::Control;
 pub use develop::{Develop, Developed, develop, made_from, saved_in};
@@ -97,9 +97,11 @@ pub enum LaunchError {
     /// The team has nothing left to do.
     #[error("the team is done; load it with `when_idle: WhenIdle::Stay` to give it more to do")]
     Done,
-    /// The process that runs the team did not take an order.
-    #[error("the process that runs the team did not take it: {0}")]
-    NotTaken(String),
+    /// The process that runs the team was told, and has not said whether it did it.
+    #[error(
+        "whether the process that runs the team took it is not known: {0}; look with `inspect` before it is given again"
+    )]
+    Unanswered(String),
     /// An answer is not taken.
     #[error(transparent)]
     Answer(#[from] AnswerError),

@@ -3,6 +3,7 @@
 mod dev;
 mod doctor;
 mod files;
+mod inspect;
 mod replay;
 mod report;
 mod skill;
@@ -19,6 +20,7 @@ use crate::driver::WhenIdle;
 pub(super) use dev::DevArgs;
 pub(super) use doctor::DoctorArgs;
 pub(super) use files::FilesArgs;
+pub(super) use inspect::InspectArgs;
 pub(super) use replay::ReplayArgs;
 pub(super) use report::ReportArgs;
 pub(super) use skill::{ShelfArgs, SkillCommand};
@@ -281,28 +283,6 @@ pub(super) struct SavedArgs {
     /// Print JSON.
     #[arg(long)]
     pub(super) json: bool,
-}
-
-#[derive(Args)]
-#[command(
-    after_help = "Examples:\n  strata-host inspect workspace/storage/team\n  strata-host inspect store --checkpoint main-1 --json | jq .env.roles\n  \
-        strata-host inspect store --action Coder.Write\n  strata-host inspect store --calls\n  strata-host inspect store --message idea"
-)]
-pub(super) struct InspectArgs {
-    #[command(flatten)]
-    pub(super) saved: SavedArgs,
-    /// Show this checkpoint instead of the newest state.
-    #[arg(long, value_name = "ID")]
-    pub(super) checkpoint: Option<String>,
-    /// Show one action: what it is at, what it used, what it said last, its fault.
-    #[arg(long, value_name = "ROLE.ACTION")]
-    pub(super) action: Option<String>,
-    /// Show the recorded calls of the host and what came back, oldest first; with `--action`, those of one action.
-    #[arg(long, conflicts_with = "checkpoint")]
-    pub(super) calls: bool,
-    /// Show one message, whole.
-    #[arg(long, value_name = "ID", conflicts_with_all = ["action", "calls"])]
-    pub(super) message: Option<String>,
 }
 
 #[derive(Args)]

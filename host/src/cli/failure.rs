@@ -1,5 +1,7 @@
 //! What a command ends with when it does not succeed: each error's exit code, and how it is told.
 
+use std::path::Path;
+
 use strata_core::event::Status;
 
 use super::path_word;
@@ -87,7 +89,7 @@ impl From<LaunchError> for Failure {
             LaunchError::Driver(error) => error.into(),
             LaunchError::Definition(diagnostics) => diagnostics.into(),
             LaunchError::Unfit(_) => Self::unfit(error.to_string()),
-            LaunchError::NotTaken(_) => Self::in_use(error.to_string()),
+            LaunchError::Unanswered(_) => Self::in_use(error.to_string()),
             LaunchError::Sandbox(_) | LaunchError::Http(_) | LaunchError::Place(_) => Self::internal(error.to_string()),
             _ => Self::usage(error.to_string()),
         }
@@ -110,8 +112,18 @@ impl From<StoreError> for Failure {
             StoreError::Permission { .. } | StoreError::Corrupt { .. } => 1,
             _ => 2,
         };
-        Self { code, message: error.to_string() }
+        let hint = match &error {
+            StoreError::Absent { path } => without_place(path),
+            _ => None,
+        };
+        Self { code, message: format!("{error}{}", hint.unwrap_or_default()) }
     }
+}
+
+/// What to say of `PATH@ID`, which other commands take, where `PATH` is there.
+fn without_place(path: &Path) -> Option<String> {
+    let (team, _) = path.to_str()?.rsplit_once('@')?;
+    Path::new(team).exists().then(|| format!("; `{team}` is there, and this command takes no `@` with an id behind it"))
 }
 
 /// The exit code of a run that ended with this status.

@@ -6,7 +6,7 @@ mod calls;
 mod message;
 mod table;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use strata_core::activation::{Activation, Phase};
 use strata_core::budget::Spending;
@@ -23,7 +23,7 @@ use super::edits::look_for_edits;
 use super::files;
 use super::requests::{command, listing};
 use super::{Failure, InspectArgs, joins, path_word, preview, shell_word, show_json, show_line};
-use crate::launch::{Doubt, doubts, saved};
+use crate::launch::{Doubt, doubts, place, saved};
 use crate::manifest::overrides::slot_name;
 use crate::narrator;
 use crate::store::{At, team_json};
@@ -34,11 +34,14 @@ const OUTPUT: usize = 40;
 const PREVIEW: usize = 70;
 
 pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
-    let at = match &args.checkpoint {
-        Some(id) => At::Checkpoint(CheckpointId(id.clone())),
-        None => At::Head,
+    let (path, at) = match &args.checkpoint {
+        Some(id) => (PathBuf::from(&args.path), At::Checkpoint(CheckpointId(id.clone()))),
+        None => place(&args.path)?,
     };
-    let (path, json) = (&args.saved.path, args.saved.json);
+    if args.calls && at != At::Head {
+        return Err(Failure::usage("`--calls` shows the recorded calls of all that is saved; leave `@ID` away"));
+    }
+    let (path, json) = (path.as_path(), args.json);
     let saved = saved(path, &at)?;
     look_for_edits(path);
     let stepper = &saved.stepper;

@@ -86,14 +86,11 @@ pub(super) fn state_at(text: &str) -> Result<(PathBuf, SavedTeam), LaunchError> 
 }
 
 /// Which state `PATH` or `PATH@ID` means.
-pub(super) fn place(text: &str) -> Result<(PathBuf, At), LaunchError> {
-    let (path, at) = parted(text);
+pub fn place(text: &str) -> Result<(PathBuf, At), LaunchError> {
+    let (path, Some(id)) = parted(text) else { return Ok((text.into(), At::Head)) };
     let (rows, _) = checkpoints(path)?;
-    let at = match at {
-        None => At::Head,
-        Some(id) if rows.iter().any(|row| row.lineage == id) => At::Lineage(id.into()),
-        Some(id) => At::Checkpoint(id.into()),
-    };
+    let is_lineage = rows.iter().any(|row| row.lineage == id);
+    let at = if is_lineage { At::Lineage(id.into()) } else { At::Checkpoint(id.into()) };
     Ok((path.into(), at))
 }
 

@@ -192,7 +192,7 @@ fn not_taken<T>(response: Option<std::io::Result<Response>>) -> Reached<T> {
         Some(Ok(Response::Refused(why))) => {
             LaunchError::Missing(format!("the process that runs the team did not take it: {why}"))
         }
-        Some(Ok(_)) => LaunchError::NotTaken("it answered something else".into()),
-        Some(Err(error)) => LaunchError::NotTaken(error.to_string()),
+        Some(Ok(_)) => LaunchError::Unanswered("it answered something else".into()),
+        Some(Err(error)) => LaunchError::Unanswered(error.to_string()),
     }))
 }
