@@ -187,6 +187,16 @@ pub enum Verdict {
     Answer(Json),
 }
 
+impl Verdict {
+    /// In the words of the public events.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Redo => "redo",
+            Self::Answer(_) => "answered",
+        }
+    }
+}
+
 impl Begun {
     /// A call that begins.
     pub fn now(intent: Intent) -> Self {

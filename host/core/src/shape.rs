@@ -73,6 +73,9 @@ impl Shape {
     /// How `other` differs, one line each; empty when it fits.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut lines = Vec::new();
+        if self == other {
+            return lines;
+        }
         for role in &self.roles {
             match other.roles.iter().find(|o| o.name == role.name) {
                 None => lines.push(format!("role `{}` is missing", role.name)),

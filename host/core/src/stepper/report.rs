@@ -18,7 +18,7 @@ use crate::money::Usd;
 use crate::rules::Rules;
 use crate::team::{Retry, Role, Task};
 
-/// The longest pause before another try.
+/// Up to where pauses before another try double. One that is longer from the start stays as it is.
 const MAX_BACKOFF_MS: u32 = 60_000;
 
 impl Stepper {
@@ -157,5 +157,5 @@ fn retry(role: &Role, work: Work) -> Retry {
 /// The pause before the next try, where there is one: doubled with each failure.
 fn pause(fault: &Fault, retry: Retry, failures: u32) -> Option<u32> {
     let again = fault.hope == Hope::Retryable && failures < retry.retries;
-    again.then(|| retry.backoff_ms.saturating_mul(1 << failures.min(16)).min(MAX_BACKOFF_MS))
+    again.then(|| retry.backoff_ms.saturating_mul(1 << failures.min(16)).min(MAX_BACKOFF_MS.max(retry.backoff_ms)))
 }

@@ -163,7 +163,7 @@ proptest! {
                 Event::CallFailed { role, work, fault, retry_ms, .. } => {
                     let before = failures.entry(*role).or_default();
                     let Retry { retries, backoff_ms } = retry(&team, *role, *work);
-                    let pause = (u64::from(backoff_ms) * 2_u64.pow(*before)).min(60_000) as u32;
+                    let pause = (u64::from(backoff_ms) * 2_u64.pow(*before)).min(60_000.max(backoff_ms.into())) as u32;
                     let again = fault.hope == Hope::Retryable && *before < retries;
                     prop_assert_eq!(*retry_ms, again.then_some(pause));
                     let phase = &state.role(*role).activation.as_ref().expect("an activation").phase;

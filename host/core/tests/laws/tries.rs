@@ -55,18 +55,22 @@ fn a_role_that_a_file_says_is_past_an_action_goes_on_behind_it() {
 }
 
 #[test]
-fn the_pause_before_another_try_is_doubled_up_to_a_minute() {
-    let mut team = team(vec![role("A", &[IDEA_LABEL], &["a"])]);
-    team.roles[0].actions[0].retry = Retry { retries: 3, backoff_ms: 25_000 };
-    let mut life = Hand::start(team);
-    let mut pauses = Vec::new();
-    for _ in 0..4 {
-        life.act(Err(Fault::new(FaultKind::Timeout, "too slow")));
-        let Some(Event::CallFailed { retry_ms, .. }) = life.log.last() else { panic!("a call has failed") };
-        pauses.push(*retry_ms);
-        if retry_ms.is_some() {
-            life.record(Event::RetryDue { role: RoleId(0) });
+fn the_pause_before_another_try_is_doubled_up_to_a_minute_or_longer_from_the_start() {
+    let pauses_of = |backoff_ms| {
+        let mut team = team(vec![role("A", &[IDEA_LABEL], &["a"])]);
+        team.roles[0].actions[0].retry = Retry { retries: 3, backoff_ms };
+        let mut life = Hand::start(team);
+        let mut pauses = Vec::new();
+        for _ in 0..4 {
+            life.act(Err(Fault::new(FaultKind::Timeout, "too slow")));
+            let Some(Event::CallFailed { retry_ms, .. }) = life.log.last() else { panic!("a call has failed") };
+            pauses.push(*retry_ms);
+            if retry_ms.is_some() {
+                life.record(Event::RetryDue { role: RoleId(0) });
+            }
         }
-    }
-    assert_eq!(pauses, [Some(25_000), Some(50_000), Some(60_000), None]);
+        pauses
+    };
+    assert_eq!(pauses_of(25_000), [Some(25_000), Some(50_000), Some(60_000), None]);
+    assert_eq!(pauses_of(90_000), [Some(90_000), Some(90_000), Some(90_000), None]);
 }

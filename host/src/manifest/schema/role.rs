@@ -110,10 +110,14 @@ pub(super) fn limits(subject: Subject) -> Value {
         key("compile", "The time to compile it in.", duration(Some(default.compile), above_zero)),
     ];
     if subject == Subject::Action {
-        let retries = "How often it is tried again after a failure in passing, a timeout, or one of the host's.";
+        let retries = "How often it is tried again after a failure in passing, a timeout, or one of the host's; anew with each resume.";
         keys.extend([
             key("retries", retries, whole(MAX_RETRIES, 0)),
-            key("backoff", "The wait before the first of them.", duration(Some(DEFAULT_BACKOFF), Duration::ZERO)),
+            key(
+                "backoff",
+                "The wait before the first of them; twice as long each time, up to a minute or this.",
+                duration(Some(DEFAULT_BACKOFF), Duration::ZERO),
+            ),
         ]);
     }
     table(keys)
