@@ -3,6 +3,7 @@
 import { bytes } from "./environment.js";
 import { HostError } from "./errors.js";
 import { call, hostError } from "./host.js";
+import { write } from "./json.js";
 
 const BEARER = "authorization";
 
@@ -64,7 +65,7 @@ function lower(url, options = {}) {
     if (body !== undefined) throw new HostError("invalid", `requesting \`${url}\`: both \`body\` and \`json\``);
     sent.push({ name: "content-type", value: "application/json" });
   }
-  const content = json === undefined ? body : JSON.stringify(json);
+  const content = json === undefined ? body : write(json, "the body");
   return {
     method: String(method).toUpperCase(),
     url: String(url),

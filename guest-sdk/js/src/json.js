@@ -15,11 +15,21 @@ export function parse(text, what) {
 /** The JSON text of a value; null where there is none. */
 export function write(value, what) {
   if (value === undefined) return null;
-  const text = JSON.stringify(value);
+  const text = JSON.stringify(value, (key, part) => held(part, key === "" ? what : `\`${key}\` of ${what}`));
   if (text === undefined) throw new TypeError(`writing ${what}: a ${typeof value} is no JSON`);
   // Half a character is written as an escape of its own, which readers of JSON refuse.
   if (!text.includes("\\ud")) return text;
   return text.replace(ESCAPE, (escape, half) => (half ? "\ufffd" : escape));
+}
+
+/** What JSON can hold. Other values it would leave out or make something else of, which nobody would notice. */
+function held(value, what) {
+  const refused = (named) => new TypeError(`writing ${what}: ${named} is no JSON`);
+  if (typeof value === "number" && !Number.isFinite(value)) throw refused(String(value));
+  if (typeof value === "bigint") throw refused(`the bigint ${value}`);
+  if (value instanceof Map) throw refused("a Map (make it an object: `Object.fromEntries(map)`)");
+  if (value instanceof Set) throw refused("a Set (make it a list: `[...set]`)");
+  return value;
 }
 
 /** The content and the data of a message: where no content is given, it is the data as JSON. */

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
+import math
 import types
 import typing
 from typing import Any
@@ -17,8 +18,39 @@ _NAMES = {bool: "boolean", int: "integer", float: "number", str: "text", list: "
 
 
 def dumps(value: Any) -> str:
-    """Any value as compact JSON; dataclasses become objects, enums their values."""
-    return well_formed(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain))
+    """Any value as compact JSON; dataclasses become objects, enums their values.
+
+    Raises TypeError for what JSON cannot hold, which names the place.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
+    except (TypeError, ValueError) as problem:
+        raise TypeError(_culprit(value, "value") or str(problem)) from None
+    return well_formed(text)
+
+
+def _culprit(value: Any, where: str) -> str | None:
+    """What it is in a value that JSON cannot hold, and where; none where that is not found."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{where}: the number `{value}` is nothing that JSON can hold"
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return None
+    try:
+        if isinstance(value, dict):
+            keys = (key for key in value if not (key is None or isinstance(key, (bool, int, float, str))))
+            for key in keys:
+                return f"{where}: the key `{key!r}` of the type `{type(key).__name__}` is no text"
+            parts = ((f"{where}.{key}", part) for key, part in value.items())
+        elif isinstance(value, (list, tuple)):
+            parts = ((f"{where}[{index}]", part) for index, part in enumerate(value))
+        else:
+            parts = iter([(where, _plain(value))])
+        return next(filter(None, (_culprit(part, place) for place, part in parts)), None)
+    except TypeError as problem:
+        return f"{where}: {problem}"
+    except RecursionError:
+        # It holds itself.
+        return None
 
 
 def _plain(value: Any) -> Any:
@@ -27,7 +59,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, (set, frozenset)):
-        return sorted(value)
+        try:
+            return sorted(value)
+        except TypeError:
+            # Of several types: in some order, but always in the same.
+            return sorted(value, key=repr)
     raise TypeError(f"a value of the type `{type(value).__name__}` is nothing that JSON can hold")
 
 

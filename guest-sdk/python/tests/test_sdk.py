@@ -112,6 +112,15 @@ class Functions(unittest.TestCase):
             Host().run(action(lambda cx: None))
         with self.assertRaisesRegex(TypeError, "is nothing that JSON can hold"):
             Host().run(action(lambda cx: Output("x", data=object())))
+        unfit = [
+            ({"a": [1.0, float("nan")]}, r"value\.a\[1\]: the number `nan` is nothing that JSON can hold"),
+            ({"a": {(1, 2): 3}}, r"value\.a: the key `\(1, 2\)` of the type `tuple` is no text"),
+            (Part("a", size=b""), r"value\.size: a value of the type `bytes` is nothing that JSON can hold"),
+        ]
+        for data, problem in unfit:
+            with self.assertRaisesRegex(TypeError, problem):
+                Host().run(action(lambda cx, data=data: data))
+        self.assertEqual(Host().run(action(lambda cx: Output("x", data={1, "a"}))).data, {1, "a"})
 
     def test_thinkers_and_planners(self):
         @thinker
