@@ -48,7 +48,7 @@ pub use journal::Journal;
 pub use listener::OnLine;
 use order::Order;
 pub use order::{Ended, Orders, Sent};
-use outside::{Handed, Outside};
+use outside::{End, Handed, Outside};
 pub use reply::{AnswerError, Answered, Given, ReplyError};
 pub(crate) use reply::{Verdict, judge, lapsed};
 pub(crate) use rerun::{Again, FilesThen, ModelsThen, Recorded, Rerun};
@@ -128,8 +128,8 @@ enum Arrived {
     Overdue(AttemptId),
     /// The time of a request is over.
     Over(Over),
-    /// What is on its way outside was waited for long enough.
-    Enough,
+    /// What is on its way outside was waited for long enough, at this end of the run.
+    Enough(End),
 }
 
 /// Runs a team.
@@ -335,7 +335,7 @@ impl Driver {
                 Arrived::Due(role) => self.journal.stage(Event::RetryDue { role })?,
                 Arrived::Overdue(attempt) => self.overdue(attempt)?,
                 Arrived::Over(over) => self.over(over)?,
-                Arrived::Enough => self.outside.lose_patience(),
+                Arrived::Enough(end) => self.outside.lose_patience(end),
             }
             next = futures_util::FutureExt::now_or_never(self.arrivals.next()).flatten();
         }

@@ -15,7 +15,13 @@ pub(super) struct Outside {
     bridge: Option<Bridge>,
     /// How long the end of the run waits for what is on its way; nothing more is handed over meanwhile.
     patience: Patience,
+    /// Which end of the run that is. There may be several: a message from outside wakes a team.
+    end: End,
 }
+
+/// One of the ends that a run comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct End(u64);
 
 /// Whether the end of a run waits for the outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +43,7 @@ pub(super) struct Handed {
 
 impl Outside {
     pub(super) fn new(external: Option<External>) -> Self {
-        Self { bridge: external.map(Bridge::new), patience: Patience::Whole }
+        Self { bridge: external.map(Bridge::new), patience: Patience::Whole, end: End::default() }
     }
 
     /// Whether something may come from outside by itself.
@@ -55,9 +61,9 @@ impl Outside {
         self.patience = Patience::Whole;
     }
 
-    /// What was waited for took long enough.
-    pub(super) fn lose_patience(&mut self) {
-        if self.patience == Patience::Tried {
+    /// What was waited for took long enough, at this end.
+    pub(super) fn lose_patience(&mut self, end: End) {
+        if self.patience == Patience::Tried && self.end == end {
             self.patience = Patience::Lost;
         }
     }
@@ -117,9 +123,11 @@ impl Driver {
     fn has_patience(&mut self) -> bool {
         if self.outside.patience == Patience::Whole {
             self.outside.patience = Patience::Tried;
-            self.arrivals.push(Box::pin(async {
+            self.outside.end.0 += 1;
+            let end = self.outside.end;
+            self.arrivals.push(Box::pin(async move {
                 tokio::time::sleep(GRACE).await;
-                Arrived::Enough
+                Arrived::Enough(end)
             }));
         }
         self.outside.patience == Patience::Tried

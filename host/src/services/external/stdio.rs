@@ -4,6 +4,7 @@
 
 use std::future::pending;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -12,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
@@ -36,7 +38,8 @@ const GLANCE: Duration = Duration::from_millis(5);
 
 type Written = oneshot::Sender<std::io::Result<()>>;
 
-/// A running program. It is killed when this is dropped.
+/// A running program, in a process group of its own: what it starts belongs to it, and what the terminal sends to the
+/// host does not reach it. It is killed, with all of these, when this is dropped.
 pub(super) struct Program {
     child: Arc<Mutex<Child>>,
     /// None once its input has ended.
@@ -59,6 +62,7 @@ impl Program {
             .current_dir(dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .process_group(0)
             .spawn();
         let mut child = spawned.map_err(|e| format!("cannot start `{}`: {e}", program.display()))?;
         let (stdin, stdout) = (child.stdin.take().map(Arc::new), child.stdout.take());
@@ -151,9 +155,11 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that has ended cannot be killed any more. It is waited for, so that it is no zombie.
-        let _ = child.kill();
-        let _ = child.wait();
+        // While it was not waited for, its group is nobody else's. What one that has ended left behind may go on.
+        if let (Ok(None), Some(group)) = (child.try_wait(), Pid::from_raw(child.id().cast_signed())) {
+            let _ = kill_process_group(group, Signal::KILL);
+            let _ = child.wait();
+        }
     }
 }
 
