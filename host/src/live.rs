@@ -9,6 +9,7 @@ mod thread;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use strata_core::event::Status;
 use strata_core::message::Message;
 use tokio::sync::watch;
@@ -89,6 +90,9 @@ pub enum LiveError {
     /// An answer is not taken. What it was for stays open.
     #[error(transparent)]
     Answer(#[from] AnswerError),
+    /// It was started elsewhere than within a runtime. Nothing has changed.
+    #[error("the environment runs within a tokio runtime: start it from there")]
+    Runtime,
     /// There is no thread for it, or none any more.
     #[error("the environment cannot run: {0}; what was durable is saved, load it again")]
     Thread(String),
@@ -128,8 +132,10 @@ impl LiveEnvironment {
     }
 
     /// Lets it run, on a thread of its own. With `WhenIdle::End` it stops by itself when nothing is left to do. One
-    /// that has stopped goes on, as after `load`.
+    /// that has stopped goes on, as after `load`. It has to be called within the runtime; elsewhere it fails, and
+    /// nothing has changed.
     pub fn start(&mut self, when_idle: WhenIdle) -> Result<(), LiveError> {
+        let runtime = thread::runtime()?;
         let mut run = match std::mem::replace(&mut self.state, State::Broken) {
             State::Still(run) => run,
             other => {
@@ -142,7 +148,7 @@ impl LiveEnvironment {
         }
         run.prepare(when_idle);
         self.orders = run.orders();
-        self.state = State::Running(Running::begin(run)?);
+        self.state = State::Running(Running::begin(runtime, run)?);
         Ok(())
     }
 
@@ -176,24 +182,29 @@ impl LiveEnvironment {
         *self.motion.borrow() != Motion::Busy || self.motion.has_changed().is_err()
     }
 
-    /// Waits until it is at rest.
-    pub async fn idle(&mut self) {
-        // A driver that is gone rests for good.
-        let _ = self.motion.wait_for(|motion| *motion != Motion::Busy).await;
+    /// Waits until it is at rest. It may be stopped meanwhile: the environment is not borrowed.
+    pub fn idle(&self) -> BoxFuture<'static, ()> {
+        let mut motion = self.motion.clone();
+        Box::pin(async move {
+            // A driver that is gone rests for good.
+            let _ = motion.wait_for(|motion| *motion != Motion::Busy).await;
+        })
     }
 
     /// Publishes a message from outside and says where it went. Its id is given by the environment; where it names no
-    /// recipient, everyone who watches its label gets it. It is durable when this returns.
-    pub async fn send(&self, message: Message) -> Result<Sent, LiveError> {
-        match &self.state {
-            State::Running(_) => Ok(self.orders.send(message).await?),
-            _ => Err(LiveError::State("does not run; start it first")),
-        }
+    /// recipient, everyone who watches its label gets it. It is durable when this returns. The environment is not
+    /// borrowed: any number may wait at the same time.
+    pub fn send(&self, message: Message) -> BoxFuture<'static, Result<Sent, LiveError>> {
+        let orders = matches!(self.state, State::Running(_)).then(|| self.orders.clone());
+        Box::pin(async move {
+            let orders = orders.ok_or(LiveError::State("does not run; start it first"))?;
+            Ok(orders.send(message).await?)
+        })
     }
 
     /// Publishes what a user says, under a label: everyone who watches that gets it. Like `send` otherwise.
-    pub async fn say(&self, label: &str, text: impl Into<String>) -> Result<Sent, LiveError> {
-        self.send(Message::of_user("".into(), text.into(), label.into())).await
+    pub fn say(&self, label: &str, text: impl Into<String>) -> BoxFuture<'static, Result<Sent, LiveError>> {
+        self.send(Message::of_user("".into(), text.into(), label.into()))
     }
 
     /// Answers what people were asked: all of it, or nothing. It is durable when this returns, and where the

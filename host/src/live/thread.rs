@@ -22,11 +22,14 @@ pub(super) struct Running {
     end: oneshot::Receiver<End>,
 }
 
+/// The runtime that an environment needs: timers, calls and actions that run in parallel are there.
+pub(super) fn runtime() -> Result<Handle, LiveError> {
+    Handle::try_current().map_err(|_| LiveError::Runtime)
+}
+
 impl Running {
-    /// Begins to run. Needs a runtime: timers, calls and actions that run in parallel are there.
-    pub(super) fn begin(run: Box<Run>) -> Result<Self, LiveError> {
-        let runtime = Handle::try_current();
-        let runtime = runtime.map_err(|_| LiveError::Thread("start it within a tokio runtime".into()))?;
+    /// Begins to run.
+    pub(super) fn begin(runtime: Handle, run: Box<Run>) -> Result<Self, LiveError> {
         let (stop, stopped) = watch::channel(false);
         let (tell, end) = oneshot::channel();
         let begin = move || {
