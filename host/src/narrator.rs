@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use strata_core::event::{Event, Finished, Source, Work, Writer};
 use strata_core::fault::{Fault, FaultKind};
-use strata_core::host_call::Verdict;
 use strata_core::id::{Digest, JoinId, Part, RoleId, Slot};
 use strata_core::message::Draft;
 use strata_core::request::Request;
@@ -200,7 +199,7 @@ impl Narrator {
             Event::DoubtSettled { role, work, what, verdict, .. } => {
                 let mut fields = self.call(*role, *work);
                 fields["what"] = what.clone().into();
-                fields["verdict"] = if *verdict == Verdict::Redo { "redo" } else { "answered" }.into();
+                fields["verdict"] = verdict.name().into();
                 vec![("doubt-settled", fields)]
             }
             Event::WritesUnclaimed { role, work, writes } => {

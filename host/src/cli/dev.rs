@@ -179,6 +179,8 @@ fn on_line(lines: &Arc<Mutex<Listener>>, change: Option<&Change>) -> OnLine {
         let place = [line.text("role"), line.text("action")].join(".");
         match line.kind {
             "component-changed" => replaced.push(place),
+            // The next change came before there was a result.
+            "action-failed" if line.text("fault") == "interrupted" => {}
             "action-finished" | "action-failed" if replaced.is_empty() || replaced.contains(&place) => {
                 if let Some((saved_ms, named)) = since.take() {
                     let seconds = (now_ms() - saved_ms).max(0) as f64 / 1000.0;

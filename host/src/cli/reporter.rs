@@ -122,7 +122,8 @@ impl Reporter {
     /// One line about one action, or about all of a role: a mark, and as much of a text as fits.
     fn say(&mut self, line: &Line, mark: &str, text: &str) {
         let step = line.fields.get("step").and_then(serde_json::Value::as_u64).unwrap_or_default();
-        let seconds = (line.time_ms - self.began_ms.unwrap_or(line.time_ms)) as f64 / 1000.0;
+        // A clock may be set back.
+        let seconds = (line.time_ms - self.began_ms.unwrap_or(line.time_ms)).max(0) as f64 / 1000.0;
         let name = one_line(&name(line));
         self.width = self.width.max(name.width()).min(WIDEST);
         let gap = " ".repeat(self.width.saturating_sub(name.width()));

@@ -10,6 +10,7 @@ use super::compare::state_at;
 use super::saved::reader;
 use crate::blob::Blobs;
 use crate::sandbox::Directories;
+use crate::store::StoreError;
 
 /// The files of a saved state.
 pub struct SavedFiles {
@@ -47,7 +48,10 @@ pub fn files(at: &str, to: Option<&Path>) -> Result<SavedFiles, LaunchError> {
 pub(super) fn blobs(path: &Path, stepper: &Stepper) -> Result<Blobs, LaunchError> {
     let needed = stepper.env().file_digests();
     let mut blobs = Blobs::new();
-    let Ok(reader) = reader(path) else { return Ok(blobs) };
+    let reader = match reader(path) {
+        Err(LaunchError::Store(StoreError::NoRecords { .. })) => return Ok(blobs),
+        reader => reader?,
+    };
     for digest in needed {
         if let Some(bytes) = reader.blob(&digest)? {
             blobs.insert(digest, bytes);

@@ -13,6 +13,7 @@ use strata_core::stepper::{Illegal, Stepper};
 
 use super::room::{Kept, Text};
 use super::{Beside, Facts, Mark, MarkKind, Question, Report, Spending, State, Step, state};
+use crate::excerpt::excerpt;
 use crate::graph::{Format, Graph};
 use crate::store::Record;
 use attempts::Attempts;
@@ -103,7 +104,7 @@ impl Gathering {
     /// What happened to the run as a whole.
     fn run(&mut self, event: &Event, time_ms: i64) {
         let mut mark = |kind: MarkKind, text: String| {
-            self.marks.push(Mark { at: self.events, time_ms, kind, text });
+            self.marks.push(Mark { at: self.events, time_ms, kind, text: excerpt(&text, SHORT_CHARS) });
         };
         match event {
             Event::RunStarted { .. } => mark(MarkKind::Began, "started".into()),
@@ -124,7 +125,7 @@ impl Gathering {
                 mark(MarkKind::Broke, format!("message {id} was not handed over: {why}"));
             }
             Event::DoubtSettled { what, verdict, .. } => {
-                mark(MarkKind::Changed, format!("`{what}` was in doubt, settled: {verdict:?}").to_lowercase());
+                mark(MarkKind::Changed, format!("`{what}` was in doubt, settled: {}", verdict.name()));
             }
             _ => {}
         }

@@ -123,6 +123,11 @@ fn read_component(table: &Table<'_>) -> Option<At<PathBuf>> {
         item.refuse(format!("`{}` is not a script", item.text()?.value), hint);
         return None;
     }
+    if found.value.is_dir() {
+        let message = format!("`{}` is a directory, not a script", item.text()?.value);
+        item.refuse(message, format!("the source of a component is a `component = \"{}\"`", item.text()?.value));
+        return None;
+    }
     Some(found)
 }
 
