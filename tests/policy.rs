@@ -72,6 +72,19 @@ fn what_a_policy_takes_away_is_said_once_and_shown_by_check() {
 }
 
 #[test]
+fn a_policy_without_a_bound_on_fuel_lifts_none() {
+    let place = Place::with(&TEAM.replace("memory = \"128MiB\"", "fuel = 9000000"));
+    let policy = |fuel: u32| format!("schema = \"strata.policy/1\"\n[limits]\nfuel = {fuel}\n");
+    place.write("config/strata-host/policy.toml", &policy(5_000_000));
+    place.write("none.toml", &policy(0));
+    let checked = place.host(&["check", "team.toml", "--policy", "none.toml"]).expect(0);
+    assert_eq!(checked.stdout.matches("fuel       5000000\n").count(), 2, "{}", checked.stdout);
+    place.write("config/strata-host/policy.toml", &policy(0));
+    let checked = place.host(&["check", "team.toml"]).expect(0);
+    assert!(checked.stdout.contains("fuel       9000000\n"), "{}", checked.stdout);
+}
+
+#[test]
 fn a_resume_obeys_the_policy_of_now() {
     let steps = r#"{ random = 1 }, { random = 1 }, { write = "/etc/a", text = "x" }"#;
     let place = Place::with(&TEAM.replace(r#"{ fail = "spin", attempts = [1] }"#, steps));

@@ -21,7 +21,7 @@ use crate::driver::OnLine;
 use crate::driver::clock::now_ms;
 use crate::launch::{Develop, Developed, LaunchError, Run, develop};
 use crate::manifest::Overrides;
-use crate::manifest::operator::in_force;
+use crate::manifest::operator::{Operator, in_force};
 use crate::narrator::Line;
 
 /// So many changed files are named.
@@ -57,7 +57,7 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     spare(args.events.as_deref(), &args.team, &args.storage)?;
     let events = args.events.as_deref().map(|path| (path, Held::Dropped));
     let told = Told { lines: Arc::new(Mutex::new(listener(events, reporter)?)), live };
-    let mut watch = Watch::of(&args.team);
+    let mut watch = Watch::of(&args.team, may_build(args));
     // One for all rounds: a line that is being typed is for the round that goes on then.
     let mut prompt = Prompt::at_terminal();
     let mut change: Option<Change> = None;
@@ -66,7 +66,7 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     loop {
         changed.extend(change.iter().flat_map(|change| change.files.clone()));
         let round = round(args, (&told, change.as_ref(), &changed), (&mut watch, &mut prompt, &mut stop)).await?;
-        watch.follow();
+        watch.follow(may_build(args));
         if !matches!(round, Round::Refused) {
             changed.clear();
         }
@@ -96,6 +96,11 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
         let what = change.as_ref().map_or_else(|| format!("`{}`", shown(&args.storage)), named);
         note(format_args!("\n{what} changed"));
     }
+}
+
+/// Whether every policy in force lets sources be built.
+fn may_build(args: &DevArgs) -> bool {
+    in_force(args.policy.as_deref()).is_ok_and(|operators| operators.iter().all(Operator::allows_builds))
 }
 
 /// One round, with all that has changed since the last one. What happens is `told`; the time since the newest change, if

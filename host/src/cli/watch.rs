@@ -39,23 +39,25 @@ pub(super) struct Change {
 }
 
 impl Watch {
-    /// Watches from now on.
-    pub(super) fn of(team: &Path) -> Self {
+    /// Watches from now on. `builds` says whether sources may be built: to learn what lies elsewhere, a build's tools are
+    /// asked, which do what the source says.
+    pub(super) fn of(team: &Path, builds: bool) -> Self {
         let team = std::path::absolute(team).unwrap_or_else(|_| team.to_owned());
         let mut watch = Self { team, places: Vec::new(), elsewhere: Vec::new(), seen: BTreeMap::new() };
-        watch.follow();
+        watch.follow(builds);
         watch.seen = watch.look();
         watch
     }
 
     /// Watches what the team is made from by now. What is new is as it is now.
-    pub(super) fn follow(&mut self) {
+    pub(super) fn follow(&mut self, builds: bool) {
         let places = made_from(&self.team);
         // Where the team file cannot be read, what it said before is watched.
         if !places.is_empty() {
             self.places = places;
         }
-        self.elsewhere = self.places.iter().flat_map(|place| build::files_elsewhere(place)).collect();
+        let built = self.places.iter().filter(|_| builds);
+        self.elsewhere = built.flat_map(|place| build::files_elsewhere(place)).collect();
         for (file, stamp) in self.look() {
             self.seen.entry(file).or_insert(stamp);
         }

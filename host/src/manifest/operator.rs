@@ -53,6 +53,11 @@ impl Operator {
         Self::parse(super::read_source(path, "policy")?)
     }
 
+    /// Whether source may be built: that runs what lies in it.
+    pub fn allows_builds(&self) -> bool {
+        self.build == Permission::Allowed
+    }
+
     fn parse(source: Source) -> Result<Self, Diagnostics> {
         let source = Arc::new(source);
         let problems = Problems::new(Arc::clone(&source));

@@ -7,10 +7,9 @@ use strata_core::money::Usd;
 
 use super::{Operator, Permission, refuse};
 use crate::manifest::advice::show;
-use crate::manifest::overrides::slot_name;
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::http::{Refusal, permit};
-use crate::plugin::{Grants, Plugin};
+use crate::plugin::{Grants, Limit, Plugin};
 use crate::services::endpoint;
 use crate::services::llm::config::{Config, Endpoint, Provider};
 
@@ -44,7 +43,7 @@ impl Definition {
                     "the team has an `[env.external]`, which its operator does not allow".into(),
                 ));
             }
-            if operator.build == Permission::Forbidden {
+            if !operator.allows_builds() {
                 self.refuse_sources(operator)?;
             }
             self.bind_plugins(operator);
@@ -57,7 +56,7 @@ impl Definition {
     /// What the policies took away, a line each; of what the team file asked for only.
     pub fn cut(&self) -> Vec<String> {
         let line = |cut: &Cut| match cut.slot {
-            Some(slot) => format!("policy: `{}`: {}", slot_name(&self.team, slot), cut.text),
+            Some(slot) => format!("policy: `{}`: {}", self.team.slot_name(slot), cut.text),
             None => format!("policy: {}", cut.text),
         };
         self.cuts.iter().filter(|cut| cut.asked == Asked::Written).map(line).collect()
@@ -96,7 +95,7 @@ impl Definition {
             for (limit, most) in &operator.limits {
                 let had = plugin.limits.get(*limit);
                 // No fuel in a policy is no bound; no fuel in a team is more than any.
-                let bound = most.value > 0 || had.is_some();
+                let bound = most.value > 0 || *limit != Limit::Fuel;
                 if !bound || had.is_some_and(|had| had <= most.value) {
                     continue;
                 }
