@@ -120,6 +120,26 @@ fn what_c_cannot_compile_is_told_with_its_place() {
 }
 
 #[test]
+fn a_component_is_made_again_when_a_header_beside_its_directory_has_changed() {
+    with_tools();
+    let place = Place::empty();
+    fs::create_dir(place.path("one")).unwrap();
+    let source = "#include \"../words.h\"\n#include <strata_action.h>\nstatic strata_error run(const strata_call *c, \
+                  strata_output *o) { (void)c; o->content = STR(WORDS); return STRATA_SUCCESS; }\n\
+                  STRATA_ACTION(run, .name = \"one\")\n";
+    place.write("one/action.c", source);
+    let built = || {
+        let built = place.host(&["build", "one"]).expect(0);
+        fs::read(built.stdout.trim()).unwrap()
+    };
+    let holds = |component: &[u8], text: &str| component.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+    place.write("words.h", "#define WORDS \"what was said first\"\n");
+    assert!(holds(&built(), "what was said first"));
+    place.write("words.h", "#define WORDS \"what was said then\"\n");
+    assert!(holds(&built(), "what was said then"));
+}
+
+#[test]
 fn a_component_exports_what_its_author_defines_and_imports_what_it_uses() {
     with_tools();
     let place = Place::empty();

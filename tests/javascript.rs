@@ -96,6 +96,28 @@ fn javascript_and_typescript_are_built_once_and_mended() {
 }
 
 #[test]
+fn a_bundle_is_made_again_when_what_it_imports_has_changed_wherever_that_lies() {
+    let place = team();
+    fs::create_dir_all(place.path("count/dist")).unwrap();
+    let source = COUNT.replace("./words.js", "../../shared/words.js");
+    place.write("count/package.json", r#"{ "name": "count", "type": "module", "main": "dist/action.js" }"#);
+    place.write("count/dist/action.js", &source);
+    let words = |list: &str| {
+        fs::create_dir_all(place.path("shared")).unwrap();
+        place.write("shared/words.js", format!("export const words = () => {list};\n"));
+    };
+    words("[1]");
+    place.run().expect(0);
+    assert_eq!(said(&place)[0], r#"{"words":1}"#);
+    assert_eq!(place.host(&["build", "count"]).expect(0).stderr, "");
+    words("[1, 2, 3]");
+    let run = |store: &str| place.host(&["run", "team.toml", "--storage", store, "--events", "-"]).expect(0).stdout;
+    assert!(run("other").contains("hello: 3 at true"));
+    place.write("count/dist/action.js", source.replace("counting", "counted"));
+    assert!(place.host(&["build", "count"]).expect(0).stderr.contains("building count"));
+}
+
+#[test]
 fn what_is_wrong_with_the_source_is_said_with_its_place() {
     let place = team();
     let head = "import { action } from \"@strata/action\";\n";

@@ -182,7 +182,7 @@ pub fn own_files(dir: &Path) -> Vec<PathBuf> {
 
 /// Files that lie elsewhere and that the last build of the action in a directory was made from.
 pub fn files_elsewhere(dir: &Path) -> Vec<PathBuf> {
-    if dir.join("Cargo.toml").is_file() { rust::elsewhere(dir) } else { Vec::new() }
+    if dir.join("Cargo.toml").is_file() { rust::elsewhere(dir) } else { sources::elsewhere(dir) }
 }
 
 fn looked_for() -> String {

@@ -1,7 +1,7 @@
 // Makes a component of an action: TypeScript is checked, the source and what it imports become one bundle, the
 // bundle and an engine become a component. Started by `strata-host build`, with one argument: a JSON object with
-// `dir` (the action), `entry` (its source, relative to it), `out` (the component), `about` (what package.json says),
-// `sdk` and `wit` (where those are). What is wrong is written to stderr, as `file:line:column`.
+// `dir` (the action), `entry` (its source, relative to it), `out` (the component), `inputs` (where the files are listed
+// that it was made from), `about` (what package.json says), `sdk` and `wit` (where those are). What is wrong is written to stderr, as `file:line:column`.
 
 import { spawnSync } from "node:child_process";
 import fs from "node:fs";
@@ -16,7 +16,7 @@ const TOOLS = path.join(path.dirname(fileURLToPath(import.meta.url)), "node_modu
 const BUNDLE = "bundle.js";
 const WORLDS = { "": "action", planner: "planning-action", thinker: "thinking-action", "planner,thinker": "versatile-action" };
 
-const { dir: given, entry, out, about, sdk: kit, wit } = JSON.parse(process.argv[2]);
+const { dir: given, entry, out, inputs, about, sdk: kit, wit } = JSON.parse(process.argv[2]);
 // The bundler names files by where they really are.
 const [dir, sdk] = [given, kit].map((directory) => fs.realpathSync(directory));
 
@@ -32,7 +32,8 @@ const ASTRAY = [
 
 try {
   if (/\.[mc]?ts$/.test(entry)) check();
-  const { source, map } = await bundle();
+  const { source, map, files } = await bundle();
+  fs.writeFileSync(inputs, files.join("\n"));
   fs.writeFileSync(out, await component(source, map));
 } catch (error) {
   console.error(error.told ?? error.stack);
@@ -69,6 +70,7 @@ async function bundle() {
       absWorkingDir: dir,
       outfile: path.join(dir, BUNDLE),
       write: false,
+      metafile: true,
       bundle: true,
       format: "esm",
       platform: "neutral",
@@ -91,7 +93,14 @@ async function bundle() {
       refuse((await esbuild.formatMessages(errors.map(named), { kind: "error" })).join("\n"));
     });
   const [map, source] = [".map", ""].map((end) => result.outputFiles.find((file) => file.path.endsWith(BUNDLE + end)).text);
-  return { source, map: relative(JSON.parse(map)) };
+  return { source, map: relative(JSON.parse(map)), files: own(result.metafile) };
+}
+
+/** The files that went into a bundle, but those of the SDK and of packages, which other files name by version. */
+function own({ inputs }) {
+  const files = Object.keys(inputs).filter((file) => !file.startsWith("<")).map((file) => path.resolve(dir, file));
+  const apart = (file) => file.startsWith(sdk + path.sep) || file.split(path.sep).includes("node_modules");
+  return files.filter((file) => !apart(file));
 }
 
 /** An error as the author can use it. */

@@ -24,12 +24,13 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     }
     let compiler = Compiler::ready(report)?;
     report(&format!("building {name}"));
-    let (module, warnings) = compiler.link(dir, &sources(dir)?, &name)?;
+    let sources = sources(dir)?;
+    let (module, warnings) = compiler.link(dir, &sources, &name)?;
     warnings.lines().for_each(report);
     let bytes = component::encode(&module, Lines::Dropped)
         .map_err(|details| BuildError::Component { module: dir.to_owned(), details })?;
     at(&place.unfinished(), fs::write(place.unfinished(), bytes))?;
-    Ok(Built { component: place.keep(&fingerprint)?, fresh: false })
+    Ok(Built { component: place.keep(&fingerprint, &compiler.read(dir, &sources)?)?, fresh: false })
 }
 
 /// The names of the C files in a directory, sorted.

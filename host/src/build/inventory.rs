@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::toolchain;
+use super::{javascript, pypi, toolchain};
 
 /// What there is for one language.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +44,10 @@ pub fn inventory() -> Vec<Tool> {
         if language == "rust" {
             found = found.map(|found| [found, vec![compiler()]].concat());
         }
+        found = found.and_then(|found| match oldest(language).filter(|oldest| is_older(&found[0], *oldest)) {
+            Some((major, minor)) => Err(format!("{} is older than {major}.{minor}, which builds need", found[0])),
+            None => Ok(found),
+        });
         let found = found.map(|found| found.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", "));
         let found = found.map(|found| match language {
             "c" => format!("zig, which the first build sets up with {found}"),
@@ -52,6 +56,34 @@ pub fn inventory() -> Vec<Tool> {
         Tool { language, found, advice }
     };
     LANGUAGES.map(language).into()
+}
+
+/// The oldest version of what is asked for first that builds take.
+fn oldest(language: &str) -> Option<(u32, u32)> {
+    match language {
+        "python" | "c" => Some(pypi::OLDEST),
+        "javascript" => Some((javascript::tools::OLDEST, 0)),
+        _ => None,
+    }
+}
+
+/// Whether the version in what a program said is older. One that says none is taken as it is.
+fn is_older(said: &str, oldest: (u32, u32)) -> bool {
+    let mut numbers = said.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok());
+    numbers.next().is_some_and(|major: u32| (major, numbers.next().unwrap_or(0)) < oldest)
+}
+
+#[test]
+fn a_version_is_found_in_what_a_program_says_of_itself() {
+    for (said, oldest, older) in [
+        ("Python 3.8.18", (3, 9), true),
+        ("Python 3.10.1", (3, 9), false),
+        ("node v18.20.2", (20, 0), true),
+        ("node v20.0.0", (20, 0), false),
+        ("something", (1, 0), false),
+    ] {
+        assert_eq!(is_older(said, oldest), older, "{said}");
+    }
 }
 
 /// What a program says when it is asked for its version; one that only has to succeed says nothing.

@@ -4,7 +4,7 @@
 //! What is known of a package, below in `package`; where the tools and the packages come from, in `tools`.
 
 mod package;
-mod tools;
+pub mod tools;
 
 use super::sdk::{JAVASCRIPT, JAVASCRIPT_TOOLS, WIT};
 use super::sources::{Place, fingerprint};
@@ -13,7 +13,7 @@ use package::Package;
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where node, editors and the type checker look for the SDK.
 const SDK: &str = "node_modules/@strata/action";
@@ -38,15 +38,23 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
         lend(&tools.join(BUNDLER), &dir.join(BUNDLER))?;
     }
     report(&format!("building {}", package.name));
-    componentize(dir, &package, [&tools, &sdk], &place.unfinished())?;
-    Ok(Built { component: place.keep(&fingerprint)?, fresh: false })
+    let inputs = componentize(dir, &package, [&tools, &sdk], &place.unfinished())?;
+    Ok(Built { component: place.keep(&fingerprint, &inputs)?, fresh: false })
 }
 
-fn componentize(dir: &Path, package: &Package, [tools, sdk]: [&Path; 2], to: &Path) -> Result<(), BuildError> {
+/// Makes the component, and tells the files that it was made from, but those of the SDK and of packages.
+fn componentize(
+    dir: &Path,
+    package: &Package,
+    [tools, sdk]: [&Path; 2],
+    to: &Path,
+) -> Result<Vec<PathBuf>, BuildError> {
+    let list = to.with_extension("inputs");
     let asked = json!({
         "dir": dir,
         "entry": package.entry,
         "out": to,
+        "inputs": list,
         "about": package.about(),
         "sdk": sdk,
         "wit": WIT.unpack()?,
@@ -59,7 +67,11 @@ fn componentize(dir: &Path, package: &Package, [tools, sdk]: [&Path; 2], to: &Pa
         return Err(refused(ended.details.trim_end().to_owned()));
     }
     match component::is_action(&at(to, fs::read(to))?) {
-        true => Ok(()),
+        true => {
+            let inputs = at(&list, fs::read_to_string(&list))?.lines().map(PathBuf::from).collect();
+            at(&list, fs::remove_file(&list))?;
+            Ok(inputs)
+        }
         false => Err(refused("the component that componentize-qjs made is no action".into())),
     }
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use strata_core::id::hex;
 
 /// The oldest Python that the tools run on.
-const OLDEST: (u32, u32) = (3, 9);
+pub const OLDEST: (u32, u32) = (3, 9);
 
 const NO_PYTHON: &str =
     "it sets up the tools for this language: install python 3.9 or later, e.g. `apt install python3 python3-venv`";

@@ -28,10 +28,10 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     if let Some(component) = place.made_from(&fingerprint) {
         return Ok(Built { component, fresh: true });
     }
-    let environment = Environment::ready(dir, &project, report)?;
+    let environment = Environment::ready(dir, (&project, &fingerprint), report)?;
     report(&format!("building {}", project.name));
     componentize(dir, &project, &environment, &place.unfinished())?;
-    Ok(Built { component: place.keep(&fingerprint)?, fresh: false })
+    Ok(Built { component: place.keep(&fingerprint, &[])?, fresh: false })
 }
 
 fn componentize(dir: &Path, project: &Project, environment: &Environment, to: &Path) -> Result<(), BuildError> {

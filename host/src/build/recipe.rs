@@ -50,5 +50,5 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
             .map_err(|details| BuildError::Component { module: dir.to_owned(), details })?;
         at(&out, fs::write(&out, bytes))?;
     }
-    Ok(Built { component: place.keep(&fingerprint)?, fresh: false })
+    Ok(Built { component: place.keep(&fingerprint, &[])?, fresh: false })
 }

@@ -2,6 +2,7 @@
 //! `component` makes the component of it.
 
 use super::cargo::{Package, Target};
+use super::sources::of_rule;
 use super::{BuildError, Built, at, cache, component, toolchain};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,16 +34,7 @@ pub fn elsewhere(dir: &Path) -> Vec<PathBuf> {
     let made = package.workspace.join("target").join("guest").join(toolchain::TARGET).join("release");
     // Cargo writes it as a rule of a makefile, beside what it made.
     let rule = fs::read_to_string(made.join(package.name.replace('-', "_")).with_extension("d")).unwrap_or_default();
-    let files = rule.lines().filter_map(|line| line.split_once(": ")).flat_map(|(_, files)| unescaped(files));
-    files.filter(|file| !file.starts_with(dir)).collect()
-}
-
-/// The paths in a rule of a makefile.
-fn unescaped(files: &str) -> Vec<PathBuf> {
-    /// Stands for a blank within a path while the paths are parted.
-    const BLANK: &str = "\0";
-    let parted = files.replace("\\ ", BLANK);
-    parted.split_whitespace().map(|file| file.replace(BLANK, " ").into()).collect()
+    of_rule(&rule).into_iter().filter(|file| !file.starts_with(dir)).collect()
 }
 
 /// Cargo keeps the time of a module it had not to compile again, so the component is up to date if it is younger.

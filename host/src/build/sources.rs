@@ -1,9 +1,9 @@
 //! What the source of an action is, for languages whose tools do not say by themselves what is up to date: a
 //! fingerprint over the files of a directory, and the place where the component lies together with the fingerprint of
-//! what it was made from.
+//! what it was made from. Inputs that lie elsewhere, which only the tools know, are listed with it.
 
 use super::{BuildError, at, cache};
-use crate::sha256::Sha256;
+use crate::sha256::{Sha256, sha256};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,9 @@ const MOST_FILES: usize = 10_000;
 /// All of them together; they are read at each build. Far more than a component may hold.
 const MOST_BYTES: u64 = 256 << 20;
 
+/// The ending of the names of records.
+const RECORD: &str = "made-from";
+
 /// A digest over the names and contents of the files in `dir`, and over `also`: whatever else the component is made
 /// with.
 pub fn fingerprint(dir: &Path, also: &[&str]) -> Result<String, BuildError> {
@@ -30,11 +33,11 @@ pub fn fingerprint(dir: &Path, also: &[&str]) -> Result<String, BuildError> {
     also.iter().for_each(|part| take(part.as_bytes()));
     let mut bytes = 0;
     for path in files {
-        let content = at(&path, fs::read(&path))?;
-        bytes += content.len() as u64;
+        bytes += at(&path, fs::metadata(&path))?.len();
         if bytes > MOST_BYTES {
             return Err(BuildError::TooMuch { dir: dir.to_owned(), limit: "256 MiB" });
         }
+        let content = at(&path, fs::read(&path))?;
         take(path.strip_prefix(dir).unwrap_or(&path).as_os_str().as_encoded_bytes());
         take(&content);
     }
@@ -75,6 +78,7 @@ pub fn of(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
 /// Where an action's component lies. No other build of the same action goes on while one has it.
 #[derive(Debug)]
 pub struct Place {
+    dir: PathBuf,
     component: PathBuf,
     _lock: File,
 }
@@ -82,15 +86,17 @@ pub struct Place {
 impl Place {
     /// The place of an action's component: below `target`, as in the other languages.
     pub fn of(dir: &Path, name: &str) -> Result<Self, BuildError> {
-        let base = dir.join("target").join("guest");
+        let base = places(dir);
         let lock = cache::lock(&base.join(name).with_added_extension("lock"))?;
-        Ok(Self { component: base.join(name).with_added_extension("wasm"), _lock: lock })
+        Ok(Self { dir: dir.to_owned(), component: base.join(name).with_added_extension("wasm"), _lock: lock })
     }
 
-    /// The component, if it was made from this.
+    /// The component, if it was made from this, and from nothing elsewhere that has changed since.
     pub fn made_from(&self, fingerprint: &str) -> Option<PathBuf> {
-        let found = fs::read_to_string(self.record()).is_ok_and(|found| found == fingerprint);
-        (found && self.component.is_file()).then(|| self.component.clone())
+        let record = fs::read_to_string(self.record()).ok()?;
+        let (found, elsewhere) = record.split_once('\n').unwrap_or((&record, ""));
+        let same = found == fingerprint && listed(elsewhere).all(|(digest, file)| taken(&file).ok() == Some(digest));
+        (same && self.component.is_file()).then(|| self.component.clone())
     }
 
     /// A name in the same directory for a tool to write to.
@@ -98,9 +104,17 @@ impl Place {
         self.component.with_extension("unfinished")
     }
 
-    /// Takes the file at [`unfinished`](Self::unfinished) as the component that was made from this.
-    pub fn keep(&self, fingerprint: &str) -> Result<PathBuf, BuildError> {
+    /// Takes the file at [`unfinished`](Self::unfinished) as the component that was made from this, and from these
+    /// files, as far as they are none of the directory's own.
+    pub fn keep(&self, fingerprint: &str, files: &[PathBuf]) -> Result<PathBuf, BuildError> {
         let unfinished = self.unfinished();
+        let own = of(&self.dir)?;
+        let mut record = fingerprint.to_owned();
+        for file in files.iter().filter(|file| own.binary_search(file).is_err()) {
+            // What is gone by now would make another component.
+            let digest = taken(file).unwrap_or_default();
+            record.push_str(&format!("\n{digest} {}", file.display()));
+        }
         // The record goes first and comes last: a component never stands beside a record of something else.
         match fs::remove_file(self.record()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => at(&self.record(), Err(error))?,
@@ -108,13 +122,48 @@ impl Place {
         }
         at(&unfinished, File::open(&unfinished).and_then(|file| file.sync_all()))?;
         at(&self.component, fs::rename(&unfinished, &self.component))?;
-        at(&self.record(), fs::write(self.record(), fingerprint))?;
+        at(&self.record(), fs::write(self.record(), record))?;
         Ok(self.component.clone())
     }
 
     fn record(&self) -> PathBuf {
-        self.component.with_extension("made-from")
+        self.component.with_extension(RECORD)
     }
+}
+
+/// What lies elsewhere and the last build of the action in a directory was made from.
+pub fn elsewhere(dir: &Path) -> Vec<PathBuf> {
+    let found = fs::read_dir(places(dir)).into_iter().flatten().flatten().map(|entry| entry.path());
+    let records = found.filter(|path| path.extension().is_some_and(|ending| ending == RECORD));
+    let text = |record: PathBuf| fs::read_to_string(record).unwrap_or_default();
+    let files = |text: String| {
+        let elsewhere = text.split_once('\n').map_or("", |(_, elsewhere)| elsewhere);
+        listed(elsewhere).map(|(_, file)| file).collect::<Vec<_>>()
+    };
+    records.map(text).flat_map(files).collect()
+}
+
+/// The files in a rule of a makefile, as compilers write what they have read: `object: file file`.
+pub fn of_rule(rule: &str) -> Vec<PathBuf> {
+    /// Stands for a blank within a path while the paths are parted.
+    const BLANK: &str = "\0";
+    let files = rule.replace("\\\n", " ").replace("\\ ", BLANK);
+    let files = files.lines().filter_map(|line| line.split_once(": ")).flat_map(|(_, files)| files.split_whitespace());
+    files.map(|file| file.replace(BLANK, " ").into()).collect()
+}
+
+/// Where the components of an action lie.
+fn places(dir: &Path) -> PathBuf {
+    dir.join("target").join("guest")
+}
+
+/// The digests and paths of a record.
+fn listed(elsewhere: &str) -> impl Iterator<Item = (String, PathBuf)> {
+    elsewhere.lines().filter_map(|line| line.split_once(' ')).map(|(digest, file)| (digest.to_owned(), file.into()))
+}
+
+fn taken(file: &Path) -> io::Result<String> {
+    fs::read(file).map(|content| hex(&sha256(content)))
 }
 
 #[cfg(test)]
@@ -151,11 +200,43 @@ mod tests {
         assert_eq!(place.made_from("1"), None);
         fs::write(place.unfinished(), "component").expect("a file");
         assert_eq!(place.made_from("1"), None);
-        let component = place.keep("1").expect("it is kept");
+        let component = place.keep("1", &[]).expect("it is kept");
         assert_eq!(component, dir.path().join("target/guest/x.y.wasm"));
         assert_eq!((place.made_from("1"), place.made_from("2")), (Some(component.clone()), None));
         fs::remove_file(component).expect("it is there");
         assert_eq!(place.made_from("1"), None);
+    }
+
+    #[test]
+    fn a_component_counts_only_as_long_as_what_lies_elsewhere_is_as_it_was() {
+        let home = tempfile::tempdir().expect("a directory");
+        let dir = home.path().join("action");
+        write(&dir, "action.js", "own");
+        write(home.path(), "shared file.js", "a");
+        let files = [dir.join("action.js"), home.path().join("shared file.js")];
+        let place = Place::of(&dir, "x").expect("a place");
+        let make = || {
+            fs::write(place.unfinished(), "component").expect("a file");
+            place.keep("1", &files).expect("it is kept");
+        };
+        make();
+        assert_eq!(elsewhere(&dir), files[1..]);
+        assert!(place.made_from("1").is_some() && place.made_from("2").is_none());
+        write(home.path(), "shared file.js", "b");
+        assert_eq!(place.made_from("1"), None);
+        make();
+        assert!(place.made_from("1").is_some());
+        fs::remove_file(&files[1]).expect("it is there");
+        assert_eq!(place.made_from("1"), None);
+    }
+
+    #[test]
+    fn the_files_of_a_rule_may_have_blanks_and_take_several_lines() {
+        let check = |rule: &str, expected: &[&str]| {
+            assert_eq!(of_rule(rule), expected.iter().map(PathBuf::from).collect::<Vec<_>>(), "{rule:?}");
+        };
+        check("a.o: a.c ../b.h\n", &["a.c", "../b.h"]);
+        check("a.o: a.c \\\n  my\\ b.h\nb.o: b.c\n\na.c:\n", &["a.c", "my b.h", "b.c"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::build::pypi::Tools;
 use crate::build::sdk::C;
+use crate::build::sources::of_rule;
 use crate::build::{BuildError, at, cache, tool};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,6 +63,18 @@ impl Compiler {
             return Err(BuildError::Compile { dir: dir.to_owned(), details: ended.details.trim_end().to_owned() });
         }
         Ok((at(&module, fs::read(&module))?, ended.details))
+    }
+
+    /// The files that the C files of `dir` include, but those of the SDK.
+    pub fn read(&self, dir: &Path, sources: &[String]) -> Result<Vec<PathBuf>, BuildError> {
+        let scratch = temporary()?;
+        let mut command = zig(&self.tools, scratch.path());
+        command.current_dir(dir).arg("cc").args(FLAGS).args(["-w", "-MM"]);
+        let ended = run(command.arg("-I").arg(self.sdk.join("include")).args(sources))?;
+        // It compiled, so this only fails where the compiler itself does.
+        let files = if ended.success { of_rule(&ended.details) } else { Vec::new() };
+        let whole = |file: PathBuf| dir.join(file).canonicalize().ok();
+        Ok(files.into_iter().filter_map(whole).filter(|file| !file.starts_with(&self.sdk)).collect())
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The oldest node that the tools run on.
-const OLDEST: u32 = 20;
+pub const OLDEST: u32 = 20;
 
 const NO_NODE: &str =
     "javascript actions are built by node 20 or later with npm: install them, e.g. `apt install nodejs npm`";

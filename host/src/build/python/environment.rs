@@ -31,9 +31,13 @@ pub struct Environment {
 
 impl Environment {
     /// Finds what is needed to build an action, and gets what is not there.
-    pub fn ready(dir: &Path, project: &Project, report: &mut dyn FnMut(&str)) -> Result<Self, BuildError> {
+    pub fn ready(
+        dir: &Path,
+        (project, fingerprint): (&Project, &str),
+        report: &mut dyn FnMut(&str),
+    ) -> Result<Self, BuildError> {
         let tools = TOOLS.ready(report)?;
-        let packages = packages(&tools, dir, project, report)?;
+        let packages = packages(&tools, dir, (project, fingerprint), report)?;
         Ok(Self { dir: tools, packages })
     }
 
@@ -43,11 +47,16 @@ impl Environment {
     }
 }
 
+/// Whether requirements name files, as `-r more.txt` does, or `./package`.
+fn names_files(requirements: &str) -> bool {
+    requirements.lines().map(str::trim_start).any(|line| line.starts_with('-') || line.contains(['/', '\\']))
+}
+
 /// The packages that the action needs, chosen for the Python it runs on.
 fn packages(
     tools: &Path,
     dir: &Path,
-    project: &Project,
+    (project, fingerprint): (&Project, &str),
     report: &mut dyn FnMut(&str),
 ) -> Result<Option<PathBuf>, BuildError> {
     let text = match &project.requirements {
@@ -55,8 +64,9 @@ fn packages(
         Requirements::Listed(listed) => listed.join("\n"),
         Requirements::File(path) => at(path, fs::read_to_string(path))?,
     };
-    // A file may name others beside it, so the same text elsewhere may mean something else.
-    let key = hex(&sha256(format!("{}\n{GUEST_PYTHON}\n{text}", dir.display()))[..8]);
+    // It may name others beside it: the same text elsewhere, or with other files, means something else.
+    let beside = if names_files(&text) { fingerprint } else { "" };
+    let key = hex(&sha256(format!("{}\n{GUEST_PYTHON}\n{beside}\n{text}", dir.display()))[..8]);
     let made = cache::once(&format!("python/packages-{key}"), |made| {
         report(&format!("getting the packages that {} needs", project.name));
         let mut install = pip(tools);
