@@ -1,7 +1,7 @@
 //! Conditions on messages (`when`), written in CEL. Parsed and checked once, evaluated on each message.
 //!
 //! What a condition may cost is bounded: CEL has no loops but macros over lists, which may not be nested here; the
-//! length of the text is limited, and so is the size of a message, elsewhere.
+//! length of the text is limited, and so is the size of a message, elsewhere, and what a macro looks at in all.
 
 mod check;
 
@@ -16,6 +16,9 @@ use strata_core::team::Condition;
 
 /// Longer conditions belong into an action.
 const MAX_CHARS: usize = 1000;
+
+/// How many items a macro goes through, times the bytes that it may look at, or copy, for each of them.
+const MAX_WORK: usize = 1 << 30;
 
 /// Parsing and judging descend on the stack, for the longest condition further than a thread's stack reaches in a
 /// build without optimisation; and a stack that overflows cannot be caught. Only what is used of it is ever mapped.
@@ -50,7 +53,7 @@ pub(super) fn compile(source: &str) -> Result<Condition, Refusal> {
     let program = contained(|| Program::compile(source))
         .map_err(|reason| Refusal::new(reason, "write it differently"))?
         .map_err(|errors| check::explain(&errors, source))?;
-    contained(|| check::check(program.expression()))
+    let each = contained(|| check::check(program.expression()))
         .map_err(|reason| Refusal::new(reason, "write it differently"))??;
     // A condition on nothing shows what can be told without a message.
     if let Ok(value) = evaluate(&program, &Subject::default())
@@ -59,7 +62,7 @@ pub(super) fn compile(source: &str) -> Result<Condition, Refusal> {
         let reason = not_a_truth(value.type_of());
         return Err(Refusal::new(reason, "compare it with something: `== …`"));
     }
-    let judge = move |message: &Message| judge(&program, message);
+    let judge = move |message: &Message| judge((&program, &each), message);
     Ok(Condition::new(source.to_owned(), Box::new(judge)))
 }
 
@@ -81,7 +84,7 @@ struct Subject {
 }
 
 /// What is missing does not hold; what cannot be compared is an error.
-fn judge(program: &Program, message: &Message) -> Result<bool, String> {
+fn judge((program, each): (&Program, &[&str]), message: &Message) -> Result<bool, String> {
     let meta = message.meta.iter().map(|(k, v)| (k.clone(), v.value()));
     let data = message.instruct.as_ref().map(|data| data.value.value());
     let mut subject = Subject {
@@ -91,6 +94,7 @@ fn judge(program: &Program, message: &Message) -> Result<bool, String> {
         sent_from: message.sent_from.clone(),
         meta_info: meta.collect(),
     };
+    within_work(each, &subject)?;
     let mut outcome = evaluate(program, &subject);
     if outcome.as_ref().is_err_and(is_missing) && subject.data.is_null() {
         // Absent data has no fields: `!has(data.x)` holds, and `data == null` was asked before.
@@ -102,6 +106,56 @@ fn judge(program: &Program, message: &Message) -> Result<bool, String> {
         Ok(other) => Err(not_a_truth(other.type_of())),
         Err(error) if is_missing(&error) => Ok(false),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Refuses what would take too long. `each` are the variables that a macro looks at for each item.
+fn within_work(each: &[&str], subject: &Subject) -> Result<(), String> {
+    if each.is_empty() {
+        return Ok(());
+    }
+    let (data, meta) = (Extent::of(&subject.data), Extent::of(&subject.meta_info));
+    let sizes = [("content", subject.content.len()), ("data", data.bytes), ("meta_info", meta.bytes)];
+    let bytes: usize = sizes.iter().filter(|(name, _)| each.contains(name)).map(|(_, bytes)| bytes).sum();
+    let items = data.longest.max(meta.longest);
+    match items.saturating_mul(bytes) > MAX_WORK {
+        true => {
+            Err(format!("it may go through {items} items and look at {bytes} bytes for each, which takes too long"))
+        }
+        false => Ok(()),
+    }
+}
+
+/// How large a value is.
+#[derive(Default)]
+struct Extent {
+    /// The bytes of all that is in it, more or less.
+    bytes: usize,
+    /// The length of its longest list or table.
+    longest: usize,
+}
+
+impl Extent {
+    fn of(json: &serde_json::Value) -> Self {
+        let mut extent = Self::default();
+        let mut open = vec![json];
+        while let Some(next) = open.pop() {
+            extent.bytes += size_of::<Value>();
+            match next {
+                serde_json::Value::String(text) => extent.bytes += text.len(),
+                serde_json::Value::Array(items) => {
+                    extent.longest = extent.longest.max(items.len());
+                    open.extend(items);
+                }
+                serde_json::Value::Object(entries) => {
+                    extent.longest = extent.longest.max(entries.len());
+                    extent.bytes += entries.keys().map(String::len).sum::<usize>();
+                    open.extend(entries.values());
+                }
+                _ => {}
+            }
+        }
+        extent
     }
 }
 

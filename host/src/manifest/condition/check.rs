@@ -10,15 +10,19 @@ use crate::manifest::diagnostic::suggest;
 const FUNCTIONS: [&str; 10] =
     ["size", "contains", "startsWith", "endsWith", "matches", "int", "uint", "double", "string", "bool"];
 
-/// Checks what an expression refers to.
-pub(super) fn check(expr: &IdedExpr) -> Result<(), Refusal> {
-    Walk::default().visit(expr)
+/// Checks what an expression refers to. Returns the variables that a macro looks at for each item of its list.
+pub(super) fn check(expr: &IdedExpr) -> Result<Vec<&'static str>, Refusal> {
+    let mut walk = Walk::default();
+    walk.visit(expr)?;
+    Ok(walk.each)
 }
 
 /// Where the walk is: what the macros around it have named.
 #[derive(Default)]
 struct Walk {
     bound: Vec<String>,
+    /// The variables that were named within macros.
+    each: Vec<&'static str>,
 }
 
 impl Walk {
@@ -69,9 +73,13 @@ impl Walk {
         exprs.iter().try_for_each(|expr| self.visit(expr))
     }
 
-    fn variable(&self, name: &str) -> Result<(), Refusal> {
+    fn variable(&mut self, name: &str) -> Result<(), Refusal> {
         let name = name.strip_prefix('.').unwrap_or(name);
-        if VARIABLES.contains(&name) || self.bound.iter().any(|bound| bound == name) {
+        let variable = VARIABLES.into_iter().find(|variable| *variable == name);
+        if !self.bound.is_empty() {
+            self.each.extend(variable);
+        }
+        if variable.is_some() || self.bound.iter().any(|bound| bound == name) {
             return Ok(());
         }
         let hint = suggest(name, &VARIABLES).unwrap_or_default();

@@ -117,3 +117,20 @@ fn long_chains_and_the_deepest_brackets_fit_on_the_stack_of_a_thread() {
         let _ = compile(&source);
     }
 }
+#[test]
+fn a_macro_that_looks_at_much_for_each_of_many_items_is_not_evaluated() {
+    let check = |source: &str, items: usize, content: usize, expected: bool| {
+        let items = vec!["1"; items].join(",");
+        let message = Message { content: "x".repeat(content), ..message(&format!("{{\"l\":[{items}]}}")) };
+        let judged = compile(source).unwrap().holds(&message);
+        assert_eq!(judged.is_ok(), expected, "{source}: {judged:?}");
+    };
+    let (much, many) = (1 << 22, 1 << 12);
+    check("data.l.exists(x, content.contains('zz'))", many, much, false);
+    check("size(data.l.map(x, content + content)) > 0", many, much, false);
+    check("data.l.exists(x, data.l == [x])", 1 << 15, 0, false);
+    // Each item by itself costs as much as the list is long.
+    check("data.l.exists(x, x == 2) && content.startsWith('x')", many, much, true);
+    check("data.l.all(x, data.l[0] == x)", many, much, true);
+    check("data.l.exists(x, content.startsWith('x'))", 10, much, true);
+}
