@@ -8,7 +8,7 @@ use serde_json::Value;
 use strata_core::activation::Activation;
 use strata_core::environment::scope::Scope;
 use strata_core::environment::{Environment, MessageRef};
-use strata_core::id::{Part, RoleId};
+use strata_core::id::RoleId;
 use strata_core::json::Json;
 use strata_core::message::Message;
 use strata_core::stepper::Stepper;
@@ -203,15 +203,8 @@ impl<'a> Sides<'a> {
 
     fn components(self) -> Vec<Change> {
         self.changes(|stepper| {
-            let name = |slot: &strata_core::id::Slot| {
-                let role = stepper.team().role(slot.role);
-                let part = match slot.part {
-                    Part::Think => "think",
-                    Part::Action(action) => &role.action(action).name,
-                };
-                format!("{}.{part}", role.name)
-            };
-            stepper.env().components.iter().map(|(slot, digest)| (name(slot), digest.0.clone().into())).collect()
+            let name = |slot| stepper.team().slot_name(slot);
+            stepper.env().components.iter().map(|(slot, digest)| (name(*slot), digest.0.clone().into())).collect()
         })
     }
 

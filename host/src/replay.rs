@@ -17,7 +17,6 @@ use strata_core::id::{Digest, RoleId, Slot};
 use strata_core::stepper::slot;
 
 use crate::driver::{Again, DriverError, Recorded, Rerun};
-use crate::manifest::overrides::slot_name;
 use crate::plugin::Plugin;
 
 pub use compare::Difference;
@@ -171,7 +170,7 @@ impl Replay {
         let Some(call) = stepper.invocation_of(role) else { return };
         let team = stepper.team();
         let action = match slot(team.role(role), role, call.work) {
-            Some(slot) => slot_name(team, slot),
+            Some(slot) => team.slot_name(slot),
             None => format!("{}.think", team.role(role).name),
         };
         let place = Place { step: stepper.env().step, action, attempt: call.attempt };

@@ -10,7 +10,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Purses;
-use crate::id::{ActionId, JoinId, RoleId};
+use crate::id::{ActionId, JoinId, Part, RoleId, Slot};
 use crate::message::Message;
 use crate::money::Usd;
 
@@ -265,6 +265,23 @@ pub enum Reducer {
     Last,
 }
 
+/// What the component is called that a role chooses with.
+pub const THINK: &str = "think";
+
+/// Under which name an action is saved.
+pub fn saved_action(role: &str, action: &str) -> String {
+    alloc::format!("{role}/{action}")
+}
+
+/// Under which name the component is saved that a role chooses with. One of its actions may have its name, too.
+pub fn saved_thinker<'a>(role: &str, mut actions: impl Iterator<Item = &'a str>) -> String {
+    if actions.any(|action| action == THINK) {
+        alloc::format!("{role}/<{THINK}>")
+    } else {
+        alloc::format!("{role}/{THINK}")
+    }
+}
+
 impl Team {
     /// A role by its id. Panics on an id of another team: ids are checked where they enter.
     pub fn role(&self, id: RoleId) -> &Role {
@@ -286,6 +303,12 @@ impl Team {
         (0..self.joins.len()).map(|i| JoinId(i as u16))
     }
 
+    /// What a component's place is called: `ROLE.ACTION` or `ROLE.think`.
+    pub fn slot_name(&self, slot: Slot) -> String {
+        let role = self.role(slot.role);
+        alloc::format!("{}.{}", role.name, role.part_name(slot.part))
+    }
+
     /// The role with this name or, failing that, this alias.
     pub fn find(&self, name: &str) -> Option<RoleId> {
         let by_name = self.role_ids().find(|id| self.role(*id).name == name);
@@ -304,6 +327,14 @@ impl Role {
     /// An action by its id. Panics on an id of another role.
     pub fn action(&self, id: ActionId) -> &Action {
         &self.actions[id.index()]
+    }
+
+    /// What a part of it is called: an action by its name.
+    pub fn part_name(&self, part: Part) -> &str {
+        match part {
+            Part::Think => THINK,
+            Part::Action(action) => &self.action(action).name,
+        }
     }
 
     /// What messages say of who speaks.

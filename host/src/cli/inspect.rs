@@ -13,7 +13,7 @@ use strata_core::budget::Spending;
 use strata_core::environment::Environment;
 use strata_core::event::Work;
 use strata_core::fault::Fault;
-use strata_core::id::{CheckpointId, Part, RoleId, Slot};
+use strata_core::id::{CheckpointId, RoleId, Slot};
 use strata_core::stepper::{Stepper, slot};
 
 use action::Action;
@@ -24,7 +24,6 @@ use super::files;
 use super::requests::{command, listing};
 use super::{Failure, InspectArgs, joins, path_word, preview, shell_word, show_json, show_line};
 use crate::launch::{Doubt, doubts, place, saved};
-use crate::manifest::overrides::slot_name;
 use crate::narrator;
 use crate::store::{At, team_json};
 
@@ -119,12 +118,7 @@ fn standing(stepper: &Stepper, id: RoleId) -> String {
 /// Who spent what, and what the journal saved.
 fn show_spending(stepper: &Stepper) {
     let line = |(slot, used): (&Slot, &Spending)| {
-        let role = stepper.team().role(slot.role);
-        let action = match slot.part {
-            Part::Think => "think",
-            Part::Action(action) => &role.action(action).name,
-        };
-        let (name, calls, tokens) = (format!("{}.{action}", role.name), used.calls, used.tokens);
+        let (name, calls, tokens) = (stepper.team().slot_name(*slot), used.calls, used.tokens);
         let served = match used.served {
             0 => String::new(),
             served => format!(", {served} served from the journal, which saved {}", used.saved),
@@ -149,7 +143,7 @@ fn show_faults(stepper: &Stepper, path: &Path) {
     });
     let named = stepper.env().faults().find_map(|(id, activation, _)| {
         let role = stepper.team().role(id);
-        Some(slot_name(stepper.team(), slot(role, id, activation.work(role)?)?))
+        Some(stepper.team().slot_name(slot(role, id, activation.work(role)?)?))
     });
     let more = named.filter(|name| !name.ends_with(".think")).map(|name| {
         format!("  stack, log and calls: strata-host inspect {} --action {}", path_word(path), shell_word(&name))

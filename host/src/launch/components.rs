@@ -132,7 +132,7 @@ impl From<Diagnostics> for Refused {
 fn nowhere(definition: &Definition, why: String, slots: &[Slot]) -> Diagnostics {
     let name = |slot: &Slot| {
         let role = &definition.team.role(slot.role).name;
-        format!("`{role}.{}` ({})", part_name(definition, *slot), definition.place(*slot))
+        format!("`{role}.{}` ({})", definition.team.role(slot.role).part_name(slot.part), definition.place(*slot))
     };
     match slots {
         [only] => definition.at_component(*only, why),
@@ -242,11 +242,11 @@ fn fits(definition: &Definition, slot: Slot, plugin: &Plugin, component: &Loaded
         _ => None,
     };
     if let Some(missing) = missing {
-        let (name, part) = (&role.name, part_name(definition, slot));
+        let (name, part) = (&role.name, role.part_name(slot.part));
         return Err(definition.at_component(slot, format!("`{part}` of role `{name}` {missing}")));
     }
     let refuse = |need: &String| {
-        let needs = format!("`{}` of role `{}` needs `{need}`", part_name(definition, slot), role.name);
+        let needs = format!("`{}` of role `{}` needs `{need}`", role.part_name(slot.part), role.name);
         if GIVEN.contains(&need.as_str()) {
             return None;
         }
@@ -277,13 +277,5 @@ fn line_to_add(plugin: &Plugin, need: &str) -> Option<&'static str> {
         "env" if plugin.grants.env.is_empty() => Some("env = [\"LANG\"]"),
         "secrets" if plugin.grants.secrets().next().is_none() => Some("secrets = [\"TOKEN\"]"),
         _ => None,
-    }
-}
-
-/// `think`, or the action's name.
-pub fn part_name(definition: &Definition, slot: Slot) -> &str {
-    match slot.part {
-        Part::Think => "think",
-        Part::Action(action) => &definition.team.role(slot.role).action(action).name,
     }
 }

@@ -7,7 +7,6 @@ use strata_core::id::RoleId;
 use strata_core::stepper::{Stepper, slot};
 
 use super::LaunchError;
-use crate::manifest::overrides::slot_name;
 use crate::services::http::{Response, operators};
 
 /// A call in doubt.
@@ -38,7 +37,7 @@ fn name(stepper: &Stepper, id: RoleId) -> String {
     let role = stepper.team().role(id);
     let work = stepper.env().role(id).activation.as_ref().and_then(|activation| activation.work(role));
     let slot = work.and_then(|work| slot(role, id, work));
-    slot.map_or_else(|| role.name.clone(), |slot| slot_name(stepper.team(), slot))
+    slot.map_or_else(|| role.name.clone(), |slot| stepper.team().slot_name(slot))
 }
 
 /// What becomes of the calls in doubt of a run that goes on. `given` are words of the operator: `redo`, `skip` or a

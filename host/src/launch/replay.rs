@@ -13,7 +13,6 @@ use super::resume::fits;
 use super::{Components, LaunchError};
 use crate::driver::{FilesThen, ModelsThen, Rerun};
 use crate::manifest::diagnostic::suggest;
-use crate::manifest::overrides::slot_name;
 use crate::manifest::{Definition, Overrides};
 use crate::replay::{Next, OnDifference, Replay as Through, Report, Selection};
 use crate::sandbox::WasmSandbox;
@@ -48,7 +47,7 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(&str)) -> Result<
     definition.apply(replay.overrides)?;
     definition.cut().iter().for_each(|line| report(line));
     if let Some(action) = &replay.selection.action {
-        let names: Vec<String> = definition.plugins.keys().map(|slot| slot_name(&definition.team, *slot)).collect();
+        let names: Vec<String> = definition.plugins.keys().map(|slot| definition.team.slot_name(*slot)).collect();
         if !names.contains(action) {
             let hint = suggest(action, &names.iter().map(String::as_str).collect::<Vec<_>>());
             let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();

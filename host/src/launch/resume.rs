@@ -286,8 +286,7 @@ fn changes(env: &Environment, now: BTreeMap<Slot, Digest>) -> Vec<Event> {
 
 fn difference(definition: &Definition, event: &Event) -> String {
     let Event::ComponentChanged { slot, old, new } = event else { return String::new() };
-    let role = &definition.team.role(slot.role).name;
-    let part = super::components::part_name(definition, *slot);
+    let place = definition.team.slot_name(*slot);
     let old = old.as_ref().map_or("nothing", |digest| digest.0.as_str());
-    format!("component of `{role}.{part}` is `{new}`, saved `{old}`")
+    format!("component of `{place}` is `{new}`, saved `{old}`")
 }

@@ -2,6 +2,7 @@
 //! them is looked at but their digest.
 
 use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use strata_core::id::Digest;
@@ -98,23 +99,34 @@ impl Source {
 }
 
 fn read_within(file: &Path, limit: u64) -> Result<Vec<u8>, Unloadable> {
-    let unreadable = |error: std::io::Error| format!("cannot read the component `{}`: {error}", file.display());
-    let length = fs::metadata(file).map_err(unreadable)?.len();
-    if length > limit {
-        return Err(Unloadable::of(file, &LoadError::TooLarge { length, limit }));
+    let unreadable = |error: io::Error| format!("cannot read the component `{}`: {error}", file.display());
+    bounded(file, limit)
+        .map_err(unreadable)?
+        .map_err(|length| Unloadable::of(file, &LoadError::TooLarge { length, limit }))
+}
+
+/// The bytes of a regular file; its length where that is more than `limit`.
+fn bounded(file: &Path, limit: u64) -> io::Result<Result<Vec<u8>, u64>> {
+    // Before it is opened: a pipe would wait for its other end.
+    let meta = fs::metadata(file)?;
+    if !meta.is_file() {
+        return Err(io::Error::other("it is no regular file"));
     }
-    Ok(fs::read(file).map_err(unreadable)?)
+    if meta.len() > limit {
+        return Ok(Err(meta.len()));
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(file)?.take(limit + 1).read_to_end(&mut bytes)?;
+    Ok(if bytes.len() as u64 > limit { Err(bytes.len() as u64) } else { Ok(bytes) })
 }
 
 fn read_text(script: &Path) -> Result<String, Unloadable> {
     let refused = |why: String| Unloadable::from(format!("cannot read the script `{}`: {why}", script.display()));
-    let length = fs::metadata(script).map_err(|error| refused(error.to_string()))?.len();
-    if length > MAX_SCRIPT_BYTES {
-        return Err(refused(format!(
-            "it has {length} bytes, at most {MAX_SCRIPT_BYTES} are run; build an action of it"
-        )));
-    }
-    fs::read_to_string(script).map_err(|error| refused(error.to_string()))
+    let read = bounded(script, MAX_SCRIPT_BYTES).map_err(|error| refused(error.to_string()))?;
+    let bytes = read.map_err(|length| {
+        refused(format!("it has {length} bytes, at most {MAX_SCRIPT_BYTES} are run; build an action of it"))
+    })?;
+    String::from_utf8(bytes).map_err(|error| refused(error.utf8_error().to_string()))
 }
 
 /// A component's file and its bytes, within the limits of an action that sets none. A directory of source is built first.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use strata_core::budget::{Caps, Purses};
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::json::Json;
-use strata_core::team::{self, Outside, Policy, React, Route, Team, Thinker};
+use strata_core::team::{self, Outside, Policy, React, Route, Team, Thinker, saved_action, saved_thinker};
 
 use super::advice::{Limited, advice};
 use super::authored::edge;
@@ -73,13 +73,18 @@ fn check_places(authored: &Authored, problems: &Problems) {
     let mut taken = BTreeMap::new();
     for role in &authored.roles {
         let Some(of) = &role.name else { continue };
-        for name in role.actions.iter().filter_map(|action| action.name.as_ref()) {
-            let place = format!("{}/{}", of.value, name.value);
-            let Some((first, first_of)) = taken.insert(place, (&name.span, &of.value)) else { continue };
+        let names = role.actions.iter().filter_map(|action| action.name.as_ref());
+        let acts = names.clone().map(|name| (saved_action(&of.value, &name.value), &name.span, false));
+        let thinks = role
+            .think
+            .iter()
+            .map(|think| (saved_thinker(&of.value, names.clone().map(|name| name.value.as_str())), &think.span, true));
+        for (place, span, thinks) in acts.chain(thinks) {
+            let first = taken.insert(place.clone(), (span, &of.value));
             // Actions of one name in one role are refused as such.
-            if first_of != &of.value {
-                let message = format!("`{}/{}` is another role's action, too", of.value, name.value);
-                let problem = problems.at(&name.span, message).also(first.clone(), "also called so");
+            if let Some((first, _)) = first.filter(|(_, first_of)| thinks || *first_of != &of.value) {
+                let message = format!("`{place}` is what something else is called, too");
+                let problem = problems.at(span, message).also(first.clone(), "also called so");
                 problems.add(
                     problem.hint("rename one of the roles or actions: what is saved of them lies under `ROLE/ACTION`"),
                 );

@@ -8,7 +8,6 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::team::{Join, Mode, Team};
 
 use super::Definition;
-use super::overrides::slot_name;
 use crate::plugin::Access;
 
 /// The least that a memory can be, if it is not nothing.
@@ -34,7 +33,7 @@ impl Definition {
 
     /// What an action is granted and cannot have.
     fn ungiven(&self, slot: Slot) -> Vec<String> {
-        let (plugin, name) = (&self.plugins[&slot], slot_name(&self.team, slot));
+        let (plugin, name) = (&self.plugins[&slot], self.team.slot_name(slot));
         let mut doubts = Vec::new();
         if plugin.grants.llm.is_some() && self.llm.is_none() {
             doubts.push(format!("`{name}` may ask models, and the team has none; add `[llm] provider = …`"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use strata_core::id::{Part, Slot};
+use strata_core::id::Slot;
 use strata_core::team::Team;
 
 use super::Definition;
@@ -130,23 +130,14 @@ impl Definition {
     /// The components that were put in place of the written ones, as `--component` takes them, with absolute files.
     pub fn given_components(&self) -> Vec<String> {
         let given = self.given.keys().filter_map(|slot| Some((slot, self.plugins.get(slot)?)));
-        given.map(|(slot, plugin)| format!("{}={}", slot_name(&self.team, *slot), plugin.component.display())).collect()
-    }
-}
-
-/// What a slot is called on the command line: `ROLE.ACTION` or `ROLE.think`.
-pub(crate) fn slot_name(team: &Team, slot: Slot) -> String {
-    let role = team.role(slot.role);
-    match slot.part {
-        Part::Think => format!("{}.think", role.name),
-        Part::Action(id) => format!("{}.{}", role.name, role.action(id).name),
+        given.map(|(slot, plugin)| format!("{}={}", self.team.slot_name(*slot), plugin.component.display())).collect()
     }
 }
 
 fn slots_by_name<'a>(team: &Team, slots: impl Iterator<Item = &'a Slot>) -> BTreeMap<String, Vec<Slot>> {
     let mut names: BTreeMap<String, Vec<Slot>> = BTreeMap::new();
     for slot in slots {
-        names.entry(slot_name(team, *slot)).or_default().push(*slot);
+        names.entry(team.slot_name(*slot)).or_default().push(*slot);
     }
     names
 }

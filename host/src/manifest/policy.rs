@@ -9,7 +9,6 @@ use strata_core::id::{Digest, Part, Slot};
 use strata_core::team::Retry;
 
 use super::Definition;
-use super::overrides::slot_name;
 use super::units::{show_duration, show_size};
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Access, Limits};
@@ -106,7 +105,7 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
     PolicyRow {
         role: role.name.clone(),
         action: action.map(|action| action.name.clone()),
-        slot: slot_name(team, slot),
+        slot: team.slot_name(slot),
         component: plugin.component.clone(),
         function: plugin.function.clone(),
         digest: digest.map(|digest| digest.0.clone()),

@@ -169,6 +169,10 @@ impl<'a> Table<'a> {
 
     /// What to write in place of an unknown key. Nothing that is there already, or cannot be there.
     fn hint(&self, key: &str, free: &[&str]) -> String {
+        if self.problems.are_many() {
+            // It is not shown, and each costs a look at all that is there.
+            return String::new();
+        }
         if let Some((_, text)) = EXPLAINED.iter().find(|(known, _)| *known == key) {
             return (*text).to_owned();
         }

@@ -7,7 +7,7 @@ mod messages;
 use std::collections::{BTreeMap, BTreeSet};
 
 use strata_core::event::{Event, Status};
-use strata_core::id::{CheckpointId, Part, RoleId, Slot};
+use strata_core::id::{CheckpointId, RoleId, Slot};
 use strata_core::request::{Answer, Request};
 use strata_core::stepper::{Illegal, Stepper};
 
@@ -118,8 +118,7 @@ impl Gathering {
             Event::RunEnded { status, .. } => mark(ended(*status), status.name().into()),
             Event::Forked { lineage, from, .. } => mark(MarkKind::Changed, format!("{lineage} left at {from}")),
             Event::ComponentChanged { slot, .. } => {
-                let name = slot_name(&self.stepper, *slot);
-                mark(MarkKind::Changed, format!("{}.{} has another component", name.0, name.1));
+                mark(MarkKind::Changed, format!("{} has another component", self.stepper.team().slot_name(*slot)));
             }
             Event::HandOverFailed { id, why } => {
                 mark(MarkKind::Broke, format!("message {id} was not handed over: {why}"));
@@ -263,17 +262,8 @@ fn facts(stepper: &Stepper, span_ms: Option<(i64, i64)>) -> Facts {
 
 fn spending(stepper: &Stepper) -> Vec<Spending> {
     let row = |(slot, used): (&Slot, &strata_core::budget::Spending)| {
-        let (role, action) = slot_name(stepper, *slot);
-        Spending { role, action, used: *used }
+        let role = stepper.team().role(slot.role);
+        Spending { role: role.name.clone(), action: role.part_name(slot.part).to_owned(), used: *used }
     };
     stepper.env().ledger.iter().map(row).collect()
-}
-
-fn slot_name(stepper: &Stepper, slot: Slot) -> (String, String) {
-    let role = stepper.team().role(slot.role);
-    let action = match slot.part {
-        Part::Think => "think".into(),
-        Part::Action(action) => role.action(action).name.clone(),
-    };
-    (role.name.clone(), action)
 }

@@ -51,8 +51,6 @@ const SCHEMA: &str = "strata.state/";
 /// The version that is written, and the newest that is read.
 const VERSION: u64 = 1;
 
-/// What `strata.components` calls the component a role chooses with.
-const THINK: &str = "think";
 /// What a human role does.
 const ANSWER: &str = "answer";
 

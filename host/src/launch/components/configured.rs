@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use strata_core::id::{ActionId, Part, Slot};
 use strata_core::team::React;
 
-use super::part_name;
 use crate::manifest::diagnostic::suggest;
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::{Plugin, Schema};
@@ -24,7 +23,8 @@ pub(super) fn check(
     let plans = definition.team.role(slot.role).react == React::PlanAndAct && slot.part == Part::Action(ActionId(0));
     let written = component.manifest.config_schema.as_ref().filter(|_| slot.part != Part::Think && !plans);
     let Some(schema) = written.and_then(|text| strata_core::json::read(text).ok()) else { return Ok(()) };
-    let (part, role) = (part_name(definition, slot), &definition.team.role(slot.role).name);
+    let role = definition.team.role(slot.role);
+    let (part, role) = (role.part_name(slot.part), &role.name);
     let compiled = match Schema::compile_bounded(&schema) {
         Ok(compiled) => compiled,
         // What is no schema says nothing, and nothing would come of refusing the component for it.

@@ -19,7 +19,7 @@ use strata_core::team::{Deliver, React, Team};
 
 use super::layout::{self, Document, More, Ordered, Text};
 use super::lines::{Line, Lines};
-use super::names::{mode, phase_name, place_of, policy_name, slot_name, work_name};
+use super::names::{mode, phase_name, place_of, policy_name, saved_name, work_name};
 use super::place::child;
 use super::{SCHEMA, SavedDefinition, VERSION, files, joins, requests};
 use crate::store::file::PIECE_BYTES;
@@ -181,12 +181,12 @@ impl<'a> Exporter<'a> {
                 env: env.shared.iter().map(|(name, scope)| (name.as_str(), values(scope))).collect(),
                 role: self.by_role(|id| Some(&env.role(id).scope).filter(|scope| !scope.is_empty()).map(values)),
             },
-            components: env.components.iter().map(|(at, digest)| (slot_name(self.team, *at), &*digest.0)).collect(),
+            components: env.components.iter().map(|(at, digest)| (saved_name(self.team, *at), &*digest.0)).collect(),
             budget: layout::Budget {
                 total: env.spent.dollars(),
                 max: env.budget.map(Usd::dollars),
                 investment: self.investment(),
-                by: env.ledger.iter().map(|(at, spending)| (slot_name(self.team, *at), used(spending))).collect(),
+                by: env.ledger.iter().map(|(at, spending)| (saved_name(self.team, *at), used(spending))).collect(),
             },
             dead_letters: env.dead_letters.iter().map(dead).collect(),
             outbox: env.outbox.iter().map(outbound).collect(),

@@ -21,7 +21,7 @@ use strata_core::shape::Shape;
 use strata_core::team::Team;
 
 use super::messages::{Labels, Messages};
-use super::names::{policy_name, slot_name};
+use super::names::{policy_name, saved_name};
 use super::place::{Place, child};
 use super::{ImportError, SCHEMA, VERSION, files, joins, metagpt, parse, roles};
 use crate::sha256::sha256;
@@ -148,7 +148,7 @@ fn header(team: &Team, whole: &Place<'_>, strata: &Place<'_>, env: &mut Environm
         }
         if let Some(by) = budget.get_object("by")? {
             for slot in slots(team) {
-                if let Some(place) = by.get_object(&slot_name(team, slot))? {
+                if let Some(place) = by.get_object(&saved_name(team, slot))? {
                     env.ledger.insert(slot, spending(&place)?);
                 }
             }
@@ -156,7 +156,7 @@ fn header(team: &Team, whole: &Place<'_>, strata: &Place<'_>, env: &mut Environm
     }
     if let Some(components) = strata.get_object("components")? {
         for slot in slots(team) {
-            let name = slot_name(team, slot);
+            let name = saved_name(team, slot);
             if let Some(digest) = components.get(&name) {
                 env.components.insert(slot, Digest::from(digest.text()?));
             }

@@ -3,9 +3,9 @@
 use strata_core::activation::Phase;
 use strata_core::event::{CallPolicy, Work};
 use strata_core::id::{ActionId, Part, Slot};
-use strata_core::team::{React, Role, Team};
+use strata_core::team::{React, Role, THINK, Team, saved_action, saved_thinker};
 
-use super::{ANSWER, THINK};
+use super::ANSWER;
 
 /// The name of a react mode, and its loop limit.
 pub(super) fn mode(react: React) -> (&'static str, u32) {
@@ -18,14 +18,12 @@ pub(super) fn mode(react: React) -> (&'static str, u32) {
     }
 }
 
-/// The name of a component's place.
-pub(super) fn slot_name(team: &Team, slot: Slot) -> String {
+/// The name that a component's place has.
+pub(super) fn saved_name(team: &Team, slot: Slot) -> String {
     let role = team.role(slot.role);
     match slot.part {
-        Part::Action(action) => format!("{}/{}", role.name, role.action(action).name),
-        // An action may have that name, too.
-        Part::Think if role.actions.iter().any(|action| action.name == THINK) => format!("{}/<{THINK}>", role.name),
-        Part::Think => format!("{}/{THINK}", role.name),
+        Part::Action(action) => saved_action(&role.name, &role.action(action).name),
+        Part::Think => saved_thinker(&role.name, role.actions.iter().map(|action| action.name.as_str())),
     }
 }
 

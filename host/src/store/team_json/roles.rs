@@ -1,8 +1,8 @@
 //! Roles in the file: which is which, whether they are those of the team, and what each of them holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use strata_core::environment::{Mail, RoleState};
+use strata_core::environment::{Mail, MessageRef, RoleState};
 use strata_core::shape::{HUMAN, RoleShape, Shape};
 use strata_core::team::{Deliver, React, Role, Team};
 
@@ -134,16 +134,36 @@ pub(super) fn read(
     // The buffer holds the mail that the role took and the mail it has not looked at; somebody may have edited it.
     if strata.get("buffers").is_some() {
         // Once each: what a role is at may come to it again, out of a join.
-        activation.news.retain(|id| {
-            let at = state.mailbox.iter().position(|mail| mail.message == *id);
-            at.map(|at| state.mailbox.remove(at)).is_some()
-        });
+        activation.news = taken(&mut state.mailbox, &activation.news);
     }
-    let done: Vec<_> = activation.done.iter().map(|done| done.output.message).collect();
+    let done: BTreeSet<_> = activation.done.iter().map(|done| done.output.message).collect();
     state.memory.retain(|id| !done.contains(id));
     // Without the mail it was about there is no work.
     state.activation = Some(activation).filter(|activation| !activation.news.is_empty());
     Ok(state)
+}
+
+/// Takes messages out of a mailbox, as often as both have them. Those that were there.
+fn taken(mailbox: &mut Vec<Mail>, wanted: &[MessageRef]) -> Vec<MessageRef> {
+    let mut left: BTreeMap<MessageRef, usize> = BTreeMap::new();
+    wanted.iter().for_each(|message| *left.entry(*message).or_default() += 1);
+    let mut found: BTreeMap<MessageRef, usize> = BTreeMap::new();
+    mailbox.retain(|mail| match left.get_mut(&mail.message).filter(|left| **left > 0) {
+        Some(left) => {
+            *left -= 1;
+            *found.entry(mail.message).or_default() += 1;
+            false
+        }
+        None => true,
+    });
+    let is_found = |message: &&MessageRef| match found.get_mut(message).filter(|left| **left > 0) {
+        Some(left) => {
+            *left -= 1;
+            true
+        }
+        None => false,
+    };
+    wanted.iter().filter(is_found).copied().collect()
 }
 
 /// The mail of a role: that it took, then that it has not looked at.
@@ -153,6 +173,7 @@ fn mailbox(role: &Role, strata: &Place<'_>, messages: &mut Messages<'_>) -> Resu
         None => Ok(Vec::new()),
     };
     let (buffer, alone) = (list("buffers")?, list("each")?);
+    let alone: BTreeSet<_> = alone.into_iter().collect();
     let deliver = |id| if alone.contains(&id) { Deliver::Each } else { Deliver::Batch };
     Ok(buffer.into_iter().map(|message| Mail { message, deliver: deliver(message) }).collect())
 }
