@@ -202,8 +202,13 @@ fn an_environment_tells_its_metrics_while_it_runs_and_after() {
 #[test]
 fn an_environment_without_a_runtime_is_not_started() {
     let place = Place::with(GREETER);
-    let error = create(&place).start(WhenIdle::End).unwrap_err();
-    assert!(error.to_string().contains("start it within a tokio runtime"), "{error}");
+    let mut environment = create(&place);
+    let error = environment.start(WhenIdle::End).unwrap_err();
+    assert!(error.to_string().contains("runs within a tokio runtime"), "{error}");
+    in_runtime(async {
+        environment.start(WhenIdle::End).unwrap();
+        assert_eq!(environment.ended().await.unwrap(), Status::Done);
+    });
 }
 
 #[test]

@@ -140,7 +140,8 @@ impl Skill {
 impl Shelf {
     /// The shelf in this directory.
     pub fn at(dir: &Path) -> Self {
-        Self { dir: dir.to_owned() }
+        // Who finds a skill there may look for its component from elsewhere.
+        Self { dir: std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()) }
     }
 
     /// The user's shelf, or the one that the environment names.
@@ -218,10 +219,22 @@ impl Shelf {
         {
             return Ok(skill);
         }
-        let skills = self.list()?.skills;
+        let Listing { skills, damaged } = self.list()?;
         let fitting = skills.iter().filter(|skill| skill.manifest.name == wanted.name);
         let fitting = fitting.filter(|skill| skill.version().is_some_and(|version| wanted.versions.fit(&version)));
         let newest = fitting.max_by_key(|skill| skill.version());
+        // One that would have been taken, were it whole, is not passed over.
+        let better = |version: &Version| newest.and_then(Skill::version).is_none_or(|newest| newest < *version);
+        let is_meant = |error: &SkillError| match error {
+            SkillError::Damaged { name, .. } => name.rsplit_once('@').is_some_and(|(name, version)| {
+                let version = version.parse().ok().filter(|version| wanted.versions.fit(version));
+                name == wanted.name && version.is_some_and(|version| better(&version))
+            }),
+            _ => false,
+        };
+        if let Some(damaged) = damaged.into_iter().find(is_meant) {
+            return Err(damaged);
+        }
         newest.cloned().ok_or_else(|| SkillError::Unknown {
             wanted: wanted.to_string(),
             shelf: self.dir.clone(),

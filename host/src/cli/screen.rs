@@ -51,21 +51,29 @@ impl Lines {
         let (text, ends) = part.strip_suffix('\n').map_or((part, false), |text| (text, true));
         self.begun.push_str(&plain(&text.replace('\r', "").replace('\t', "    ")));
         let mut lines = Vec::new();
-        while let Some((end, _)) = self.begun.char_indices().nth(WIDTH) {
-            let words = self.begun[..end].rfind(' ').filter(|at| !self.begun[..*at].trim().is_empty());
-            let rest = self.begun.split_off(words.unwrap_or(end));
-            lines.extend(self.rest());
-            self.begun = rest.strip_prefix(' ').unwrap_or(&rest).to_owned();
+        let begun = std::mem::take(&mut self.begun);
+        let mut left = begun.as_str();
+        while let Some((end, _)) = left.char_indices().nth(WIDTH) {
+            let words = left[..end].rfind(' ').filter(|at| !left[..*at].trim().is_empty());
+            let (line, rest) = left.split_at(words.unwrap_or(end));
+            lines.extend(self.named(line));
+            left = rest.strip_prefix(' ').unwrap_or(rest);
         }
+        self.begun = left.to_owned();
         if ends {
             lines.extend(self.rest());
         }
         lines
     }
 
-    /// The line that has not ended. Empty ones are left out.
+    /// The line that has not ended.
     fn rest(&mut self) -> Option<String> {
         let line = std::mem::take(&mut self.begun);
+        self.named(&line)
+    }
+
+    /// A line behind its name. Empty ones are left out.
+    fn named(&self, line: &str) -> Option<String> {
         (!line.trim().is_empty()).then(|| format!("  {}> {}", self.role, line.trim_end()))
     }
 }

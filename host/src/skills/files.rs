@@ -98,7 +98,12 @@ impl<'a> Change<'a> {
 
     pub(super) fn put_entry(&self, skill: &Skill) -> Result<(), SkillError> {
         let path = entry(self.shelf, &skill.name());
-        self.put(&path, &at(&path, seal(skill))?)
+        let sealed = at(&path, seal(skill))?;
+        if sealed.len() as u64 > MAX_ENTRY_BYTES {
+            let why = format!("its manifest takes {} bytes as JSON, more than {MAX_ENTRY_BYTES}", sealed.len());
+            return Err(SkillError::Unfit(why));
+        }
+        self.put(&path, &sealed)
     }
 
     /// Whether there was one.
