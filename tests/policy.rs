@@ -75,11 +75,11 @@ fn what_a_policy_takes_away_is_said_once_and_shown_by_check() {
 fn a_policy_without_a_bound_on_fuel_lifts_none() {
     let place = Place::with(&TEAM.replace("memory = \"128MiB\"", "fuel = 9000000"));
     let policy = |fuel: u32| format!("schema = \"strata.policy/1\"\n[limits]\nfuel = {fuel}\n");
-    place.write("config/strata-host/policy.toml", &policy(5_000_000));
-    place.write("none.toml", &policy(0));
+    place.write("config/strata-host/policy.toml", policy(5_000_000));
+    place.write("none.toml", policy(0));
     let checked = place.host(&["check", "team.toml", "--policy", "none.toml"]).expect(0);
     assert_eq!(checked.stdout.matches("fuel       5000000\n").count(), 2, "{}", checked.stdout);
-    place.write("config/strata-host/policy.toml", &policy(0));
+    place.write("config/strata-host/policy.toml", policy(0));
     let checked = place.host(&["check", "team.toml"]).expect(0);
     assert!(checked.stdout.contains("fuel       9000000\n"), "{}", checked.stdout);
 }
