@@ -200,7 +200,12 @@ fn first_use(store: &dyn Store, stepper: &Stepper, slots: &BTreeSet<Slot>) -> Re
     let kept: BTreeSet<CheckpointId> = store.checkpoints()?.into_iter().map(|row| row.id).collect();
     let is_one = |id: RoleId, work| slot(stepper.team().role(id), id, work).is_some_and(|slot| slots.contains(&slot));
     let (mut newest, mut begun) = (None, None);
-    for record in each(0, |from, limit| store.records(from, limit)) {
+    let read = |from, limit| {
+        let records = store.records(from, limit)?;
+        let last = from + records.len() as u64;
+        Ok((records, last))
+    };
+    for record in each(0, read) {
         match record?.event {
             Event::CallStarted { role, work, .. } if is_one(role, work) => {
                 begun.get_or_insert_with(|| newest.clone());

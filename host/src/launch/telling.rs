@@ -11,7 +11,7 @@ use crate::store::{At, PIECE, Reader, StoreError};
 pub struct Telling {
     reader: Reader,
     narrator: Narrator,
-    /// How many records were told.
+    /// The place of the last record that was told.
     told: u64,
 }
 
@@ -47,8 +47,8 @@ impl Telling {
 
     /// The next lines; none when there are no more by now.
     pub fn more(&mut self) -> Result<Option<Vec<Line>>, StoreError> {
-        let records = self.reader.records(self.told, PIECE)?;
-        self.told += records.len() as u64;
+        let (records, last) = self.reader.after(self.told, PIECE)?;
+        self.told = last;
         let tell = |record: &crate::store::Record| self.narrator.tell(&record.event, record.line, record.time_ms);
         let lines = records.iter().flat_map(tell).collect();
         Ok((!records.is_empty()).then_some(lines))
@@ -59,6 +59,6 @@ impl Telling {
 pub(super) fn narrator(reader: &Reader) -> Result<Narrator, StoreError> {
     let beginning = reader.beginning()?;
     // What is left before the newest gap begins where the run does.
-    let step = if beginning.from == 0 { beginning.env.step } else { 0 };
+    let step = if beginning.from == beginning.dropped { beginning.env.step } else { 0 };
     Ok(Narrator::new(reader.load(&At::Head)?.base.shape, step))
 }

@@ -7,10 +7,11 @@ use super::{Record, StoreError};
 /// How many records are in memory at once.
 pub const PIECE: usize = 1024;
 
-/// The records that `read` gives: at most so many of them, without the first so many. They end where it gives no more.
+/// The records that `read` gives: at most so many of them after a place, and the place of the last. They end where it
+/// gives no more.
 pub fn each<'a>(
     mut from: u64,
-    read: impl Fn(u64, usize) -> Result<Vec<Record>, StoreError> + 'a,
+    read: impl Fn(u64, usize) -> Result<(Vec<Record>, u64), StoreError> + 'a,
 ) -> impl Iterator<Item = Result<Record, StoreError>> + 'a {
     let mut piece = Vec::new().into_iter();
     let mut is_over = false;
@@ -22,9 +23,9 @@ pub fn each<'a>(
             return None;
         }
         match read(from, PIECE) {
-            Ok(records) => {
+            Ok((records, last)) => {
                 is_over = records.len() < PIECE;
-                from += records.len() as u64;
+                from = last;
                 piece = records.into_iter();
                 piece.next().map(Ok)
             }

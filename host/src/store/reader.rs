@@ -1,6 +1,7 @@
 //! Reading `team.db`, with and without its lock. Nothing here writes. What lineages there are is read in `lineage`,
 //! saved states in `state`, single rows in `rows`.
 
+mod records;
 mod rows;
 mod state;
 
@@ -17,7 +18,6 @@ use strata_core::money::Usd;
 
 use super::codec::Damage;
 use super::directory::Directory;
-use super::each::each;
 use super::error::StoreError;
 use super::file;
 use super::lineage::{Path, Row};
@@ -51,7 +51,7 @@ pub struct Reader {
 pub struct Beginning {
     /// The state.
     pub env: Environment,
-    /// How many of the events that are there lie before it.
+    /// Its place on the path: of the last event before it.
     pub from: u64,
     /// How many were dropped.
     pub dropped: u64,
@@ -217,7 +217,7 @@ impl Reader {
             path.iter_mut().for_each(|piece| piece.until = piece.until.min(at));
             let dropped: i64 = gaps.iter().map(|gap| gap.last - gap.first + 1).sum();
             let (_, env) = reader.snapshot(&path)?;
-            Ok(Beginning { env, from: (at - dropped) as u64, dropped: dropped as u64 })
+            Ok(Beginning { env, from: at as u64, dropped: dropped as u64 })
         })
     }
 
@@ -254,39 +254,6 @@ impl Reader {
         };
         let lineages: Vec<Marks> = rows.into_iter().map(marks).collect::<Result<_, StoreError>>()?;
         Ok(list(&self.base()?, &lineages))
-    }
-
-    /// At most `limit` events of those that lead to the newest state of the lineage that is read and were not
-    /// dropped, oldest first, without the first `from`.
-    pub fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.steadily(|reader| reader.records_now(from, limit))
-    }
-
-    /// The same, one by one to the last.
-    pub fn all(&self, from: u64) -> impl Iterator<Item = Result<Record, StoreError>> {
-        each(from, |from, limit| self.records(from, limit))
-    }
-
-    fn records_now(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let _same = self.stand_still()?;
-        let (line, end) = self.head()?;
-        let path = self.path(&line, end)?;
-        let mut skip = i64::try_from(from).unwrap_or(i64::MAX);
-        let mut left = i64::try_from(limit).unwrap_or(i64::MAX);
-        let mut found = Vec::new();
-        let mut next = 1;
-        let gaps = self.gaps_on(&path)?;
-        for (until, after) in gaps.iter().map(|gap| (gap.first - 1, gap.last + 1)).chain([(end, end + 1)]) {
-            let there = (until - next + 1).max(0);
-            let skipped = skip.min(there);
-            let take = (there - skipped).min(left);
-            if take > 0 {
-                let first = next + skipped;
-                found.extend(self.range(&path, first, first + take - 1)?);
-            }
-            (skip, left, next) = (skip - skipped, left - take, after);
-        }
-        Ok(found)
     }
 
     /// The team file the run goes by.
