@@ -24,7 +24,7 @@ use crate::activation::Activation;
 use crate::budget::{Amount, Purse};
 use crate::effect::{Effect, Invocation};
 use crate::environment::Environment;
-use crate::environment::routing::Watchers;
+use crate::environment::routing::AddressBook;
 use crate::event::{CallPolicy, Event, Journal, Status, Work};
 use crate::id::{Part, RoleId, Slot};
 use crate::team::{OnFault, React, Role, Team, Thinker};
@@ -45,7 +45,7 @@ pub struct Stepper {
     env: Environment,
     /// What is known of the two without looking at every role.
     awake: Awake,
-    watchers: Arc<Watchers>,
+    book: Arc<AddressBook>,
     recall: Recall,
 }
 
@@ -55,9 +55,9 @@ impl Stepper {
     pub fn new(team: Arc<Team>, env: Environment) -> Self {
         let under = env.rules.over(&team);
         let awake = Awake::of(&under, &env);
-        // What roles watch is the same under all rules.
-        let watchers = Arc::new(Watchers::of(&team));
-        Self { given: team, team: under, env, awake, watchers, recall: Recall::default() }
+        // What roles watch and are called is the same under all rules.
+        let book = Arc::new(AddressBook::of(&team));
+        Self { given: team, team: under, env, awake, book, recall: Recall::default() }
     }
 
     /// The same team in another state of its run.

@@ -69,13 +69,18 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings) -> Option<C
         on_stderr,
     );
     let made = work.and_then(|work| slot(role, id, work)).and_then(|slot| makings.made(slot));
-    let cure = cure(fault, &format!("{}.{action}", role.name), made);
+    let retries = match work {
+        Some(Work::Act { action, .. }) => role.action(action).retry.retries,
+        Some(Work::Plan) => role.actions[0].retry.retries,
+        Some(Work::Think { .. } | Work::Answer) | None => 0,
+    };
+    let cure = cure(fault, (&format!("{}.{action}", role.name), retries), made);
     section("to mend it", cure.words.iter().cloned(), on_stderr);
     Some(cure)
 }
 
 /// What helps against a fault. A limit that was reached is named by the fault itself, whatever its kind.
-fn cure(fault: &Fault, name: &str, made: Option<&Made>) -> Cure {
+fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>) -> Cure {
     let place = made.map(|made| format!(" ({})", made.place)).unwrap_or_default();
     let in_file = |words: Option<String>| Cure { component: None, file: true, words };
     let of_limit = || Cure { component: component(name, made), ..in_file(None) };
@@ -107,9 +112,15 @@ fn cure(fault: &Fault, name: &str, made: Option<&Made>) -> Cure {
         FaultKind::Error if fault.message.contains(SCOPE) => {
             in_file(Some("declare the scope in the team file, or name one that is there".to_owned()))
         }
-        FaultKind::Error if fault.hope == Hope::Retryable => in_file(Some(format!(
-            "it may be otherwise next time; `limits.retries` of {name} has it tried again by itself{place}"
-        ))),
+        FaultKind::Error if fault.hope == Hope::Retryable => in_file(Some(match retries {
+            0 => {
+                format!("it may be otherwise next time; `limits.retries` of {name} has it tried again by itself{place}")
+            }
+            retries => format!(
+                "it was tried {} times, as `limits.retries` of {name} says{place}; a resume tries it as often again",
+                retries + 1
+            ),
+        })),
         FaultKind::Trap | FaultKind::Error | FaultKind::Stack | FaultKind::OutputInvalid | FaultKind::Think => {
             let component = component(name, made);
             let file = component.is_some();
@@ -211,7 +222,7 @@ mod tests {
     fn a_fault_is_mended_where_it_comes_from() {
         let cure_of = |from: &str, message: &str| {
             let made = Made { from: from.into(), place: "team.toml:9".into(), withheld: Vec::new() };
-            let cure = cure(&Fault::new(FaultKind::Error, message), "A.One", Some(&made));
+            let cure = cure(&Fault::new(FaultKind::Error, message), ("A.One", 0), Some(&made));
             (cure.words.unwrap_or_default(), cure.file, cure.component.is_some())
         };
         let in_file = ("mend `config` of A.One in the team file (team.toml:9)".to_owned(), true, false);

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::MessageRef;
-use super::routing::{Named, named};
+use super::routing::{AddressBook, Named};
 use crate::id::{JoinId, RoleId};
 use crate::team::{Join, Mode, Team};
 
@@ -99,7 +99,12 @@ impl JoinState {
 /// one lets go may get into another.
 ///
 /// It ends: a message passes each join once at most, since no way over joins leads back to where it began.
-pub fn firings(team: &Team, joins: &[JoinState], arrivals: &[Arrival], moment: Moment) -> Vec<Firing> {
+pub fn firings(
+    (team, book): (&Team, &AddressBook),
+    joins: &[JoinState],
+    arrivals: &[Arrival],
+    moment: Moment,
+) -> Vec<Firing> {
     let mut hall = Hall::of(joins);
     for Arrival { join, from, message } in arrivals {
         hall.put(team, *join, (*from, *message));
@@ -112,7 +117,7 @@ pub fn firings(team: &Team, joins: &[JoinState], arrivals: &[Arrival], moment: M
             moment = Moment::Busy;
         }
         let messages = hall.take(team, join);
-        let (to, into) = target(team, join);
+        let (to, into) = target((team, book), join);
         if let Some(next) = into {
             messages.iter().for_each(|message| hall.pass(team, next, *message));
         }
@@ -122,8 +127,8 @@ pub fn firings(team: &Team, joins: &[JoinState], arrivals: &[Arrival], moment: M
 }
 
 /// Where a join lets its messages go: to roles, or into another join.
-fn target(team: &Team, join: JoinId) -> (Vec<RoleId>, Option<JoinId>) {
-    let (mut to, into) = match named(team, &team.join(join).to) {
+fn target((team, book): (&Team, &AddressBook), join: JoinId) -> (Vec<RoleId>, Option<JoinId>) {
+    let (mut to, into) = match book.named(team, &team.join(join).to) {
         Some(Named::Role(role)) => (alloc::vec![role], None),
         Some(Named::Group(members)) => (members.to_vec(), None),
         Some(Named::Join(next)) => (Vec::new(), Some(next)),

@@ -23,24 +23,45 @@ pub struct Parcel<'a> {
     pub itinerary: Vec<Hop>,
 }
 
-/// Who watches which label. Made from a team, so that not every role is asked for every message.
-#[derive(Clone, Debug)]
-pub struct Watchers(BTreeMap<String, Vec<RoleId>>);
+/// Who watches which label, and what names stand for. Made from a team, so that not every role is asked for every
+/// message and every name in it.
+#[derive(Clone, Debug, Default)]
+pub struct AddressBook {
+    watching: BTreeMap<String, Vec<RoleId>>,
+    roles: BTreeMap<String, RoleId>,
+    joins: BTreeMap<String, JoinId>,
+}
 
-impl Watchers {
-    /// Those of a team.
+impl AddressBook {
+    /// That of a team.
     pub fn of(team: &Team) -> Self {
-        let mut watchers: BTreeMap<String, Vec<RoleId>> = BTreeMap::new();
+        let mut book = Self::default();
         for id in team.role_ids() {
             for label in &team.role(id).watch {
-                watchers.entry(label.clone()).or_default().push(id);
+                book.watching.entry(label.clone()).or_default().push(id);
             }
         }
-        Self(watchers)
+        let names = team.role_ids().map(|id| (&team.role(id).name, id));
+        let aliases = team.role_ids().flat_map(|id| team.role(id).addresses.iter().map(move |alias| (alias, id)));
+        for (name, id) in names.chain(aliases) {
+            book.roles.entry(name.clone()).or_insert(id);
+        }
+        for id in team.join_ids() {
+            book.joins.entry(team.join(id).id.clone()).or_insert(id);
+        }
+        book
     }
 
     fn watching(&self, label: &str) -> &[RoleId] {
-        self.0.get(label).map_or(&[], Vec::as_slice)
+        self.watching.get(label).map_or(&[], Vec::as_slice)
+    }
+
+    /// What a name stands for: role, alias, group or join, in this order; none when nobody.
+    pub fn named<'a>(&self, team: &'a Team, name: &str) -> Option<Named<'a>> {
+        let role = || self.roles.get(name).copied().map(Named::Role);
+        let group = || team.groups.get(name).map(|members| Named::Group(members));
+        let join = || self.joins.get(name).copied().map(Named::Join);
+        role().or_else(group).or_else(join)
     }
 }
 
@@ -55,19 +76,11 @@ pub enum Named<'a> {
     Join(JoinId),
 }
 
-/// What a name stands for: role, alias, group or join, in this order; none when nobody.
-pub fn named<'a>(team: &'a Team, name: &str) -> Option<Named<'a>> {
-    let role = || team.find(name).map(Named::Role);
-    let group = || team.groups.get(name).map(|members| Named::Group(members));
-    let join = || team.join_ids().find(|id| team.join(*id).id == name).map(Named::Join);
-    role().or_else(group).or_else(join)
-}
-
 /// Decides who receives a message: the recipients its sender named; else the next leg of its itinerary; else the
 /// sender's routes; else everyone who watches its label.
-pub fn route(team: &Team, watchers: &Watchers, parcel: Parcel<'_>) -> Routed {
+pub fn route(team: &Team, book: &AddressBook, parcel: Parcel<'_>) -> Routed {
     let Parcel { message, from, addressed, itinerary } = parcel;
-    let (legs, rest) = split(team, from, itinerary);
+    let (legs, rest) = split(book, from, itinerary);
     let mut routed = Routed {
         id: message.id.clone(),
         from,
@@ -81,13 +94,13 @@ pub fn route(team: &Team, watchers: &Watchers, parcel: Parcel<'_>) -> Routed {
     };
     let routes: Vec<&Route> = team.routes.iter().filter(|route| Some(route.from) == from).collect();
     if addressed == Addressed::Named {
-        address((team, watchers), &mut routed, &message.send_to);
+        address((team, book), &mut routed, &message.send_to);
     } else if !legs.is_empty() {
-        address((team, watchers), &mut routed, legs.iter().flat_map(|leg| &leg.to));
+        address((team, book), &mut routed, legs.iter().flat_map(|leg| &leg.to));
     } else if !routes.is_empty() {
-        follow((team, watchers), &mut routed, &routes, message);
+        follow((team, book), &mut routed, &routes, message);
     } else {
-        address((team, watchers), &mut routed, &[TO_ALL.into()]);
+        address((team, book), &mut routed, &[TO_ALL.into()]);
     }
     routed.to.sort_unstable();
     routed.to.dedup();
@@ -98,15 +111,15 @@ pub fn route(team: &Team, watchers: &Watchers, parcel: Parcel<'_>) -> Routed {
 
 /// The legs that begin at the sender, and the others; each once, or those that nobody travels would double wherever
 /// copies of one message meet.
-fn split(team: &Team, from: Option<RoleId>, itinerary: Vec<Hop>) -> (Vec<Hop>, Vec<Hop>) {
+fn split(book: &AddressBook, from: Option<RoleId>, itinerary: Vec<Hop>) -> (Vec<Hop>, Vec<Hop>) {
     let mut seen = BTreeSet::new();
     let first: Vec<bool> = itinerary.iter().map(|leg| seen.insert((&leg.from, &leg.to))).collect();
     let legs = itinerary.into_iter().zip(first).filter_map(|(leg, first)| first.then_some(leg));
-    legs.partition(|leg| from.is_some() && team.find(&leg.from) == from)
+    legs.partition(|leg| from.is_some() && book.roles.get(&leg.from).copied() == from)
 }
 
 /// Takes the first arm that holds of each route. A condition that cannot be judged does not hold.
-fn follow((team, watchers): (&Team, &Watchers), routed: &mut Routed, routes: &[&Route], message: &Message) {
+fn follow((team, book): (&Team, &AddressBook), routed: &mut Routed, routes: &[&Route], message: &Message) {
     let mut why: Option<String> = None;
     let mut taken = Vec::new();
     for route in routes {
@@ -127,18 +140,18 @@ fn follow((team, watchers): (&Team, &Watchers), routed: &mut Routed, routes: &[&
     if taken.is_empty() {
         routed.dropped = Some(why.unwrap_or_else(|| "no route of its sender matches it".into()));
     }
-    address((team, watchers), routed, taken.into_iter().flatten());
+    address((team, book), routed, taken.into_iter().flatten());
 }
 
 /// Adds the roles and joins that names stand for. Others stand for somebody outside, where there is anybody, else they
 /// are dead letters, as is what a join does not wait for. A guest may write very many names, and write them again.
-fn address<'a>((team, watchers): (&Team, &Watchers), routed: &mut Routed, names: impl IntoIterator<Item = &'a String>) {
+fn address<'a>((team, book): (&Team, &AddressBook), routed: &mut Routed, names: impl IntoIterator<Item = &'a String>) {
     let mut seen = BTreeSet::new();
     for name in names.into_iter().filter(|name| seen.insert(*name)) {
         match name.as_str() {
-            TO_ALL => routed.to.extend(watchers.watching(&routed.cause_by)),
+            TO_ALL => routed.to.extend(book.watching(&routed.cause_by)),
             TO_SELF if routed.from.is_some() => routed.to.extend(routed.from),
-            name => match named(team, name) {
+            name => match book.named(team, name) {
                 Some(Named::Role(role)) => routed.to.push(role),
                 Some(Named::Group(members)) => routed.to.extend(members),
                 Some(Named::Join(join)) if takes(team, join, routed.from) => routed.joins.push(join),

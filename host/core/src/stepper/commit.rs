@@ -83,7 +83,7 @@ impl Stepper {
         let message = self.env.message(outgoing.message);
         let parcel =
             Parcel { message, from: Some(id), addressed: outgoing.addressed, itinerary: self.itinerary(id, outgoing) };
-        route(&self.team, &self.watchers, parcel)
+        route(&self.team, &self.book, parcel)
     }
 
     /// The legs a message may follow: its own; else, for the output of an activation, those of the mail it answers.

@@ -22,7 +22,7 @@ impl Stepper {
 
     /// The joins that fire when these messages get into them.
     pub(super) fn fired_by(&self, arrivals: &[Arrival]) -> Vec<Firing> {
-        firings(&self.team, &self.env.joins, arrivals, Moment::Busy)
+        firings((&self.team, &self.book), &self.env.joins, arrivals, Moment::Busy)
     }
 
     /// The same as that of the environment, without a look at every role.
@@ -33,7 +33,7 @@ impl Stepper {
     /// The joins that fire between steps. With other work left those are that were filled by hand.
     pub(super) fn fired_between_steps(&self) -> Vec<Firing> {
         let moment = if self.is_quiet() { Moment::Quiet } else { Moment::Busy };
-        firings(&self.team, &self.env.joins, &[], moment)
+        firings((&self.team, &self.book), &self.env.joins, &[], moment)
     }
 
     /// The event that lets joins fire between steps.

@@ -69,7 +69,7 @@ impl Stepper {
 
     fn route_in(&self, message: &Message) -> crate::event::Routed {
         let addressed = if message.send_to == [TO_ALL] { Addressed::Open } else { Addressed::Named };
-        route(&self.team, &self.watchers, Parcel { message, from: None, addressed, itinerary: message.route.clone() })
+        route(&self.team, &self.book, Parcel { message, from: None, addressed, itinerary: message.route.clone() })
     }
 
     /// The start of an attempt.
