@@ -76,6 +76,10 @@ fn a_pruned_storage_can_be_replayed_and_reported_and_what_is_kept_outlives_a_lon
     let place = Place::with(&team(""));
     place.run().expect(7);
     place.host(&["prune", "store", "--keep", "2"]).expect(0);
+    let gone = place.host(&["inspect", "store@main-20"]).expect(2);
+    assert!(gone.stderr.contains("there is no checkpoint `main-20` any more: it was pruned"), "{}", gone.stderr);
+    let other = place.host(&["checkpoints", "store@main-39"]).expect(2);
+    assert!(other.stderr.contains("`store` is there, and this command takes no `@`"), "{}", other.stderr);
     place.host(&["report", "store", "-o", "report.html"]).expect(0);
     place.host(&["fork", "store", "--at", "main-39"]).expect(0);
     place.host(&["run", "--recover_path", "store", "--max-steps", "42"]).expect(7);

@@ -58,6 +58,10 @@ impl Watch {
         }
         let built = self.places.iter().filter(|_| builds);
         self.elsewhere = built.flat_map(|place| build::files_elsewhere(place)).collect();
+        // What it is made from no more is not missed.
+        let (places, elsewhere) = (&self.places, &self.elsewhere);
+        let is_of_it = |file: &Path| places.iter().any(|place| file.starts_with(place));
+        self.seen.retain(|file, _| *file == self.team || is_of_it(file) || elsewhere.contains(file));
         for (file, stamp) in self.look() {
             self.seen.entry(file).or_insert(stamp);
         }
@@ -123,4 +127,26 @@ pub(super) async fn written(storage: &Path) {
 
 fn stamp(file: &Metadata) -> Stamp {
     (file.ctime() * 1000 + file.ctime_nsec() / 1_000_000, file.ctime_nsec(), file.len(), file.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_team_is_no_longer_made_from_is_not_missed() {
+        let home = tempfile::tempdir().unwrap();
+        let team = home.path().join("team.toml");
+        let of = |script: &str| {
+            let team = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[[role]]\nname = \"A\"\n";
+            format!("{team}watch = [\"UserRequirement\"]\n[[role.action]]\nname = \"a\"\nscript = \"{script}\"\n")
+        };
+        ["one.js", "two.js"].iter().for_each(|name| fs::write(home.path().join(name), "").unwrap());
+        fs::write(&team, of("one.js")).unwrap();
+        let mut watch = Watch::of(&team, false);
+        assert_eq!(watch.count(), 2);
+        fs::write(&team, of("two.js")).unwrap();
+        watch.follow(false);
+        assert_eq!(watch.seen.keys().collect::<Vec<_>>(), [&team, &home.path().join("two.js")]);
+    }
 }

@@ -105,7 +105,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// No checkpoint has this name.
-    #[error("there is no checkpoint `{id}`{}", newest(last))]
+    #[error("there is no checkpoint `{id}`{}", newest(id, last))]
     NoCheckpoint {
         /// The name.
         id: String,
@@ -154,10 +154,24 @@ fn holder(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another process".into(), |pid| format!("process {pid}"))
 }
 
-fn newest(last: &Option<String>) -> String {
+fn newest(wanted: &str, last: &Option<String>) -> String {
     match last {
+        Some(id) if is_before(wanted, id) => {
+            format!(
+                " any more: it was pruned, or left out of a copy; the newest is `{id}`, and `checkpoints` lists all"
+            )
+        }
         Some(id) => format!("; the newest is `{id}`, and `checkpoints` lists all"),
         None => "; the run has none yet".into(),
+    }
+}
+
+/// Whether a checkpoint of the same lineage was made before another one: they are counted.
+fn is_before(one: &str, other: &str) -> bool {
+    let parts = |id: &str| id.rsplit_once('-').and_then(|(name, n)| Some((name.to_owned(), n.parse::<u64>().ok()?)));
+    match (parts(one), parts(other)) {
+        (Some((name, one)), Some((of, other))) => name == of && one < other,
+        _ => false,
     }
 }
 
