@@ -3,10 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use strata_core::event::CallPolicy;
 use strata_host::live::{Given, LiveError};
 use strata_host::manifest::Overrides;
-use strata_host::store::Replace;
 use strata_host::{LiveEnvironment, Message, Resume, Start, Status, WhenIdle};
 
 use crate::place::Place;
@@ -36,25 +34,12 @@ fn said(text: &str) -> Message {
 fn create(place: &Place) -> LiveEnvironment {
     let (team, storage) = (place.path("team.toml"), place.path("store"));
     let overrides = Overrides::default();
-    let (replace, calls) = (Replace::Never, CallPolicy::Auto);
-    let what = Start { team: &team, idea: None, overrides: &overrides, storage: &storage, replace, calls };
-    LiveEnvironment::create(what).unwrap()
+    LiveEnvironment::create(Start::new(&team, &storage, &overrides)).unwrap()
 }
 
 fn load(path: &Path, when_idle: WhenIdle) -> LiveEnvironment {
-    let (overrides, calls) = (Overrides::default(), CallPolicy::Auto);
-    let what = Resume {
-        path,
-        team: None,
-        overrides: &overrides,
-        answers: &[],
-        calls,
-        strict: false,
-        checkpoint: None,
-        in_doubt: &[],
-        when_idle,
-    };
-    LiveEnvironment::load(what).unwrap()
+    let overrides = Overrides::default();
+    LiveEnvironment::load(Resume { when_idle, ..Resume::new(path, &overrides) }).unwrap()
 }
 
 fn runtime() -> tokio::runtime::Runtime {

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use strata_host::manifest::operator::in_force;
-use strata_host::{CallPolicy, LiveEnvironment, Overrides, Replace, Resume, Start, WhenIdle};
+use strata_host::{LiveEnvironment, Overrides, Resume, Start, WhenIdle};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -13,14 +13,7 @@ async fn main() -> anyhow::Result<()> {
     let storage = tempfile::tempdir()?;
     let overrides = Overrides { operators: in_force(None)?, ..Overrides::default() };
 
-    let mut environment = LiveEnvironment::create(Start {
-        team: Path::new(&team),
-        idea: None,
-        overrides: &overrides,
-        storage: storage.path(),
-        replace: Replace::Never,
-        calls: CallPolicy::Auto,
-    })?;
+    let mut environment = LiveEnvironment::create(Start::new(Path::new(&team), storage.path(), &overrides))?;
     let mut events = environment.events()?;
     environment.start(WhenIdle::End)?;
     let status = environment.ended().await?;
@@ -31,17 +24,8 @@ async fn main() -> anyhow::Result<()> {
     // Another environment can take it up only once this one has let go of the directory.
     drop(environment);
 
-    let mut environment = LiveEnvironment::load(Resume {
-        path: storage.path(),
-        team: None,
-        overrides: &overrides,
-        answers: &[],
-        calls: CallPolicy::Auto,
-        strict: false,
-        checkpoint: None,
-        in_doubt: &[],
-        when_idle: WhenIdle::Stay,
-    })?;
+    let saved = Resume { when_idle: WhenIdle::Stay, ..Resume::new(storage.path(), &overrides) };
+    let mut environment = LiveEnvironment::load(saved)?;
     environment.start(WhenIdle::Stay)?;
     environment.idle().await;
     let sent = environment.say("nobody listens to this", "well done").await?;

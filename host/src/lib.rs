@@ -18,22 +18,13 @@
 //! use std::path::Path;
 //!
 //! use strata_host::manifest::operator::in_force;
-//! use strata_host::{CallPolicy, CheckpointId, LiveEnvironment, Overrides, Resume, WhenIdle};
+//! use strata_host::{CheckpointId, LiveEnvironment, Overrides, Resume, WhenIdle};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let overrides = Overrides { operators: in_force(None)?, ..Overrides::default() };
 //! let checkpoint = CheckpointId::from("main-3");
-//! let mut environment = LiveEnvironment::load(Resume {
-//!     path: Path::new("store"),
-//!     team: None,
-//!     overrides: &overrides,
-//!     answers: &[],
-//!     calls: CallPolicy::Auto,
-//!     strict: false,
-//!     checkpoint: Some(&checkpoint),
-//!     in_doubt: &[],
-//!     when_idle: WhenIdle::End,
-//! })?;
+//! let saved = Resume { checkpoint: Some(&checkpoint), ..Resume::new(Path::new("store"), &overrides) };
+//! let mut environment = LiveEnvironment::load(saved)?;
 //! environment.start(WhenIdle::End)?;
 //! println!("{}", environment.ended().await?.name());
 //! # Ok(())

@@ -6,6 +6,7 @@
 mod events;
 mod thread;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,17 +36,12 @@ use thread::Running;
 /// ```no_run
 /// use std::path::Path;
 ///
-/// use strata_host::{CallPolicy, LiveEnvironment, Overrides, Replace, Start, WhenIdle};
+/// use strata_host::{LiveEnvironment, Overrides, Start, WhenIdle};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut environment = LiveEnvironment::create(Start {
-///     team: Path::new("team.toml"),
-///     idea: Some("write a snake game".into()),
-///     overrides: &Overrides::default(),
-///     storage: Path::new("workspace/storage/team"),
-///     replace: Replace::Never,
-///     calls: CallPolicy::Auto,
-/// })?;
+/// let overrides = Overrides::default();
+/// let start = Start::new(Path::new("team.toml"), Path::new("workspace/storage/team"), &overrides);
+/// let mut environment = LiveEnvironment::create(Start { idea: Some("write a snake game".into()), ..start })?;
 /// let mut events = environment.events()?;
 /// environment.start(WhenIdle::Stay)?;
 /// environment.say("UserRequirement", "make it green").await?;
@@ -253,6 +249,13 @@ impl LiveEnvironment {
     /// The storage directory.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl fmt::Debug for LiveEnvironment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let motion = *self.motion.borrow();
+        f.debug_struct("LiveEnvironment").field("path", &self.path).field("motion", &motion).finish_non_exhaustive()
     }
 }
 

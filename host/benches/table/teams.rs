@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use strata_host::manifest::Overrides;
-use strata_host::store::Replace;
-use strata_host::{CallPolicy, LiveEnvironment, Start, WhenIdle};
+use strata_host::{LiveEnvironment, Start, WhenIdle};
 
 use super::bare::{At, Log, Until};
 use super::run::Place;
@@ -23,14 +22,7 @@ pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result
     let run = |name: &str, count: usize| {
         let start = |n: usize| {
             let storage = place.dir.join(format!("{name}-{n}"));
-            LiveEnvironment::create(Start {
-                team: &team,
-                idea: None,
-                overrides: &Overrides::default(),
-                storage: &storage,
-                replace: Replace::Never,
-                calls: CallPolicy::Auto,
-            })
+            LiveEnvironment::create(Start::new(&team, &storage, &Overrides::default()))
         };
         runtime.block_on(async {
             let mut environments = (0..count).map(start).collect::<Result<Vec<_>, _>>()?;

@@ -15,7 +15,7 @@ use strata_core::team::Role;
 
 use super::resume::{Opened, Origin, go_on};
 use super::{Components, LaunchError, Notes, Resume, Run, Start, start};
-use crate::driver::{OnLine, WhenIdle, lapsed};
+use crate::driver::{OnLine, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
 use crate::store::{Content, Directory, Replace, Store, checkpoint_of, each};
@@ -84,17 +84,7 @@ pub fn develop(what: &Develop<'_>, report: &mut dyn FnMut(&str), on_line: OnLine
         Place::Nowhere => return Ok(Developed::Unchanged),
     }
     let verdicts = lapsed(opened.stepper.env());
-    let resume = Resume {
-        path: what.storage,
-        team: Some(what.team),
-        overrides: what.overrides,
-        answers: &[],
-        calls: CallPolicy::Auto,
-        strict: false,
-        checkpoint: None,
-        in_doubt: &[],
-        when_idle: WhenIdle::End,
-    };
+    let resume = Resume { team: Some(what.team), ..Resume::new(what.storage, what.overrides) };
     let (run, notes) = go_on(opened, (components, sandbox), (&resume, verdicts), report, on_line)?;
     Ok(Developed::Goes(Box::new(run), notes))
 }

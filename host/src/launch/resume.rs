@@ -23,6 +23,7 @@ use crate::store::{
 };
 
 /// What a resume is made of.
+#[derive(Debug)]
 pub struct Resume<'a> {
     /// The storage directory or its `team.json`.
     pub path: &'a Path,
@@ -42,6 +43,23 @@ pub struct Resume<'a> {
     pub in_doubt: &'a [String],
     /// What will happen once nothing is left to do. A finished team is woken only to stay.
     pub when_idle: WhenIdle,
+}
+
+impl<'a> Resume<'a> {
+    /// What is saved goes on as it is, and ends when nothing is left to do.
+    pub fn new(path: &'a Path, overrides: &'a Overrides) -> Self {
+        Self {
+            path,
+            team: None,
+            overrides,
+            answers: &[],
+            calls: CallPolicy::Auto,
+            strict: false,
+            checkpoint: None,
+            in_doubt: &[],
+            when_idle: WhenIdle::End,
+        }
+    }
 }
 
 /// What became of a resume.

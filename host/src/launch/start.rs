@@ -16,6 +16,7 @@ use crate::sha256::sha256;
 use crate::store::{Directory, FIRST_LINE, Replace};
 
 /// What a fresh run is made of.
+#[derive(Debug)]
 pub struct Start<'a> {
     /// The team file.
     pub team: &'a Path,
@@ -29,6 +30,13 @@ pub struct Start<'a> {
     pub replace: Replace,
     /// Which recorded host calls another attempt is served.
     pub calls: CallPolicy,
+}
+
+impl<'a> Start<'a> {
+    /// A run of a team file with its own idea, saved where no unfinished team is.
+    pub fn new(team: &'a Path, storage: &'a Path, overrides: &'a Overrides) -> Self {
+        Self { team, idea: None, overrides, storage, replace: Replace::Never, calls: CallPolicy::Auto }
+    }
 }
 
 /// A fresh run.

@@ -1,6 +1,7 @@
 //! A stream of public events, read from what is recorded: whoever is slow misses nothing and holds nobody up.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::path::Path;
 
 use futures_util::stream::{self, Stream};
@@ -18,6 +19,12 @@ pub struct Events {
     newest: watch::Receiver<u64>,
     /// The number of the last line that was read.
     read: u64,
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").field("read", &self.read).finish_non_exhaustive()
+    }
 }
 
 impl Events {

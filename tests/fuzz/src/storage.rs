@@ -5,8 +5,8 @@ use std::path::Path;
 
 use strata_core::stepper::Stepper;
 use strata_host::manifest::{Definition, Overrides};
-use strata_host::store::{At, Directory, Reader, Record, Replace, Saved, Store, StoreError};
-use strata_host::{CallPolicy, LiveEnvironment, Start, WhenIdle};
+use strata_host::store::{At, Directory, Reader, Record, Saved, Store, StoreError};
+use strata_host::{LiveEnvironment, Start, WhenIdle};
 use tempfile::TempDir;
 
 use crate::{Taker, boundary};
@@ -44,14 +44,8 @@ fn saved() -> TempDir {
     fs::copy(boundary::built("plugins/probe"), folder.path().join("probe.wasm")).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let start = Start {
-            team: &team,
-            idea: None,
-            overrides: &Overrides::default(),
-            storage: &folder.path().join("store"),
-            replace: Replace::Never,
-            calls: CallPolicy::Auto,
-        };
+        let (store, overrides) = (folder.path().join("store"), Overrides::default());
+        let start = Start::new(&team, &store, &overrides);
         let mut environment = LiveEnvironment::create(start).unwrap_or_else(|error| panic!("{error}"));
         environment.start(WhenIdle::End).unwrap();
         environment.ended().await.unwrap();
