@@ -7,13 +7,12 @@
 //! | `f32`, `f64` | numbers, or `"NaN"`, `"Infinity"`, `"-Infinity"` |
 //! | `list<u8>` | a string in base64 |
 //! | `list`, `tuple` | arrays |
-//! | `map<string, t>` | an object; other maps are arrays of pairs |
 //! | `record` | an object; fields that are options may be absent |
 //! | `enum`, `flags` | one of some strings, an array of some strings |
 //! | `variant` | the case's name, or an object with it as its only key where the case carries a value |
 //! | `option<t>` | what `t` is, or null; `{"some": …}` or null where `t` itself can be null |
 //! | `result<t, e>` | `{"ok": …}` or `{"err": …}`; as a function's result, two schemas apart |
-//! | resources, futures, streams | nothing: they have no JSON |
+//! | maps, lists of fixed length, resources, futures, streams | nothing: they have no JSON |
 
 pub mod component;
 pub mod manifest;
@@ -147,16 +146,9 @@ impl<'a> Schemas<'a> {
             }
             TypeDefKind::List(ty) if self.is_byte(ty) => json!({ "type": "string", "contentEncoding": "base64" }),
             TypeDefKind::List(ty) => json!({ "type": "array", "items": self.of(ty) }),
-            TypeDefKind::FixedLengthList(ty, length) => {
-                json!({ "type": "array", "items": self.of(ty), "minItems": length, "maxItems": length })
-            }
-            TypeDefKind::Map(Type::String, value) => {
-                json!({ "type": "object", "additionalProperties": self.of(value) })
-            }
-            TypeDefKind::Map(key, value) => {
-                let pair = vec![self.of(key), self.of(value)];
-                json!({ "type": "array", "items": array_of_all(pair) })
-            }
+            // What no function is called with.
+            TypeDefKind::FixedLengthList(..) => nothing("a list of fixed length"),
+            TypeDefKind::Map(..) => nothing("a map"),
             TypeDefKind::Option(ty) => {
                 let some = self.of(ty);
                 // Of all types only options are written as null.

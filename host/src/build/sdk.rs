@@ -24,7 +24,7 @@ pub type Embedded = (&'static str, &'static [u8]);
 pub struct Kit {
     name: &'static str,
     /// Its files.
-    pub files: &'static [Embedded],
+    files: &'static [Embedded],
 }
 
 /// The interfaces.

@@ -43,7 +43,7 @@ pub fn package() -> String {
 
 fn parse() -> (Resolve, PackageId) {
     let mut map = SourceMap::new();
-    for (name, text) in WIT.files {
+    for (name, text) in WIT.files() {
         map.push_str(name, String::from_utf8_lossy(text));
     }
     let mut resolve = Resolve::default();
