@@ -69,11 +69,18 @@ impl Stepper {
         fights.map(|(path, (roles, _))| (path, in_order(roles))).collect()
     }
 
-    /// Keeps what the actions of a committed activation did.
+    /// Keeps what the actions of a committed activation did: of each path what it was before all and after all of them.
+    /// What lay there in between is over.
     pub(super) fn keep_files(&mut self, id: RoleId, done: &[Done]) {
-        let step = self.env.step;
+        let mut whole: BTreeMap<&str, (FileChange, Work)> = BTreeMap::new();
         for done in done {
-            done.tried.files.iter().for_each(|change| self.env.files.keep(change, (id, done.work, step)));
+            for change in &done.tried.files {
+                let (sum, work) = whole.entry(&change.path).or_insert_with(|| (change.clone(), done.work));
+                (sum.after, *work) = (change.after.clone(), done.work);
+            }
+        }
+        for (change, work) in whole.into_values() {
+            self.env.files.keep(&change, (id, work, self.env.step));
         }
     }
 
@@ -88,7 +95,8 @@ impl Stepper {
             let ids: Vec<RoleId> = self.env.activations().map(|(id, _)| id).collect();
             let left =
                 ids.into_iter().flat_map(|id| self.env.open_changes(id)).filter(|(_, change)| change.path == path);
-            let content = left.last().map_or(before, |(_, change)| &change.after).clone();
+            let kept = self.env.files.kept.get(path).map(|kept| &kept.content);
+            let content = left.last().map(|(_, change)| &change.after).or(kept).unwrap_or(before).clone();
             self.env.files.decide(path, &content, &content);
         }
     }

@@ -3,7 +3,9 @@
 use strata_core::event::{CallPolicy, Event, Status};
 use strata_core::file::{Content, FileChange};
 use strata_core::id::{Digest, RoleId};
+use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
+use strata_core::request::Answer;
 
 use crate::hand::{Hand, says};
 use crate::teams::{role, team};
@@ -58,4 +60,42 @@ fn several_may_write_a_file_again_with_the_bytes_it_has_and_make_one_directory()
         writes_files(&mut life, text, &[made, ("x", file("same"), file("same"))]);
     }
     assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn a_commit_puts_nothing_back_that_a_later_action_of_the_same_activation_replaced() {
+    let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["p", "q"])]));
+    let absent = || Content::Absent;
+    writes_files(&mut life, "p ok", &[("d", absent(), file("1")), ("y", absent(), file("1"))]);
+    let (within, dir) = (("d/x", absent(), file("2")), ("d", file("1"), Content::Directory));
+    writes_files(&mut life, "q ok", &[dir, within, ("y", file("1"), file("2"))]);
+    assert_eq!(life.halt(), Status::Done);
+    let placed = life.env().files.pending.iter().map(|placement| (placement.path.as_str(), &placement.content));
+    let (one, two) = (&file("1"), &file("2"));
+    let expected = [("d", one), ("y", one), ("d", &Content::Directory), ("d/x", two), ("y", two)];
+    assert_eq!(placed.collect::<Vec<_>>(), expected);
+    let kept = life.env().files.kept.iter().map(|(path, kept)| (path.as_str(), &kept.content));
+    assert_eq!(kept.collect::<Vec<_>>(), [("d", &Content::Directory), ("d/x", two), ("y", two)]);
+}
+
+#[test]
+fn what_a_step_kept_meanwhile_is_not_taken_back_with_a_call_that_waited() {
+    let roles =
+        || vec![role("A", &[IDEA_LABEL], &["p", "q"]), role("B", &[IDEA_LABEL], &["b"]), role("D", &["b"], &["d"])];
+    let mut life = Hand::start(team(roles()));
+    let absent = || Content::Absent;
+    writes_files(&mut life, "p ok", &[("x", absent(), file("a"))]);
+    assert_eq!(life.call().role, RoleId(0));
+    life.consult(0, 0, None);
+    writes_files(&mut life, "b ok", &[("x", absent(), file("b"))]);
+    // The step is committed without A.
+    let d = life.call();
+    assert_eq!((d.role, &life.env().files.kept["x"].content), (RoleId(2), &file("b")));
+    life.reply(0, Answer::Given(Json::null()));
+    let change = FileChange { path: "x".into(), before: file("b"), after: file("d") };
+    life.record(Event::FilesWritten { role: d.role, work: d.work, files: vec![change] });
+    life.end(d.role, Ok(says("d ok")));
+    life.act(Ok(says("q ok")));
+    assert_eq!(life.halt(), Status::Failed);
+    assert_eq!(life.env().files.decided["x"], file("b"));
 }

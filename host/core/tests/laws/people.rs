@@ -167,7 +167,7 @@ fn json(value: impl Into<serde_json::Value>) -> Json {
 
 impl Hand {
     /// Lets a running call ask a person; `before` is how often it asked before.
-    fn consult(&mut self, role: u16, before: u32, default: Option<Json>) -> RequestId {
+    pub fn consult(&mut self, role: u16, before: u32, default: Option<Json>) -> RequestId {
         let id = self.stepper.request_id(RoleId(role), before).expect("a running call");
         let (question, call) = ("how many?".into(), format!("call {before}"));
         let (schema, choices, expires_ms) = (None, Vec::new(), default.as_ref().map(|_| 5_000));
@@ -177,7 +177,7 @@ impl Hand {
         id
     }
 
-    fn reply(&mut self, role: u16, answer: Answer) {
+    pub fn reply(&mut self, role: u16, answer: Answer) {
         let event = self.stepper.request_answered(RoleId(role), answer).expect("an open request");
         self.record(event);
     }

@@ -16,8 +16,9 @@ impl Ctx {
             return Ok(Err(refusal));
         }
         if write.scope != ROLE_SCOPE && !self.known_scopes.contains(&write.scope) {
-            let question =
-                Ask::Get { scope: write.scope.clone(), key: write.key.clone(), seen: None, pending: Vec::new() };
+            // What lies there is not asked for: it may be large.
+            let (scope, key) = (write.scope.clone(), write.key.clone());
+            let question = Ask::Get { scope, key, seen: Some(None), pending: Vec::new() };
             if let Err(refusal) = self.value(function, question).await? {
                 return Ok(Err(refusal));
             }
