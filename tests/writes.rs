@@ -139,6 +139,34 @@ fn a_write_with_a_key_of_its_own_is_made_again_by_itself_under_that_key() {
 }
 
 #[test]
+fn a_write_under_the_action_s_own_key_is_not_made_again_where_a_run_goes_back_to_what_came_after_it() {
+    let web = Web::new();
+    let host = format!("127.0.0.1:{}", web.port());
+    let place = Place::with(&format!(
+        "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[[role]]\nname = \"A\"\nwatch = \
+         [\"UserRequirement\"]\n[[role.action]]\nname = \"p\"\nscript = \"pay.js\"\n[role.action.allow]\nhttp = [{{ \
+         host = \"{host}\", methods = [\"POST\"] }}]\n"
+    ));
+    place.write(
+        "pay.js",
+        format!(
+            "import {{ action, http, human }} from \"@strata/action\";\nexport default action({{ run(cx) {{\n  const key = \
+             `${{cx.attempt.idempotencyKey}}/pay`;\n  http.fetch(\"http://{host}/v1/pay\", {{ method: \"POST\", \
+             idempotencyKey: key, body: key }});\n  return human.ask(\"go on?\").value;\n}} }});\n"
+        ),
+    );
+    place.run().expect(4);
+    let open = place.team_json()["strata"]["requests"][0]["id"].as_str().unwrap().to_owned();
+    let at = place.team_json()["strata"]["checkpoint"].as_str().unwrap().to_owned();
+    let answer = |word: &str| format!("{open}=\"{word}\"");
+    place.host(&["run", "--recover_path", "store", "--answer", &answer("yes")]).expect(0);
+    place.host(&["run", "--recover_path", "store", "--checkpoint", &at, "--answer", &answer("no")]).expect(0);
+    let keys: Vec<_> = web.requests().iter().map(|r| r.header("idempotency-key").unwrap().to_owned()).collect();
+    assert!(keys.len() == 1 && keys[0].ends_with("/0/A/0/pay"), "{keys:?}");
+    assert_eq!((said(&place), &place.team_json()["strata"]["lineage"]), (vec!["no".to_owned()], &"main.1".into()));
+}
+
+#[test]
 fn repeated_writes_have_keys_of_their_own_which_stay_over_attempts() {
     let web = Web::new();
     let post = r#"{ http = "URL/x", method = "POST" }"#;

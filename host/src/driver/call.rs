@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use futures_util::future::BoxFuture;
 use strata_core::budget::{Amount, Purse, Reserved};
+use strata_core::environment::Environment;
 use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source, Work};
 use strata_core::host_call::{Again, Intent};
 use strata_core::id::{RoleId, hex};
@@ -72,14 +73,14 @@ impl Outward {
         }
     }
 
-    /// By what it is known again.
-    pub(super) fn digest(&self) -> String {
+    /// By what it is known again, also in another lineage.
+    pub(super) fn digest(&self, env: &Environment) -> String {
         match self {
             Self::Complete(request) => {
                 let text = serde_json::to_string(request).unwrap_or_default();
                 hex(&sha256(text))
             }
-            Self::Fetch(request) => request.digest(),
+            Self::Fetch(request) => request.digest((&env.lineage.key(&env.run.0), &env.run.0)),
         }
     }
 
@@ -123,7 +124,7 @@ impl Driver {
         let (mut answers, mut events) = (Vec::new(), Vec::new());
         let (mut live, mut waiting, mut held_back) = (Vec::new(), VecDeque::new(), Amount::NONE);
         for (nth, call) in calls.into_iter().enumerate() {
-            let request = call.digest();
+            let request = call.digest(self.journal.env());
             let intent = call.intent(&request);
             let key = intent.as_ref().map(|_| attempt.write_key(&request)).unwrap_or_default();
             answers.push(if let Some(recorded) = attempt.recall(call.kind(), &request) {
@@ -199,7 +200,7 @@ impl Driver {
                 Reserve::Refused(refusal) => batch.answers[nth] = Some(Err(refusal)),
                 Reserve::Broke => return self.suspend(role),
                 Reserve::HeldBack(amount) => {
-                    let request = call.digest();
+                    let request = call.digest(self.journal.env());
                     if amount != Amount::NONE {
                         let reserved = Reserved { request: request.clone(), amount };
                         self.journal.stage(Event::MoneyReserved { role, work, reserved })?;

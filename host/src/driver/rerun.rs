@@ -176,7 +176,7 @@ impl Rerun {
         recorded: &mut Recorded,
     ) -> Option<Again> {
         let found = calls.into_iter().map(|call| {
-            let request = call.digest();
+            let request = call.digest(self.driver.journal.env());
             (take(&mut recorded.calls, kind, &request), request)
         });
         let found: Vec<(Option<HostCall>, String)> = found.collect();

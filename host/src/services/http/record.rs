@@ -1,6 +1,8 @@
 //! The form of a recorded exchange: the request as a digest, the response as JSON that people can read. A body that is
 //! no text is recorded in base64.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -12,11 +14,19 @@ use crate::sha256::Sha256;
 
 impl Request {
     /// By what a recorded exchange is known again. Placeholders of secrets are part of it, values are not; neither is
-    /// how long it may take.
-    pub fn digest(&self) -> String {
+    /// how long it may take. `own` begins the idempotency keys of this lineage, and `first` those of the first one: what
+    /// was asked before lineages parted is the same request in each.
+    pub fn digest(&self, (own, first): (&str, &str)) -> String {
         let Self { method, url, headers, body, secrets, key, timeout_ms: _ } = self;
-        let headers: Vec<_> = headers.iter().map(|header| (&header.name, &header.value)).collect();
-        let head = json!([method, url.as_str(), headers, secrets, key, body.as_ref().map(Vec::len)]);
+        let (own, first) = (format!("{own}/"), format!("{first}/"));
+        let same = |text: &str| text.replace(&own, &first);
+        let headers: Vec<_> = headers.iter().map(|header| (&header.name, same(&header.value))).collect();
+        let body = body.as_deref().map(|body| match std::str::from_utf8(body) {
+            Ok(text) if own != first => Cow::Owned(same(text).into_bytes()),
+            _ => Cow::Borrowed(body),
+        });
+        let key = key.as_deref().map(same);
+        let head = json!([method, url.as_str(), headers, secrets, key, body.as_ref().map(|body| body.len())]);
         let digest = Sha256::new().with(head.to_string()).with(body.as_deref().unwrap_or_default());
         hex(&digest.finish())
     }
@@ -138,7 +148,16 @@ mod tests {
             timeout_ms: None,
         };
         let patient = Request { timeout_ms: Some(1), ..request.clone() };
-        assert_eq!(request.digest(), patient.digest());
+        let run = ("run-1", "run-1");
+        assert_eq!(request.digest(run), patient.digest(run));
+        let of = |run: &str| Request {
+            headers: vec![Header { name: "a".into(), value: format!("x {run}/0/A/1") }],
+            body: Some(format!("{{\"key\": \"{run}/0/A/1\"}}").into()),
+            key: Some(format!("{run}/0/A/1-0")),
+            ..request.clone()
+        };
+        assert_eq!(of("run-1@main.1").digest(("run-1@main.1", "run-1")), of("run-1").digest(run));
+        assert_ne!(of("run-1@main.2").digest(("run-1@main.1", "run-1")), of("run-1").digest(run));
         let others = [
             Request { method: "PUT".into(), ..request.clone() },
             Request { url: reqwest::Url::parse("http://a/y").expect("an address"), ..request.clone() },
@@ -148,7 +167,8 @@ mod tests {
             Request { secrets: Vec::new(), ..request.clone() },
             Request { key: Some("k".into()), ..request.clone() },
         ];
-        let digests: std::collections::BTreeSet<_> = others.iter().chain([&request]).map(Request::digest).collect();
+        let digests: std::collections::BTreeSet<_> =
+            others.iter().chain([&request]).map(|request| request.digest(run)).collect();
         assert_eq!(digests.len(), others.len() + 1);
     }
 }
