@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: b163672b08104af7
+// wit fingerprint: 5dd3a909525b8fbc
 #include "bindings.h"
 #include <stdlib.h>
 

@@ -120,6 +120,8 @@ typedef struct {
   uint32_t expires_s;
   // The answer that is taken when the time is over.
   const strata_json *otherwise;
+  // Where it is put whether `otherwise` was taken.
+  bool *by_default;
 } strata_question;
 
 // Asks a person, and returns with the answer, be it days later: the call ends here and is made again, served what it

@@ -55,6 +55,9 @@ strata_json *strata_json_new_text(strata_str text);
 strata_json *strata_json_new_array(void);
 strata_json *strata_json_new_object(void);
 
+// What is put into an array or an object is copied there as it is then: fill it first, `push(list, x)` before
+// `set(object, "list", list)`.
+
 // Appends to an array, and returns the array.
 strata_json *strata_json_push(strata_json *array, strata_json *value);
 

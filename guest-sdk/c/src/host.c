@@ -177,5 +177,6 @@ strata_error strata_ask(const strata_question *question, strata_json **answer) {
   *answer = strata_json_new_null();
   STRATA_TRY(OUTCOME(strata_action_human_ask(&raw, &given, &error)));
   *answer = strata_parse_or_null((strata_action_types_option_json_t){ true, given.value });
+  if (question->by_default) *question->by_default = given.source == STRATA_ACTION_HUMAN_SOURCE_DEFAULT;
   return STRATA_SUCCESS;
 }

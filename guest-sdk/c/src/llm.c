@@ -1,11 +1,21 @@
 // Language models.
 #include "border.h"
 
+// The turns, as UTF-8.
+static strata_llm_turns cleaned(strata_llm_turns turns) {
+  strata_llm_turns clean = { strata_alloc(turns.len * sizeof *turns.ptr), turns.len };
+  for (size_t i = 0; i < turns.len; i++) {
+    clean.ptr[i] = turns.ptr[i];
+    clean.ptr[i].content = strata_utf8(turns.ptr[i].content);
+  }
+  return clean;
+}
+
 static strata_action_llm_request_t lowered(const strata_llm_request *request) {
   strata_action_types_option_json_t schema = strata_written_or_none(request->output_schema);
   return (strata_action_llm_request_t){
     .model = strata_some_or_none(request->model),
-    .messages = request->turns,
+    .messages = cleaned(request->turns),
     .tools = request->tools,
     .output_schema = { schema.is_some, schema.val },
     .temperature = request->temperature,
@@ -27,7 +37,7 @@ static strata_llm_reply lifted(const strata_action_llm_reply_t *reply) {
 }
 
 strata_error strata_llm_ask(strata_str prompt, strata_str *text) {
-  strata_llm_turn turn = { .speaker = STRATA_USER, .content = strata_utf8(prompt) };
+  strata_llm_turn turn = { .speaker = STRATA_USER, .content = prompt };
   strata_llm_request request = { .turns = { &turn, 1 } };
   strata_llm_reply reply;
   STRATA_TRY(strata_llm_complete(&request, &reply));

@@ -127,10 +127,14 @@ static void what_the_host_gives_arrives(void) {
 
   strata_test_answer("\"yes\"");
   strata_question question = { .text = STR("sure?"), .otherwise = strata_json_new_bool(false) };
+  bool by_default = true;
+  question.by_default = &by_default;
   STRATA_EXPECT_OK(strata_ask(&question, &value));
   STRATA_EXPECT_TEXT(strata_json_text(value, STR("")), "yes");
+  STRATA_EXPECT(!by_default);
   STRATA_EXPECT_OK(strata_ask(&question, &value));
   STRATA_EXPECT(!strata_json_bool(value, true));
+  STRATA_EXPECT(by_default);
   STRATA_EXPECT_TEXT(strata_test_question(0), "sure?");
 }
 

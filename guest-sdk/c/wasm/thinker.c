@@ -21,6 +21,8 @@ bool exports_strata_action_thinker_choose(strata_action_types_attempt_t *attempt
     .news = { given->news.ptr, given->news.len },
     .outputs = { given->outputs.ptr, given->outputs.len },
   };
+  // Who chooses nothing ends the activation.
+  *index = -1;
   strata_error error = strata_thinker_choose(&situation, index);
   fflush(NULL);
   if (error.kind == STRATA_OK) return true;

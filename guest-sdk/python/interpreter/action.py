@@ -36,6 +36,8 @@ def written(cx: Any) -> dict[str, str]:
         raise Failure("running the script of the newest message: there is no message")
     newest = messages[-1]
     blocks = Reply(newest.content).code_blocks
+    if blocks and not blocks[0].closed:
+        raise Failure("running the script of the newest message: its block of code has no closing fence")
     return {"name": f"{newest.cause_by}.py", "text": blocks[0].text if blocks else newest.content}
 
 

@@ -57,7 +57,7 @@ class Export:
     def config(self, value: Any) -> Any:
         """The config as its type; one that the team file leaves out as the type's defaults."""
         wanted = self.config_type
-        if value is None and dataclasses.is_dataclass(wanted):
+        if value is None and (dataclasses.is_dataclass(wanted) or (typing.get_origin(wanted) or wanted) is dict):
             value = {}
         try:
             return typed.decode(wanted, value, "config", strict=True)
@@ -80,7 +80,7 @@ class Export:
     def choose(self, situation: Situation) -> int:
         """Calls a thinker; -1 ends the activation."""
         chosen = self.function(situation)
-        return -1 if chosen is None else _border.index(int(chosen), f"what `{self.function.__name__}` returned")
+        return -1 if chosen is None else _border.index(chosen, f"what `{self.function.__name__}` returned")
 
     def plan(self, cx: Context) -> list[Task]:
         """Calls a planner."""

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from . import typed
 from ._host import current
-from .errors import HostError
+from .errors import HostError, Invalid
 from .secrets import Secret
 
 T = TypeVar("T")
@@ -53,7 +53,10 @@ class Request:
         """The same with everything in `headers`, `body` and `secrets`."""
         headers, body, secrets = dict(self.headers), self.body, [*self.secrets]
         if self.json is not None:
-            headers.setdefault("content-type", "application/json")
+            if body is not None:
+                raise Invalid(f"requesting `{self.url}`: both `body` and `json`")
+            if not any(name.lower() == "content-type" for name in headers):
+                headers["content-type"] = "application/json"
             body = typed.dumps(self.json)
         if self.bearer is not None:
             headers["authorization"] = f"Bearer {self.bearer}"

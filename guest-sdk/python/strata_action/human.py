@@ -9,6 +9,7 @@ again, and what it does by itself before the question must come out the same.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -42,7 +43,8 @@ class Question:
             self.text,
             typed.schema_text(self.schema),
             self.choices,
-            None if expires is None else int(expires),
+            # A part of a second is not no time at all.
+            None if expires is None else math.ceil(expires),
             None if self.default is None else typed.dumps(self.default),
         )
         return Answer(json.loads(value), by_default)

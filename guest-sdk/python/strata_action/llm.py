@@ -139,7 +139,11 @@ class Reply:
 
 def _code_blocks(text: str) -> Iterator[CodeBlock]:
     fence, block = "", CodeBlock("", "")
-    for line in text.splitlines():
+    lines = text.split("\n")
+    # What follows the last end of a line is a line only if there is something. Python knows more ends of lines, which
+    # may stand within the text of a program.
+    for line in lines if lines[-1] else lines[:-1]:
+        line = line.removesuffix("\r")
         bare = line.strip()
         if fence and len(bare) >= len(fence) and set(bare) == {fence[0]}:
             yield CodeBlock(block.language, block.text, closed=True)

@@ -22,7 +22,7 @@ from typing import Any
 
 from . import _host, exports, typed
 from .context import Candidate, Context, Situation
-from .errors import Denied, HostError, Invalid, NotFound
+from .errors import Denied, Expired, HostError, Invalid, NotFound
 from .http import Request, Response
 from .human import Question
 from .llm import Reply
@@ -49,7 +49,8 @@ class Host:
     responses: Iterable[Any] | None = None
     """Grants http: what is answered. A `Response`, a text (with status 200), or a `HostError` to raise."""
     answers: Iterable[Any] = ()
-    """What people answer: JSON values, or a `HostError` to raise."""
+    """What people answer: JSON values, or a `HostError` to raise; `Expired` is answered by a question's default, if it has
+    one."""
     files: dict[str, Any] = field(default_factory=dict)
     """Files that can be read, by path, as bytes or text; and those that were written, as bytes."""
     writable: Iterable[str] = ()
@@ -73,6 +74,7 @@ class Host:
         self._responses = None if self.responses is None else iter(self.responses)
         self._answers = iter(self.answers)
         self._random = random.Random(self.seed)
+        self._chooses = False
         self.requests: list[Any] = []
         """What models were asked."""
         self.fetched: list[Request] = []
@@ -119,7 +121,11 @@ class Host:
         def call(export: exports.Export) -> int:
             return export.choose(Situation(export.config(_json(config)), named, news=_messages(news), **rest))
 
-        return self._serve(call, function)
+        self._chooses = True
+        try:
+            return self._serve(call, function)
+        finally:
+            self._chooses = False
 
     def serve(self, function: Callable[[], Any]) -> Any:
         """Calls any function that calls the host."""
@@ -138,7 +144,12 @@ class Host:
     # What the modules of the SDK call
 
     def emit(self, content: str, data: str | None, to: list[str], cause_by: str | None, route: list[Hop]) -> None:
+        self._effect()
         self.emitted.append(Emission(content, None if data is None else json.loads(data), to, cause_by, route))
+
+    def _effect(self) -> None:
+        if self._chooses:
+            raise Invalid("nothing can be emitted or written here: a choice changes nothing")
 
     def _scope(self, name: str) -> dict[str, Any]:
         if name not in self.scopes:
@@ -150,9 +161,11 @@ class Host:
         return typed.dumps(found[key]) if key in found else None
 
     def state_set(self, scope: str, key: str, value: str) -> None:
+        self._effect()
         self._scope(scope)[key] = json.loads(value)
 
     def state_delete(self, scope: str, key: str) -> None:
+        self._effect()
         self._scope(scope).pop(key, None)
 
     def state_keys(self, scope: str) -> list[str]:
@@ -220,7 +233,12 @@ class Host:
         wanted = None if schema is None else json.loads(schema)
         fallback = None if default is None else json.loads(default)
         self.questions.append(Question(text, wanted, choices, expires, fallback))
-        answer = _next(self._answers, "a person was asked, and the test has no answer left")
+        try:
+            answer = _next(self._answers, "a person was asked, and the test has no answer left")
+        except Expired:
+            if default is None:
+                raise
+            return default, True
         return typed.dumps(answer), False
 
     def http_fetch(self, request: Request) -> Response:

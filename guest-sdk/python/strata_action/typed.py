@@ -121,6 +121,9 @@ def _expect(fits: bool, value: Any, where: str, expected: str) -> Any:
 
 
 def _scalar(wanted: type, value: Any, where: str) -> Any:
+    if wanted is int and isinstance(value, float) and value.is_integer():
+        # JSON makes no difference between 1 and 1.0.
+        return int(value)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     return _expect(type(value) is wanted, value, where, {"string": "text"}.get(_PLAIN[wanted], _PLAIN[wanted]))
@@ -157,25 +160,29 @@ def _has_default(field: dataclasses.Field) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
-def schema(wanted: Any, *, strict: bool = False) -> dict[str, Any]:
-    """The JSON Schema of a type; `{}`, which takes anything, where nothing is known of it."""
+def schema(wanted: Any, *, strict: bool = False, within: tuple[Any, ...] = ()) -> dict[str, Any]:
+    """The JSON Schema of a type; `{}`, which takes anything, where nothing is known of it. A dataclass within itself is
+    any object there: `decode` still looks at it.
+    """
+    if wanted in within:
+        return {"type": "object"}
     if wanted is None or wanted is type(None):
         return {"type": "null"}
     if wanted in _PLAIN:
         return {"type": _PLAIN[wanted]}
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin in (typing.Union, types.UnionType):
-        return {"anyOf": [schema(choice, strict=strict) for choice in arguments]}
+        return {"anyOf": [schema(choice, strict=strict, within=within) for choice in arguments]}
     if origin is typing.Literal:
         return {"enum": list(arguments)}
     if (origin or wanted) in _LISTS:
         parts = _parts(origin, arguments)
         if isinstance(parts, list):
-            each = [schema(part, strict=strict) for part in parts]
+            each = [schema(part, strict=strict, within=within) for part in parts]
             return {"type": "array", "prefixItems": each, "minItems": len(parts), "maxItems": len(parts)}
-        return {"type": "array", "items": schema(parts, strict=strict)}
+        return {"type": "array", "items": schema(parts, strict=strict, within=within)}
     if wanted is dict or origin is dict:
-        return {"type": "object", "additionalProperties": schema(arguments[1] if arguments else Any, strict=strict)}
+        return {"type": "object", "additionalProperties": schema(arguments[1] if arguments else Any, strict=strict, within=within)}
     if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
         return {"enum": [member.value for member in wanted]}
     if dataclasses.is_dataclass(wanted):
@@ -183,7 +190,7 @@ def schema(wanted: Any, *, strict: bool = False) -> dict[str, Any]:
         fields = [field for field in dataclasses.fields(wanted) if field.init]
         found: dict[str, Any] = {
             "type": "object",
-            "properties": {field.name: schema(hints[field.name], strict=strict) for field in fields},
+            "properties": {field.name: schema(hints[field.name], strict=strict, within=(*within, wanted)) for field in fields},
             "required": [field.name for field in fields if not _has_default(field)],
         }
         return {**found, "additionalProperties": False} if strict else found

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from strata_action import (
-    Candidate, Context, Denied, Failure, Message, NotFound, Output, Situation, Task, Upstream, action, clock, env,
-    environment, exports, files, http, human, llm, log, memory, planner, random, secrets, state, thinker, typed,
+    Candidate, Context, Denied, Expired, Failure, HostError, Message, NotFound, Output, Situation, Task, Upstream,
+    action, clock, env, environment, exports, files, http, human, llm, log, memory, planner, random, secrets, state,
+    thinker, typed,
 )
 from strata_action.testing import Emission, Host
 
@@ -35,6 +36,11 @@ class Whole:
 def count(cx: Context[Whole]) -> Output[Part]:
     """Counts."""
     return Output(f"{len(cx.config.parts)} {cx.text}", data=Part("all", len(cx.config.parts)))
+
+
+@dataclass
+class Node:
+    children: "list[Node]"
 
 
 class Types(unittest.TestCase):
@@ -91,6 +97,17 @@ class Types(unittest.TestCase):
         self.assertEqual(typed.schema(set[str]), {"type": "array", "items": {"type": "string"}})
 
 
+    def test_a_type_within_itself_has_a_schema(self):
+        properties = typed.schema(Node)["properties"]
+        self.assertEqual(properties["children"], {"type": "array", "items": {"type": "object"}})
+        self.assertEqual(typed.decode(Node, {"children": [{"children": []}]}, "it"), Node([Node([])]))
+
+    def test_a_whole_number_may_be_written_like_any_other(self):
+        self.assertEqual(typed.decode(list[int], [1.0, 2], "it"), [1, 2])
+        with self.assertRaisesRegex(ValueError, "expected integer"):
+            typed.decode(int, 1.5, "it")
+
+
 class Functions(unittest.TestCase):
     def test_config_and_data_are_typed(self):
         output = Host().run(count, news="parts", config={"parts": [{"name": "a"}]})
@@ -135,6 +152,20 @@ class Functions(unittest.TestCase):
         self.assertEqual(Host().choose(choose, ["a"], round=1), -1)
         self.assertEqual(Host().plan(plan, news="a house"), [Task("a house"), Task("paint", "Paint")])
 
+    def test_a_choice_is_a_whole_number_and_changes_nothing(self):
+        for chosen in (1.7, True, "1"):
+            with self.assertRaisesRegex(TypeError, "expected a whole number"):
+                Host().choose(thinker(lambda situation, chosen=chosen: chosen))
+        for effect in (lambda: environment.emit("x"), lambda: state.role.update(a=1)):
+            with self.assertRaisesRegex(HostError, "a choice changes nothing"):
+                Host().choose(thinker(lambda situation, effect=effect: effect()))
+
+    def test_a_table_as_config_may_be_left_out(self):
+        def count(cx: Context[dict[str, int]]):
+            return str(len(cx.config))
+
+        self.assertEqual(Host().run(action(count)).content, "0")
+
     def test_functions_that_wait_by_themselves_are_refused(self):
         async def later(cx):
             return "x"
@@ -178,6 +209,8 @@ class Hosts(unittest.TestCase):
         blocks = host.serve(lambda: llm.ask("code")).code_blocks
         self.assertEqual([(b.language, b.text, b.closed) for b in blocks], [("py", "1\n", True), ("", "2\n", False)])
         self.assertEqual(host.prompts, ["part?", "a", "b", "code"])
+        odd = "```\n'a\u2028\x0c\x85b'\r\n\n```\n"
+        self.assertEqual([b.text for b in llm.Reply(odd).code_blocks], ["'a\u2028\x0c\x85b'\n\n"])
         self.assertEqual(host.requests[0].turns[0], llm.Turn("system", "Be brief."))
 
     def test_the_web_is_asked(self):
@@ -193,6 +226,10 @@ class Hosts(unittest.TestCase):
         self.assertEqual(sent.headers["authorization"], "Bearer {{secret:TOKEN}}")
         self.assertEqual([secret.name for secret in sent.secrets], ["TOKEN"])
         self.assertFalse(host.serve(lambda: http.get("https://a.example/")).ok)
+        plain = http.Request("POST", "https://a.example/", {"Content-Type": "application/x"}, json=1).plain()
+        self.assertEqual(plain.headers, {"Content-Type": "application/x"})
+        with self.assertRaisesRegex(HostError, "both `body` and `json`"):
+            http.Request("POST", "https://a.example/", body="x", json=1).plain()
 
     def test_files_are_below_what_is_granted(self):
         host = Host(files={"/in/a": "text", "/in/b/c": b"\xff"}, writable=["/out"])
@@ -217,6 +254,11 @@ class Hosts(unittest.TestCase):
         self.assertEqual((host.questions[0].text, host.questions[0].expires), ("which?", 60))
         with self.assertRaisesRegex(AssertionError, "no answer left"):
             host.serve(lambda: human.ask("again?"))
+        late = Host(answers=[Expired("too late"), Expired("too late")])
+        self.assertEqual(late.serve(lambda: human.ask("now?", default=3, expires=0.5)), human.Answer(3, True))
+        self.assertEqual(late.questions[0].expires, 1)
+        with self.assertRaises(Expired):
+            late.serve(lambda: human.ask("now?", expires=1))
 
     def test_what_is_not_granted_is_denied(self):
         calls = [

@@ -84,7 +84,7 @@ impl<T> Output<T> {
         Self { content: content.into(), data: None, to: Vec::new(), route: Vec::new() }
     }
 
-    /// Attaches structured content.
+    /// Attaches structured content. Numbers that JSON does not have, NaN and the infinities, become null.
     #[must_use]
     pub fn data(mut self, data: T) -> Self {
         self.data = Some(data);

@@ -76,13 +76,14 @@ impl Request {
         self
     }
 
-    /// Sets a body of JSON.
+    /// Sets a body of JSON, and its `content-type`, unless the request has one.
     ///
     /// # Errors
     /// Fails if the value cannot be written as JSON.
     pub fn json<T: Serialize + ?Sized>(self, value: &T) -> Result<Self, HostError> {
         let text = json::write("the body of a request", value).map_err(invalid)?;
-        Ok(self.header("content-type", "application/json").body(text))
+        let has_type = self.headers.iter().any(|header| header.name.eq_ignore_ascii_case("content-type"));
+        Ok(if has_type { self } else { self.header("content-type", "application/json") }.body(text))
     }
 
     /// Lets the host put this secret in wherever its placeholder stands: in headers, the address's query, the body.

@@ -56,7 +56,9 @@ impl Question {
     /// Bounds the time for an answer, in whole seconds.
     #[must_use]
     pub fn expires_in(mut self, time: Duration) -> Self {
-        self.expires_s = Some(u32::try_from(time.as_secs()).unwrap_or(u32::MAX));
+        // A part of a second is not no time at all.
+        let seconds = time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0));
+        self.expires_s = Some(u32::try_from(seconds).unwrap_or(u32::MAX));
         self
     }
 

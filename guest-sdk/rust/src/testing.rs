@@ -58,6 +58,8 @@ pub struct Host {
     now_ms: f64,
     slept_ms: f64,
     random_state: u64,
+    /// Whether a thinker is asked, which changes nothing.
+    choosing: bool,
 }
 
 impl Default for Host {
@@ -87,6 +89,7 @@ impl Host {
             now_ms: 0.0,
             slept_ms: 0.0,
             random_state: 0,
+            choosing: false,
         }
     }
 
@@ -210,7 +213,10 @@ impl Host {
     /// # Errors
     /// Returns the thinker's failure, or that its config does not fit.
     pub fn choose<T: Thinker>(&mut self, call: Call, round: u32) -> Result<Choice, Failure> {
-        self.within(|| T::choose(&call.situation(round)?))
+        self.choosing = true;
+        let chosen = self.within(|| T::choose(&call.situation(round)?));
+        self.choosing = false;
+        chosen
     }
 
     /// Asks a planner.

@@ -119,6 +119,33 @@ impl Thinker for Fixed {
     }
 }
 
+struct Telling;
+
+impl Thinker for Telling {
+    type Config = ();
+
+    fn choose(_: &Situation<()>) -> Result<Choice, Failure> {
+        emit(&Emission::new("something"))?;
+        Ok(Choice::End)
+    }
+}
+
+#[test]
+fn a_choice_changes_nothing() {
+    let mut host = Host::new();
+    let failure = host.choose::<Telling>(Call::new(), 0).unwrap_err();
+    assert!(failure.message.contains("a choice changes nothing"), "{failure:?}");
+    assert!(host.emitted().is_empty());
+}
+
+#[test]
+fn a_request_has_one_content_type() {
+    let request = |request: http::Request| request.json(&1).unwrap().headers;
+    let own = request(http::Request::post("http://a/").header("Content-Type", "application/x"));
+    assert_eq!(own.iter().map(|header| header.value.as_str()).collect::<Vec<_>>(), ["application/x"]);
+    assert_eq!(request(http::Request::post("http://a/"))[0].value, "application/json");
+}
+
 #[test]
 fn choices_cross_the_border_as_indices() {
     let choose = |config: &str| {

@@ -40,19 +40,28 @@ fn invalid(message: String) -> crate::HostError {
     crate::HostError { kind: crate::HostErrorKind::Invalid, message }
 }
 
+/// What changes something is refused to a thinker.
+fn effect() -> Result<(), crate::HostError> {
+    match with(|host| host.choosing) {
+        true => Err(invalid("nothing can be emitted or written here: a choice changes nothing".into())),
+        false => Ok(()),
+    }
+}
+
 pub mod environment {
-    use super::with;
+    use super::{effect, with};
     use crate::HostError;
     use crate::environment::Emission;
 
     pub fn emit(emission: &Emission) -> Result<(), HostError> {
+        effect()?;
         with(|host| host.emitted.push(emission.clone()));
         Ok(())
     }
 }
 
 pub mod state {
-    use super::{invalid, with};
+    use super::{effect, invalid, with};
     use crate::HostError;
     use std::collections::BTreeMap;
 
@@ -68,10 +77,12 @@ pub mod state {
     }
 
     pub fn set(name: &str, key: &str, value: &str) -> Result<(), HostError> {
+        effect()?;
         scope(name, |scope| drop(scope.insert(key.to_owned(), value.to_owned())))
     }
 
     pub fn delete(name: &str, key: &str) -> Result<(), HostError> {
+        effect()?;
         scope(name, |scope| drop(scope.remove(key)))
     }
 
