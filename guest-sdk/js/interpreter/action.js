@@ -21,10 +21,14 @@ function opened(cx) {
   return load(source.code, sdk, cx);
 }
 
-/** The script that came in the newest message: its first block of code, or all of it. */
-function written({ newest }) {
-  if (newest === undefined) throw new Failure("error", "running the script of the newest message: there is no message");
-  return { name: `${newest.causeBy}.js`, text: codeBlock(newest.content)?.code ?? newest.content };
+/** The script that came in the newest message, for a thinker, too: its first block of code, or all of it. */
+function written({ news, outputs }) {
+  const refused = (why) => new Failure("error", `running the script of the newest message: ${why}`);
+  const newest = outputs.at(-1) ?? news.at(-1);
+  if (newest === undefined) throw refused("there is no message");
+  const block = codeBlock(newest.content);
+  if (block?.closed === false) throw refused("its block of code has no closing fence");
+  return { name: `${newest.causeBy}.js`, text: block?.code ?? newest.content };
 }
 
 const method = (name) => async (cx) => {

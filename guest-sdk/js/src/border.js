@@ -23,7 +23,7 @@ function shownObject(value) {
 }
 
 /** What the language itself calls an object: `Date`, `Map`, or `Object` where it is none of its own. */
-const kindOf = (value) => Object.prototype.toString.call(value).slice("[object ".length, -1);
+export const kindOf = (value) => Object.prototype.toString.call(value).slice("[object ".length, -1);
 const quoted = (value) => JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value);
 
 /** A type: what its values are called, one and many of them, and what takes one, or throws a Misfit. */
@@ -35,14 +35,16 @@ const text = type("a text", "texts", (value, at) => {
   return value.toWellFormed();
 });
 
-const between = (least, most) => {
+const between = (least, most, round = Math.trunc) => {
   const one = `a number from ${least} to ${most}`;
   return type(one, "numbers", (value, at) => {
     if (typeof value !== "number" || !(value >= least && value <= most)) throw new Misfit(at, one, value);
-    return Math.trunc(value);
+    return round(value);
   });
 };
 const count = between(0, 2 ** 32 - 1);
+// A part of a second is time, too: nothing is over at once that was given some.
+const seconds = between(0, 2 ** 32 - 1, Math.ceil);
 
 const number = type("a number", "numbers", (value, at) => {
   if (!Number.isFinite(value)) throw new Misfit(at, "a number", value);
@@ -111,7 +113,7 @@ const QUESTION = record({
   text,
   schema: option(text),
   choices: list(text),
-  expiresS: option(count),
+  expiresS: option(seconds),
   default: option(text),
 });
 const EMISSION = record({ content: text, data: option(text), to: list(text), causeBy: option(text), route: list(HOP) });

@@ -2,6 +2,7 @@
 
 import { message } from "./action.js";
 import { keyed } from "./border.js";
+import { Failure } from "./errors.js";
 import { call, hasHost } from "./host.js";
 import { body, parse, write } from "./json.js";
 
@@ -85,11 +86,20 @@ export const env = { get: (name) => call("env", "get", name) ?? undefined };
 
 export const files = {
   read: (path) => Uint8Array.from(call("files", "read", path)),
-  readText: (path) => new TextDecoder().decode(files.read(path)),
+  readText: (path) => decoded(files.read(path), path),
   write: (path, content) => call("files", "write", path, bytes(content)),
   remove: (path) => call("files", "remove", path),
   list: (path) => call("files", "list", path),
 };
+
+/** A text as it is in a file. Others would not be the same when they are written back. */
+function decoded(content, path) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content);
+  } catch {
+    throw new Failure("error", `reading \`${path}\`: it is not UTF-8 text`);
+  }
+}
 
 /** Texts as UTF-8; anything else as it is. */
 export function bytes(content) {

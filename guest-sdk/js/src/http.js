@@ -6,6 +6,7 @@ import { call, hostError } from "./host.js";
 import { write } from "./json.js";
 
 const BEARER = "authorization";
+const TYPE = "content-type";
 
 class Secret {
   #placeholder;
@@ -63,18 +64,26 @@ function lower(url, options = {}) {
   if (bearer) sent.push({ name: BEARER, value: `Bearer ${bearer}` });
   if (json !== undefined) {
     if (body !== undefined) throw new HostError("invalid", `requesting \`${url}\`: both \`body\` and \`json\``);
-    sent.push({ name: "content-type", value: "application/json" });
+    // What the author calls it stands: there is one type of a body.
+    const isNamed = sent.some(({ name }) => name.toLowerCase() === TYPE);
+    if (!isNamed) sent.push({ name: TYPE, value: "application/json" });
   }
   const content = json === undefined ? body : write(json, "the body");
+  const shown = [...Object.values(headers).filter((value) => value instanceof Secret), ...(bearer ? [bearer] : [])];
   return {
     method: String(method).toUpperCase(),
     url: String(url),
     headers: sent,
     body: content === undefined ? null : bytes(content),
-    secrets: Array.isArray(named) ? [...named, ...(bearer ? [bearer] : [])].map((secret) => secret.name ?? secret) : named,
+    secrets: Array.isArray(named) ? names([...named, ...shown]) : named,
     timeoutMs: timeoutMs ?? null,
     idempotencyKey: idempotencyKey ?? null,
   };
+}
+
+/** The names of secrets, each once. */
+function names(named) {
+  return [...new Set(named.map((secret) => secret?.name ?? secret))];
 }
 
 function outcome({ tag, val }) {

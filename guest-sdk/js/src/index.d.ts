@@ -92,7 +92,7 @@ export interface Situation<C = any> extends Call<C> {
 
 /** What an action returns. A text alone is its content; data alone becomes the content as JSON. Other keys are refused. */
 export interface Output<D = any> {
-  content?: string;
+  content?: string | number | bigint | boolean | null;
   data?: D;
   /** Explicit recipients; absent leaves the choice to the environment. */
   to?: string[];
@@ -124,7 +124,7 @@ export interface Action<C = any, D = any> {
 }
 
 /** What `run` may return. */
-export type Returned<D> = string | number | boolean | Output<D> | null | void;
+export type Returned<D> = string | number | bigint | boolean | Output<D> | null | void;
 
 /** Declares an action; it stands as the default export of the entry. */
 export function action<C = any, D = any>(definition: Action<C, D>): Action<C, D>;
@@ -186,6 +186,7 @@ export const env: { get(name: string): string | undefined };
 /** Files below the granted directories. */
 export const files: {
   read(path: string): Uint8Array;
+  /** Fails if it is not UTF-8. A byte order mark is part of it. */
   readText(path: string): string;
   write(path: string, content: string | Uint8Array): void;
   /** A file or an empty directory. */
@@ -200,7 +201,7 @@ export interface Question {
   /** JSON Schema of the answer. */
   schema?: object;
   choices?: string[];
-  /** Seconds there are for an answer. */
+  /** Seconds there are for an answer, rounded up. */
   expiresS?: number;
   /** Taken when the time is over. */
   default?: unknown;
@@ -255,8 +256,16 @@ export const llm: {
   /** All at once; results in the order of the requests. */
   askMany(requests: (string | LlmRequest)[]): (Reply | HostError)[];
 };
-/** The first fenced block of code in a text. */
-export function codeBlock(text: string): { language: string; code: string } | undefined;
+/** A fenced block of code. */
+export interface CodeBlock {
+  /** What follows the opening fence; often empty. */
+  language: string;
+  code: string;
+  /** Whether there is a closing fence. Where there is none the reply was probably cut off. */
+  closed: boolean;
+}
+/** The first fenced block of code in a text. One without a closing fence reaches to the end. */
+export function codeBlock(text: string): CodeBlock | undefined;
 
 /** Stands for a secret: its text is replaced on the way out, and never read here. */
 export interface Secret {
@@ -269,13 +278,14 @@ export const secrets: { named(name: string): Secret };
 export interface RequestOptions {
   /** `GET` where absent. */
   method?: string;
+  /** A secret that is all of a value needs no mention in `secrets`. */
   headers?: Record<string, string | number | Secret>;
   body?: string | Uint8Array;
-  /** A body of JSON. */
+  /** A body of JSON. Its content type is `application/json`, unless `headers` say another. */
   json?: unknown;
   /** Shown as bearer token. */
   bearer?: Secret;
-  /** Secrets whose text stands in headers, query or body. */
+  /** Further secrets whose text stands in headers, query or body. */
   secrets?: (Secret | string)[];
   /** For the whole exchange; 30 seconds where absent. */
   timeoutMs?: number;

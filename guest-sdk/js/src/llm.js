@@ -8,10 +8,25 @@ export const llm = {
   askMany: (requests) => call("llm", "completeMany", requests.map(lower)).map(outcome),
 };
 
-/** The first fenced block of code in a text. */
+/** A fence is at least three backticks or tildes, none of which are in the rest of its line. */
+const FENCE = /^(?:(`{3,})([^`]*)|(~{3,})([^~]*))$/;
+
+/** The first fenced block of code in a text. One without a closing fence reaches to the end. */
 export function codeBlock(text) {
-  const found = /^[ \t]*(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n]*\n([\s\S]*?)^[ \t]*\1/m.exec(text);
-  return found ? { language: found[2], code: found[3] } : undefined;
+  const lines = text.replace(/\r?\n$/, "").split(/\r?\n/);
+  const first = lines.findIndex((line) => FENCE.test(line.trim()));
+  if (first < 0) return undefined;
+  const [, ticks, afterTicks, tildes, afterTildes] = FENCE.exec(lines[first].trim());
+  const rest = lines.slice(first + 1);
+  const last = rest.findIndex((line) => closes(line.trim(), ticks ?? tildes));
+  const closed = last >= 0;
+  const code = (closed ? rest.slice(0, last) : rest).map((line) => `${line}\n`).join("");
+  return { language: (afterTicks ?? afterTildes).trim(), code, closed };
+}
+
+/** A fence is closed by at least as many of the same, and nothing else. */
+function closes(line, fence) {
+  return line.length >= fence.length && line === fence[0].repeat(line.length);
 }
 
 function lower(request) {

@@ -12,7 +12,11 @@ export interface Given {
   answers?: unknown[];
   /** Scopes and their values; `role` is always there. */
   state?: Record<string, Record<string, unknown>>;
+  /** Files by path. The directories that hold them can be read. */
   files?: Record<string, string | Uint8Array>;
+  /** Directories that can be written to, and read. */
+  writable?: string[];
+  /** Names of secrets, for all requests. */
   secrets?: string[];
   env?: Record<string, string | undefined>;
   memory?: (string | Partial<Message>)[];
@@ -33,11 +37,18 @@ export interface Called {
   task?: string | Task;
 }
 
+/** What an action returned or emitted, as it reaches the host. */
+export interface Sent extends Required<Pick<Output, "to" | "route">> {
+  content: string;
+  data: any;
+}
+
 /** A host in memory, and what an action did with it. */
 export interface FakeHost {
   /** Fails as the real host would see it: with an error that has a `kind` and a `message`. */
-  run(action: Action, call?: Called): Promise<Required<Pick<Output, "content" | "to" | "route">> & { data: any }>;
+  run(action: Action, call?: Called): Promise<Sent>;
   plan(action: Action, call?: Called): Promise<(string | Task)[]>;
+  /** To emit and to write to state or files is `invalid` here. */
   choose(
     action: Action,
     call?: Called & { round?: number; candidates?: (string | { name: string; description: string })[] },
@@ -47,9 +58,10 @@ export interface FakeHost {
   /** Requests to the llm and the web, as they reach the host. */
   requests: any[];
   questions: string[];
-  emitted: (Output & { causeBy: string | null })[];
+  emitted: (Sent & { causeBy: string | null })[];
   logged: { level: "debug" | "info" | "warn" | "error"; text: string }[];
   state: Record<string, Record<string, any>>;
+  /** What was given and written; what was written is a text if it is UTF-8. */
   files: Map<string, string | Uint8Array>;
   sleptMs: number;
 }

@@ -2,10 +2,13 @@
 // JSON that a real host would check against the schemas of a team file.
 
 import { Context, Situation } from "./action.js";
+import { numbers } from "./environment.js";
 import { HostError } from "./errors.js";
 import { install } from "./host.js";
 import { choice, failure, output, plan } from "./serve.js";
 
+/** How many random bytes are given at once. */
+const RANDOM_BYTES = 65536;
 const PROFILE = { name: "Tester", profile: "", goal: "", constraints: "", desc: "" };
 
 /** A host that grants nothing but what it is given. */
@@ -28,11 +31,14 @@ class FakeHost {
   logged = [];
   sleptMs = 0;
 
-  constructor({ replies, responses, answers = [], state = {}, files = {}, secrets = [], env = {}, memory = [], now = 0 }) {
+  #draw = numbers(Array(16).fill(0));
+
+  constructor({ replies, responses, answers = [], state = {}, files = {}, now = 0, ...given }) {
     Object.assign(this, { replies: replies && [...replies], responses: responses && [...responses] });
     Object.assign(this, { answers: [...answers], files: new Map(Object.entries(files)), now });
     this.state = { role: {}, ...structuredClone(state) };
-    this.given = { secrets, env, memory: memory.map(message) };
+    const { writable = [], secrets = [], env = {}, memory = [] } = given;
+    this.given = { writable, secrets, env, memory: memory.map(message) };
   }
 
   /** Runs an action. It fails as the real one would: with an error that has a `kind` and a `message`. */
@@ -55,11 +61,12 @@ class FakeHost {
     const named = candidates.map((candidate) =>
       typeof candidate === "string" ? { name: candidate, description: "" } : candidate);
     const situation = { ...input(call), round, candidates: named };
-    return this.#called(async () => choice(await action.choose(new Situation(attempt(call), situation))));
+    const choose = async () => choice(await action.choose(new Situation(attempt(call), situation)));
+    return this.#called(choose, unchanging(this.#interfaces()));
   }
 
-  async #called(work) {
-    const before = install(this.#interfaces());
+  async #called(work, interfaces = this.#interfaces()) {
+    const before = install(interfaces);
     try {
       return await work();
     } catch (error) {
@@ -75,8 +82,8 @@ class FakeHost {
       environment: { emit: (emission) => void this.emitted.push(read(emission)) },
       state: this.#scopes(),
       memory: {
-        recent: (limit) => this.given.memory.slice(-limit),
-        byLabel: (label, limit) => this.given.memory.filter(({ causeBy }) => causeBy === label).slice(-limit),
+        recent: (limit) => newest(this.given.memory, limit),
+        byLabel: (label, limit) => newest(this.given.memory.filter(({ causeBy }) => causeBy === label), limit),
       },
       log: { write: (level, text) => void this.logged.push({ level, text }) },
       clock: {
@@ -86,7 +93,7 @@ class FakeHost {
           this.sleptMs += durationMs;
         },
       },
-      random: { bytes: (length) => Uint8Array.from({ length }, (_, index) => (index * 167 + 41) % 256) },
+      random: { bytes: (length) => this.#random(length) },
       llm: {
         complete: (request) => this.#complete(request),
         completeMany: (requests) => requests.map((request) => result(() => this.#complete(request))),
@@ -99,7 +106,7 @@ class FakeHost {
       files: this.#directories(),
       secrets: {
         placeholder: (name) => {
-          if (!this.given.secrets.includes(name)) throw denied(`secret \`${name}\``);
+          this.#checkSecret(name);
           return `{{secret:${name}}}`;
         },
       },
@@ -126,23 +133,48 @@ class FakeHost {
     };
   }
 
+  /** Readable are the directories that hold a file, and those that are writable. */
   #directories() {
+    const isWritable = (path) => this.given.writable.some((directory) => isBelow(path, directory));
+    const isReadable = (path) => [...this.files.keys()].some((file) => isBelow(path, file.replace(/[^/]*$/, "")));
+    const change = (path, verb) => {
+      if (!isWritable(path)) throw denied(`${verb} \`${path}\``, "a directory that holds it, in `writable`,");
+    };
     return {
       read: (path) => {
-        if (!this.files.has(path)) throw new HostError("not-found", `reading \`${path}\``);
         const content = this.files.get(path);
-        return typeof content === "string" ? new TextEncoder().encode(content) : content;
+        if (content !== undefined) return typeof content === "string" ? new TextEncoder().encode(content) : content;
+        if (isWritable(path) || isReadable(path)) throw new HostError("not-found", `reading \`${path}\``);
+        throw denied(`reading \`${path}\``);
       },
-      write: (path, content) => void this.files.set(path, new TextDecoder().decode(content)),
+      write: (path, content) => {
+        change(path, "writing");
+        this.files.set(path, textOrBytes(content));
+      },
       remove: (path) => {
+        change(path, "removing");
         if (!this.files.delete(path)) throw new HostError("not-found", `removing \`${path}\``);
       },
       list: (path) => {
-        const below = [...this.files.keys()].filter((file) => file.startsWith(`${path}/`));
-        const names = below.map((file) => file.slice(path.length + 1).replace(/\/.*/, "/"));
+        const inside = `${path.replace(/\/+$/, "")}/`;
+        const below = [...this.files.keys()].filter((file) => file.startsWith(inside));
+        if (below.length === 0 && !isWritable(inside)) throw denied(`listing \`${path}\``);
+        const names = below.map((file) => file.slice(inside.length).replace(/\/.*/, "/"));
         return [...new Set(names)].sort();
       },
     };
+  }
+
+  /** Other bytes at each call, and the same in every test. */
+  #random(length) {
+    if (length > RANDOM_BYTES) {
+      throw new HostError("invalid", `asked for ${length} random bytes; at most ${RANDOM_BYTES} are given at once`);
+    }
+    return Uint8Array.from({ length }, () => this.#draw() * 256);
+  }
+
+  #checkSecret(name) {
+    if (!this.given.secrets.includes(name)) throw denied(`secret \`${name}\``);
   }
 
   #complete(request) {
@@ -157,6 +189,7 @@ class FakeHost {
 
   #fetch(request) {
     this.requests.push(request);
+    request.secrets.forEach((name) => this.#checkSecret(name));
     const given = next(this.responses, "http");
     const { status = 200, headers = {}, body = "" } = typeof given === "string" ? { body: given } : given;
     const sent = Object.entries(headers).map(([name, value]) => ({ name: name.toLowerCase(), value }));
@@ -171,8 +204,38 @@ class FakeHost {
   }
 }
 
-function denied(what) {
-  return new HostError("denied", `${what} is not granted: give it to \`fakeHost\``);
+function denied(what, it = "it") {
+  return new HostError("denied", `${what} is not granted: give ${it} to \`fakeHost\``);
+}
+
+/** The interfaces as a thinker has them. */
+function unchanging({ environment, state, files, ...rest }) {
+  const refuse = () => {
+    throw new HostError("invalid", "nothing can be emitted or written here: a choice changes nothing");
+  };
+  return {
+    ...rest,
+    environment: { ...environment, emit: refuse },
+    state: { ...state, set: refuse, delete: refuse },
+    files: { ...files, write: refuse, remove: refuse },
+  };
+}
+
+function newest(messages, limit) {
+  return limit > 0 ? messages.slice(-limit) : [];
+}
+
+function isBelow(path, directory) {
+  return !path.split("/").includes("..") && path.startsWith(`${directory.replace(/\/+$/, "")}/`);
+}
+
+/** What was written: as a text if it is one, mark and all. */
+function textOrBytes(content) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content);
+  } catch {
+    return Uint8Array.from(content);
+  }
 }
 
 /** The next of a script; an error in it is thrown. */

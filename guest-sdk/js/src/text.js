@@ -16,10 +16,12 @@ export class TextEncoder {
 
 export class TextDecoder {
   #fatal;
+  #keepsMark;
 
-  constructor(label = "utf-8", { fatal = false } = {}) {
+  constructor(label = "utf-8", { fatal = false, ignoreBOM = false } = {}) {
     if (!/^utf-?8$/i.test(label)) throw new RangeError(`decoding \`${label}\`: only utf-8 is there`);
     this.#fatal = fatal;
+    this.#keepsMark = ignoreBOM;
   }
 
   get encoding() {
@@ -30,7 +32,8 @@ export class TextDecoder {
     const all = ArrayBuffer.isView(content)
       ? new Uint8Array(content.buffer, content.byteOffset, content.byteLength)
       : new Uint8Array(content);
-    const bytes = all[0] === 0xef && all[1] === 0xbb && all[2] === 0xbf ? all.subarray(3) : all;
+    const isMarked = all[0] === 0xef && all[1] === 0xbb && all[2] === 0xbf;
+    const bytes = isMarked && !this.#keepsMark ? all.subarray(3) : all;
     let characters = "";
     for (let at = 0; at < bytes.length; at += CHUNK) {
       characters += String.fromCharCode(...bytes.subarray(at, at + CHUNK));

@@ -53,10 +53,19 @@ test("what is no output, no plan and no choice is told", async () => {
     [{ content: "x", to: "B" }, 'what `run` returned: `to`: expected a list of texts, found the text "B"; write `["B"]`'],
     [{ content: "x", route: [{ to: ["B"] }] }, "what `run` returned: `route[0].from`: expected a text, found undefined"],
     [{ data: () => 1 }, "writing the output's data: a function is no JSON"],
+    [{ content: { a: 1 } }, "what `run` returned: `content`: expected a text, found an object"],
+    [{ content: Promise.resolve("x"), data: 1 }, "what `run` returned: `content`: expected a text, found a promise"],
+    [{ content: ["x"] }, "what `run` returned: `content`: expected a text, found a list"],
     [{ data: NaN }, "writing the output's data: NaN is no JSON"],
     [{ data: { list: [{ n: -Infinity }] } }, "writing `n` of the output's data: -Infinity is no JSON"],
     [{ data: { n: 1n } }, "writing `n` of the output's data: the bigint 1 is no JSON"],
     [{ data: { seen: new Set([1]) } }, "writing `seen` of the output's data: a Set (make it a list: `[...set]`) is no JSON"],
+    [{ data: { f() {} } }, "writing `f` of the output's data: a function is no JSON"],
+    [{ data: [Symbol("s")] }, "writing `0` of the output's data: a symbol is no JSON"],
+    [{ data: { b: Uint8Array.of(1) } }, "writing `b` of the output's data: an object of `Uint8Array` " +
+      "(make it a list: `[...bytes]`, or a text in base64) is no JSON"],
+    [{ data: new ArrayBuffer(1) }, "writing the output's data: an object of `ArrayBuffer` " +
+      "(make it a list: `[...bytes]`, or a text in base64) is no JSON"],
     [{ data: new Map() }, "writing the output's data: a Map (make it an object: `Object.fromEntries(map)`) is no JSON"],
   ];
   for (const [returned, told] of outputs) {

@@ -20,6 +20,9 @@ test("what an action returns becomes an output", async () => {
     [7, whole({ content: "7" })],
     [undefined, whole({ content: "" })],
     [{ data: { n: 1 } }, whole({ content: '{"n":1}', data: { n: 1 } })],
+    [{ content: null, data: [1] }, whole({ content: "[1]", data: [1] })],
+    [{ content: 7n }, whole({ content: "7" })],
+    [{ content: false }, whole({ content: "false" })],
     [{ content: "x", to: ["B"], route: [{ from: "B", to: ["C"] }] },
       whole({ content: "x", to: ["B"], route: [{ from: "B", to: ["C"] }] })],
   ];
@@ -66,6 +69,7 @@ test("what is neither a text nor an object of an emission's keys is refused, not
     [Promise.resolve("x"), `emit: expected ${form}, found a promise${hint}`],
     [null, `emit: expected ${form}, found null`],
     [undefined, `emit: expected ${form}, found undefined`],
+    [{ content: { a: 1 } }, "emit: `content`: expected a text, found an object"],
   ];
   const host = fakeHost();
   await host.run(action({
@@ -147,6 +151,19 @@ test("thinkers choose and planners plan", async () => {
   assert.deepEqual(await fakeHost().plan(both), ["t1", { text: "t2", action: "work" }]);
 });
 
+test("a choice reads, and changes nothing", async () => {
+  const host = fakeHost({ state: { role: { n: 1 } }, files: { "/in/a": "x" }, writable: ["/in"] });
+  const message = "nothing can be emitted or written here: a choice changes nothing";
+  const changes = [() => emit("x"), () => state.role.set("n", 2), () => state.role.delete("n"),
+    () => files.write("/in/a", "y"), () => files.remove("/in/a")];
+  const choose = () => {
+    for (const change of changes) assert.throws(change, { kind: "invalid", message });
+    return state.role.get("n") + files.list("/in").length;
+  };
+  assert.equal(await host.choose(action({ run: () => "", choose })), 2);
+  assert.deepEqual([host.emitted, host.state.role, host.files.get("/in/a")], [[], { n: 1 }, "x"]);
+});
+
 test("state, memory, messages and the log go through the host", async () => {
   const host = fakeHost({ state: { tracking: { n: 1 } }, memory: ["old", { content: "plan", causeBy: "Plan" }] });
   await host.run(action({
@@ -159,6 +176,7 @@ test("state, memory, messages and the log go through the host", async () => {
       assert.equal(tracking.get("absent"), undefined);
       assert.deepEqual(memory.recent(5).map((message) => message.content), ["old", "plan"]);
       assert.equal(memory.labelled("Plan", 1)[0].content, "plan");
+      assert.deepEqual([memory.recent(1).length, memory.recent(0), memory.labelled("Plan", 0)], [1, [], []]);
       emit("more");
       emit({ content: "data", data: [1], to: ["B"], causeBy: "Count" });
       emit({ data: { n: 1 } });
@@ -202,8 +220,103 @@ test("requests carry json, bearers and keys", async () => {
   assert.equal(new TextDecoder().decode(body), '{"n":1}');
 });
 
+test("a secret in a header is named to the host, and each is named once", async () => {
+  const host = fakeHost({ responses: ["", ""], secrets: ["A", "B"] });
+  await host.run(action({
+    run() {
+      const [a, b] = [secrets.named("A"), secrets.named("B")];
+      http.fetch("https://a.example/", { headers: { "x-api-key": a, accept: "*/*" }, bearer: b, secrets: [b, "A"] });
+      http.fetch("https://a.example/", { headers: { "x-api-key": a } });
+      assert.throws(() => http.fetch("https://a.example/", { secrets: ["C"] }), { kind: "denied" });
+    },
+  }));
+  const [{ headers, secrets: named }, { secrets: alone }] = host.requests;
+  assert.deepEqual(headers[0], { name: "x-api-key", value: "{{secret:A}}" });
+  assert.deepEqual([named, alone], [["B", "A"], ["A"]]);
+});
+
+test("a body of JSON has the type that the author says", async () => {
+  const host = fakeHost({ responses: ["", ""] });
+  await host.run(action({
+    run() {
+      http.fetch("https://a.example/", { json: [], headers: { "Content-Type": "application/ld+json" } });
+      http.fetch("https://a.example/", { json: [] });
+    },
+  }));
+  assert.deepEqual(host.requests.map(({ headers }) => headers),
+    [[{ name: "Content-Type", value: "application/ld+json" }], [{ name: "content-type", value: "application/json" }]]);
+});
+
+test("a question that has less than a second is not over at once", () => {
+  const asked = [];
+  const ask = ({ expiresS }) => {
+    asked.push(expiresS);
+    return { value: "1", source: "person" };
+  };
+  const before = install({ human: { ask } });
+  for (const expiresS of [0.5, 0, 2, undefined]) human.ask({ text: "?", expiresS });
+  install(before);
+  assert.deepEqual(asked, [1, 0, 2, null]);
+});
+
+test("files are where they were given, and are written where that is granted", async () => {
+  const host = fakeHost({ files: { "/in/a": "x", "/in/d/b": "" }, writable: ["/out/"] });
+  const hint = "give a directory that holds it, in `writable`, to `fakeHost`";
+  await host.run(action({
+    run() {
+      for (const path of ["/etc/passwd", "/in/a", "/outer", "/out/../in/a"]) {
+        const message = `writing \`${path}\` is not granted: ${hint}`;
+        assert.throws(() => files.write(path, ""), { kind: "denied", message });
+      }
+      for (const path of ["/etc/a", "/in/../etc/a"]) assert.throws(() => files.read(path), { kind: "denied" });
+      for (const path of ["/etc", "/out/.."]) assert.throws(() => files.list(path), { kind: "denied" });
+      for (const path of ["/in/z", "/out/z"]) assert.throws(() => files.read(path), { kind: "not-found" });
+      assert.throws(() => files.remove("/in/a"), { kind: "denied" });
+      assert.throws(() => files.remove("/out/a"), { kind: "not-found" });
+      assert.deepEqual([files.list("/in/"), files.list("/out"), files.list("/out/new")], [["a", "d/"], [], []]);
+      files.write("/out/new/a", "");
+      assert.deepEqual(files.list("/out"), ["new/"]);
+      files.remove("/out/new/a");
+    },
+  }));
+  assert.deepEqual([...host.files.keys()], ["/in/a", "/in/d/b"]);
+});
+
+test("what is written is kept as it is, and is read as a text if it is one", async () => {
+  const host = fakeHost({ writable: ["/out"] });
+  const photo = Uint8Array.of(0xff, 0xd8);
+  await host.run(action({
+    run() {
+      files.write("/out/photo", photo);
+      files.write("/out/marked", "\ufeffä");
+      assert.deepEqual(files.read("/out/photo"), photo);
+      assert.equal(files.readText("/out/marked"), "\ufeffä");
+      const message = "reading `/out/photo`: it is not UTF-8 text";
+      assert.throws(() => files.readText("/out/photo"), { name: "Failure", kind: "error", message });
+    },
+  }));
+  assert.deepEqual([host.files.get("/out/photo"), host.files.get("/out/marked")], [photo, "\ufeffä"]);
+});
+
+test("random bytes go on, and come out the same in every test", async () => {
+  const drawn = async () => {
+    let bytes;
+    await running(() => {
+      bytes = [random.bytes(8), random.bytes(8), random.bytes(65536)];
+      const message = "asked for 65537 random bytes; at most 65536 are given at once";
+      assert.throws(() => random.bytes(65537), { kind: "invalid", message });
+    });
+    return bytes;
+  };
+  const [first, second, many] = await drawn();
+  assert.notDeepEqual(first, second);
+  assert.equal(new Set(many).size, 256);
+  assert.deepEqual(await drawn(), [first, second, many]);
+});
+
 test("people, files, variables and randomness", async () => {
-  const host = fakeHost({ answers: ["yes"], files: { "/in/a": "ä", "/in/d/b": "" }, env: { LANG: "C" } });
+  const given = { files: { "/in/a": "ä", "/in/d/b": "" }, writable: ["/out"], env: { LANG: "C" } };
+  const host = fakeHost({ answers: ["yes"], ...given });
   await host.run(action({
     run() {
       assert.deepEqual(human.ask("sure?"), { value: "yes", source: "person" });
@@ -222,9 +335,17 @@ test("people, files, variables and randomness", async () => {
 
 test("the first block of code in a text is found", () => {
   const cases = [
-    ["Look:\n```js\nlet a;\n```\nand ```more```", { language: "js", code: "let a;\n" }],
-    ["~~~\na\n~~~", { language: "", code: "a\n" }],
+    ["Look:\n```js\nlet a;\n```\nand ```more```", { language: "js", code: "let a;\n", closed: true }],
+    ["~~~\r\na\r\n~~~\r\n", { language: "", code: "a\n", closed: true }],
+    ["~~~\n```\n~~~", { language: "", code: "```\n", closed: true }],
+    ["  ````md a=1\n```\nx\n`````", { language: "md a=1", code: "```\nx\n", closed: true }],
+    ["```inline``` text\n```py\n1\n```python\n```", { language: "py", code: "1\n```python\n", closed: true }],
+    ["```c\ncut off", { language: "c", code: "cut off\n", closed: false }],
+    ["```c\r\ncut\r\n", { language: "c", code: "cut\n", closed: false }],
+    ["```", { language: "", code: "", closed: false }],
     ["no code", undefined],
+    ["", undefined],
+    ["```inline```", undefined],
   ];
   for (const [text, expected] of cases) assert.deepEqual(codeBlock(text), expected);
 });
@@ -232,7 +353,10 @@ test("the first block of code in a text is found", () => {
 test("text is encoded and decoded as the platform does it", () => {
   for (const bytes of [[65], [0xc3, 0xa4], [0xf0, 0x9f, 0x98, 0x80], [0xff, 65], [0xe2, 0x82], [0xef, 0xbb, 0xbf, 65]]) {
     const content = Uint8Array.from(bytes);
-    assert.equal(new OwnDecoder().decode(content), new TextDecoder().decode(content));
+    for (const ignoreBOM of [false, true]) {
+      const [own, platform] = [OwnDecoder, TextDecoder].map((Decoder) => new Decoder("utf-8", { ignoreBOM }));
+      assert.equal(own.decode(content), platform.decode(content));
+    }
   }
   assert.deepEqual(new OwnEncoder().encode("aä😀\ud800"), new TextEncoder().encode("aä😀\ud800"));
   assert.throws(() => new OwnDecoder("utf-8", { fatal: true }).decode(Uint8Array.of(0xff)), TypeError);

@@ -76,7 +76,7 @@ async function bundle() {
       platform: "neutral",
       mainFields: ["module", "main"],
       target: "es2023",
-      // The engine never gets to the jobs of its own promises; `loop.js` does, once async functions use its.
+      // The engine never gets to the jobs of its own promises; `promises.js` does, once async functions use its.
       supported: { "async-await": false, "async-generator": false, "for-await": false },
       external: ["strata:*"],
       alias: { "@strata/action": path.join(sdk, "src/index.js") },

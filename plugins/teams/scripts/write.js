@@ -6,6 +6,6 @@ object. It has no network and no files. Reply with one block of code.`;
 
 export default async function write(cx) {
   const { text } = llm.ask({ system: `${cx.persona()}\n${RULES}`, prompt: `${cx.text}\n\nIn ${cx.config.language}.` });
-  if (!codeBlock(text)) throw new Failure("retryable", "the model wrote no code");
+  if (!codeBlock(text)?.closed) throw new Failure("retryable", "the model wrote no code");
   return text;
 }
