@@ -38,6 +38,7 @@
 //! | `observing` | metrics, and spans for a collector |
 //! | `report` | a run as one page, in a real browser where there is one |
 //! | `files` | files that actions write: with the action or not at all, seen alike by all, kept beside where changed |
+//! | `granted` | directories that are granted with what the host saves in them, by way of links, within each other |
 //! | `hostile` | saved teams that are lost, old, or were prepared by somebody |
 //! | `graph` | teams drawn on stdout |
 //! | `c` | actions in C, from `new` to a mended run; one in Zig, by a recipe |
@@ -83,6 +84,7 @@ mod external;
 mod faults;
 mod files;
 mod five_calls;
+mod granted;
 mod graph;
 mod hostile;
 mod house;

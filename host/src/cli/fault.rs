@@ -18,6 +18,10 @@ use crate::narrator;
 const LIMIT: &str = "; raise `limits.";
 /// What the host says of a scope that is not declared.
 const SCOPE: &str = "; add `[env.scope.";
+/// What faults say where nothing has to be granted.
+const LINK: &str = "a symbolic link or another special file is in its way";
+const OWN: &str = "the host saves the team there";
+const BUDGET: &str = "own budget is used up";
 /// What the host says where a team has no model.
 const MODEL: &str = "; add `[llm] provider";
 /// How many frames of a guest's stack are shown.
@@ -91,6 +95,10 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>) -> Cur
         }
         FaultKind::Denied => in_file(Some(match withheld(&fault.message, made) {
             Some(withheld) => format!("its operator does not allow it: {withheld}"),
+            None if fault.message.contains(LINK) => "nothing is written through a link: take it away".to_owned(),
+            None if fault.message.contains(OWN) => {
+                format!("grant another directory to {name}{place}, or save the team elsewhere (`--storage`)")
+            }
             None => format!("grant it in `[role.action.allow]` of {name}{place}"),
         })),
         FaultKind::StateConflict if fault.message.starts_with("the file `") => {
@@ -99,6 +107,9 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>) -> Cur
         FaultKind::StateConflict => in_file(Some(
             "give the scope a `reducer` (`[env.scope.NAME]`), or let one role of a step write the key".to_owned(),
         )),
+        FaultKind::Host if fault.message.contains(BUDGET) => {
+            in_file(Some(format!("raise `investment` or `tokens` of {name}{place}")))
+        }
         FaultKind::Host if fault.message.contains(MODEL) => {
             in_file(Some("say in the team file which model there is".to_owned()))
         }

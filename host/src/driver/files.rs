@@ -16,7 +16,7 @@ impl Driver {
     pub(super) fn view(&self, role: RoleId) -> Arc<View> {
         let base = self.equipment.directories.base().to_path_buf();
         let files = self.then.clone().unwrap_or_else(|| self.journal.env().files_seen_by(role));
-        Arc::new(View { base, files })
+        Arc::new(View { base, files, own: self.equipment.directories.own().clone() })
     }
 
     /// The bytes of a file that is kept.

@@ -4,7 +4,7 @@
 mod configured;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,9 +80,11 @@ impl Components {
         definition: &Definition,
         sandbox: WasmSandbox,
     ) -> Result<Equipment, LaunchError> {
-        let plugins = definition.plugins.iter().map(|(slot, plugin)| (*slot, Arc::new(plugin.clone()))).collect();
+        let plugins: BTreeMap<Slot, Arc<Plugin>> =
+            definition.plugins.iter().map(|(slot, plugin)| (*slot, Arc::new(located(plugin)))).collect();
         let description = |(slot, component): (&Slot, &Loaded)| (*slot, component.manifest.description.clone());
-        let dirs = definition.plugins.values().flat_map(|plugin| &plugin.grants.dirs);
+        let dirs = plugins.values().flat_map(|plugin| &plugin.grants.dirs);
+        let directories = Directories::new(&real(&definition.source.base), dirs);
         Ok(Equipment {
             sandbox: Arc::new(sandbox),
             plugins,
@@ -90,9 +92,23 @@ impl Components {
             models: None,
             http: Arc::new(Http::new(Secrets::new(BTreeMap::new()))?),
             external: None,
-            directories: Directories::new(&definition.source.base, dirs),
+            directories,
         })
     }
+}
+
+/// The same with its directories where they really are: one that is granted by way of a link, too, is one directory.
+fn located(plugin: &Plugin) -> Plugin {
+    let mut plugin = plugin.clone();
+    plugin.grants.dirs.iter_mut().for_each(|dir| dir.host = real(&dir.host));
+    plugin
+}
+
+/// A path without links, as far as it is there.
+fn real(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
+    // By components: what is not there ends in no `/`.
+    there.map_or_else(|| path.to_owned(), |(real, rest)| real.iter().chain(rest).collect())
 }
 
 /// The secrets that a team's grants name.

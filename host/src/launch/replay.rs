@@ -15,8 +15,8 @@ use crate::driver::{FilesThen, ModelsThen, Rerun};
 use crate::manifest::diagnostic::suggest;
 use crate::manifest::{Definition, Overrides};
 use crate::replay::{Next, OnDifference, Replay as Through, Report, Selection};
-use crate::sandbox::WasmSandbox;
-use crate::store::Reader;
+use crate::sandbox::{Own, WasmSandbox};
+use crate::store::{Directory, Reader};
 
 /// What a replay is made of.
 pub struct Replay<'a> {
@@ -61,7 +61,8 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(&str)) -> Result<
     }
     let sandbox = WasmSandbox::one_shot()?;
     let components = Components::load(&definition, &sandbox, report)?;
-    let equipment = components.equip_offline(&definition, sandbox)?;
+    let mut equipment = components.equip_offline(&definition, sandbox)?;
+    equipment.directories = equipment.directories.without(Own::of(Directory::locate(replay.path)?.path()));
     let plugins: BTreeMap<_, _> = equipment.plugins.clone();
     let models = definition.llm.as_ref().map_or(ModelsThen::None, |llm| ModelsThen::Some(llm.model.clone()));
     let stepper = Stepper::new(Arc::new(definition.team.clone()), beginning.env);

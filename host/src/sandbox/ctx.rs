@@ -112,7 +112,8 @@ impl Ctx {
 
     /// For a component that imports WASI; its randomness follows from `seed`.
     pub(super) fn add_wasi(&mut self, grants: &Grants, seed: &str) {
-        let wasi = Wasi::new(grants, seed, &self.log, self.capabilities.files.opened());
+        let files = &self.capabilities.files;
+        let wasi = Wasi::new(grants, seed, &self.log, (files.opened(), files.own()));
         self.capabilities.add_wasi(wasi);
     }
 

@@ -23,6 +23,7 @@ use tree::{Tree, within};
 mod cap;
 pub(in crate::sandbox) mod disk;
 mod opened;
+mod own;
 mod partial;
 mod path;
 mod place;
@@ -33,6 +34,7 @@ mod staging;
 mod tree;
 
 pub(in crate::sandbox) use opened::Opened;
+pub use own::Own;
 pub(crate) use place::is_seen_from;
 pub use place::{Directories, PlaceError, Placed};
 
@@ -86,12 +88,18 @@ impl Files {
     pub(in crate::sandbox) fn new(grants: &[DirGrant], view: &Arc<View>, gateway: Option<Gateway>) -> Self {
         let granted = |grant: &DirGrant| Granted {
             tree: Arc::new(Tree::of(&view.base, &grant.host)),
-            root: Arc::new(Root::new(grant.host.clone())),
+            root: Arc::new(Root::without(grant.host.clone(), view.own.clone())),
             grant: grant.clone(),
         };
         let grants = grants.iter().map(granted).collect();
         let (changes, blobs) = (BTreeMap::new(), Blobs::new());
         Self { grants, view: Arc::clone(view), gateway, changes, blobs, bytes: 0, stage: None }
+    }
+
+    /// What the host itself saves, where that lies in what the guest reaches.
+    pub(in crate::sandbox) fn own(&self) -> Own {
+        let is_reached = self.grants.iter().any(|granted| granted.root.is_beside_own());
+        if is_reached { self.view.own.clone() } else { Own::default() }
     }
 
     /// The bytes of a file.
@@ -121,8 +129,13 @@ impl Files {
             Seen::Absent | Seen::Blob(_) | Seen::File(_) => {}
         }
         let mut above: Vec<Place> = place.inside.ancestors().skip(1).map(|inside| place.at(inside)).collect();
-        // The directory itself is there, or is made.
-        above.pop();
+        // The directory itself is there, or is made, unless something else lies there.
+        let of_all = above.pop();
+        if of_all.is_some_and(|of_all| matches!(self.decided(&of_all.name), Some(Content::File { .. })))
+            || !place.root.may_be()
+        {
+            return Err(place.invalid(&format!("does not lie in a directory: `{}` is none", place.guest)));
+        }
         for place in above.into_iter().rev() {
             match self.look(&place).await? {
                 Seen::Directory => {}

@@ -22,7 +22,7 @@ use listing::Listings;
 
 use super::super::ctx::Ctx;
 use super::super::log::{Level, Log};
-use super::files::Opened;
+use super::files::{Opened, Own};
 use crate::plugin::{Access, Grants};
 use crate::sha256::sha256;
 
@@ -59,12 +59,20 @@ pub(in super::super) struct Wasi {
     streams: [Lines; 2],
     clock: Clock,
     opened: Opened,
+    /// What is not opened.
+    own: Own,
     listings: Listings,
 }
 
 impl Wasi {
-    /// With what is granted, and randomness that follows from `seed`. What the guest opens is noted in `opened`.
-    pub(in super::super) fn new(grants: &Grants, seed: &str, log: &Arc<Mutex<Log>>, opened: Opened) -> Self {
+    /// With what is granted, and randomness that follows from `seed`. What the guest opens is noted in `opened`; what is the
+    /// host's own is not opened.
+    pub(in super::super) fn new(
+        grants: &Grants,
+        seed: &str,
+        log: &Arc<Mutex<Log>>,
+        (opened, own): (Opened, Own),
+    ) -> Self {
         // Streams of their own: who sees what a guest takes for insecure knows nothing of the rest.
         let seeds = ["random", "insecure", "insecure-seed"].map(|stream| sha256(format!("{seed}/wasi/{stream}")));
         let streams = [Level::Info, Level::Warn].map(|level| Lines::new(level, log));
@@ -108,7 +116,7 @@ impl Wasi {
                 opened.grant(open::file_of(&descriptor), &name);
             }
         }
-        Self { ctx, table, streams, clock: Clock::default(), opened, listings: Listings::default() }
+        Self { ctx, table, streams, clock: Clock::default(), opened, own, listings: Listings::default() }
     }
 
     /// Hands on what the guest wrote without ending the line.

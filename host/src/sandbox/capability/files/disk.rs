@@ -12,9 +12,11 @@ use std::sync::OnceLock;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt, PermissionsExt as _};
 use rustix::fs::{Mode, OFlags, openat};
+use strata_core::file::Content;
 
 use super::super::quota;
-use super::partial::Partial;
+use super::own::Own;
+use super::partial::{self, Partial};
 
 /// A directory, opened when first used.
 #[derive(Debug)]
@@ -22,6 +24,9 @@ pub(super) struct Root {
     host: PathBuf,
     dir: OnceLock<Dir>,
     counted: OnceLock<u64>,
+    own: Own,
+    /// Where that lies in it.
+    own_place: OnceLock<Option<PathBuf>>,
 }
 
 /// What lies at a place.
@@ -40,7 +45,33 @@ pub(super) enum Found {
 
 impl Root {
     pub(super) fn new(host: PathBuf) -> Self {
-        Self { host, dir: OnceLock::new(), counted: OnceLock::new() }
+        Self::without(host, Own::default())
+    }
+
+    /// The same without what the host saves there.
+    pub(super) fn without(host: PathBuf, own: Own) -> Self {
+        Self { host, dir: OnceLock::new(), counted: OnceLock::new(), own, own_place: OnceLock::new() }
+    }
+
+    /// Where in it the host saves something itself.
+    fn own_place(&self) -> Option<&Path> {
+        self.own_place.get_or_init(|| self.own.inside(&self.host)).as_deref()
+    }
+
+    /// Whether something of the host's own lies in it.
+    pub(super) fn is_beside_own(&self) -> bool {
+        self.own_place().is_some()
+    }
+
+    /// Whether a place is the host's own, or lies in what is.
+    pub(super) fn is_own(&self, inside: &Path) -> bool {
+        self.own_place().is_some_and(|own| inside.starts_with(own))
+    }
+
+    /// Whether this may not come to lie at a place: it is the host's own, or what is lies below it.
+    pub(super) fn is_kept_from(&self, inside: &Path, content: &Content) -> bool {
+        let holds_own = self.own_place().is_some_and(|own| own.starts_with(inside));
+        self.is_own(inside) || holds_own && *content != Content::Directory
     }
 
     pub(super) fn host(&self) -> &Path {
@@ -71,6 +102,14 @@ impl Root {
         }
     }
 
+    /// Whether it is there, or can be made.
+    pub(super) fn may_be(&self) -> bool {
+        match std::fs::metadata(&self.host) {
+            Ok(meta) => meta.is_dir(),
+            Err(error) => error.kind() != io::ErrorKind::NotADirectory,
+        }
+    }
+
     /// Makes the directory itself, if it is missing.
     pub(super) fn create(&self) -> io::Result<()> {
         std::fs::create_dir_all(&self.host)
@@ -93,6 +132,9 @@ impl Root {
 
     /// What lies at a place.
     pub(super) fn look(&self, inside: &Path) -> io::Result<Found> {
+        if self.is_own(inside) {
+            return Ok(Found::Absent);
+        }
         let found = (|| {
             if inside.as_os_str().is_empty() {
                 return self.open().map(|_| Found::Directory);
@@ -147,6 +189,10 @@ impl Root {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(nonblocking);
         let file = self.open()?.open_with(inside, &options)?;
+        // A link may lead there.
+        if self.is_beside_own() && self.own.has(&file.try_clone()?.into_std()) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
@@ -162,6 +208,9 @@ impl Root {
         for entry in dir.entries()?.take(limit) {
             let entry = entry?;
             let (Ok(name), kind) = (entry.file_name().into_string(), entry.file_type()?) else { continue };
+            if partial::is_partial(&name) || self.own_place().is_some_and(|own| own == inside.join(&name)) {
+                continue;
+            }
             let found = match kind.is_file() {
                 true => match found_file(&dir, Path::new(&name)) {
                     Ok(found) => found,

@@ -39,6 +39,12 @@ impl Partial {
     }
 }
 
+/// Whether a file of this name is one of these.
+pub(super) fn is_partial(name: &str) -> bool {
+    let stem = name.strip_suffix(END).and_then(|stem| stem.strip_prefix('.'));
+    stem.is_some_and(|stem| stem.split('-').next().is_some_and(|digits| digits.len() == DIGITS))
+}
+
 /// How all these names for a file begin. It does not depend on how long the file's own name is.
 fn stem_of(name: &Path) -> String {
     format!(".{}", &digest_of(name.as_os_str().as_encoded_bytes()).0[..DIGITS])

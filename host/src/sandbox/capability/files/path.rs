@@ -83,6 +83,10 @@ impl Files {
         if place.inside.as_os_str().is_empty() {
             return Err(place.invalid("does not name a file"));
         }
+        if place.root.is_own(&place.inside) {
+            let message = format!("cannot {verb} `{}`: the host saves the team there", place.path);
+            return Err(HostError::new(HostErrorKind::Denied, message));
+        }
         Ok(place)
     }
 

@@ -11,6 +11,7 @@ use strata_core::id::Digest;
 
 use super::super::quota;
 use super::disk::{Found, Root};
+use super::own::Own;
 use super::tree::Tree;
 use crate::blob::digest_of;
 use crate::plugin::{Access, DirGrant};
@@ -53,6 +54,7 @@ pub enum Placed {
 pub struct Directories {
     base: PathBuf,
     roots: BTreeMap<Tree, Root>,
+    own: Own,
 }
 
 impl Directories {
@@ -60,13 +62,24 @@ impl Directories {
     pub fn new<'a>(base: &Path, grants: impl Iterator<Item = &'a DirGrant>) -> Self {
         let writable = grants.filter(|grant| grant.access == Access::Write);
         let roots = writable.map(|grant| (Tree::of(base, &grant.host), Root::new(grant.host.clone()))).collect();
-        Self { base: base.into(), roots }
+        Self { base: base.into(), roots, own: Own::default() }
+    }
+
+    /// The same without what the host itself saves there.
+    pub fn without(self, own: Own) -> Self {
+        let root = |(tree, root): (Tree, Root)| (tree, Root::without(root.host().into(), own.clone()));
+        Self { roots: self.roots.into_iter().map(root).collect(), base: self.base, own }
+    }
+
+    /// What the host itself saves.
+    pub fn own(&self) -> &Own {
+        &self.own
     }
 
     /// One directory, in which the files are laid out by their names.
     pub fn apart(directory: &Path) -> Self {
         let roots = [(Tree::of(directory, directory), Root::new(directory.into()))].into();
-        Self { base: directory.into(), roots }
+        Self { base: directory.into(), roots, own: Own::default() }
     }
 
     /// The directory of the team file.
@@ -86,9 +99,13 @@ impl Directories {
         let found = roots.filter_map(|(tree, root)| Some((root, PathBuf::from(&*tree.inside(&placement.path)?))));
         // A name is ours, but the records may come from anywhere: with names that no action may write.
         let named = |inside: &Path| inside.components().all(|c| matches!(c, Component::Normal(_)));
-        let mut found = found.filter(|(_, inside)| named(inside) && inside.components().nth(LEVELS).is_none());
-        match found.find(|(_, inside)| !inside.as_os_str().is_empty()) {
+        let found = found.filter(|(_, inside)| named(inside) && inside.components().nth(LEVELS).is_none());
+        let mut found: Vec<_> = found.filter(|(_, inside)| !inside.as_os_str().is_empty()).collect();
+        // One that became a file, or lies below one, is a place like others in the directory that holds it.
+        let at = found.iter().position(|(root, _)| root.may_be()).unwrap_or(0);
+        match (at < found.len()).then(|| found.swap_remove(at)) {
             None => Ok(Placed::NotGranted),
+            Some((root, inside)) if root.is_kept_from(&inside, &placement.content) => Ok(Placed::NotGranted),
             Some((root, inside)) => settle(root, &inside, (placement, bytes), known).map_err(fail),
         }
     }
@@ -254,134 +271,5 @@ pub(crate) fn is_seen_from(base: &Path, grants: &[DirGrant], path: &str) -> bool
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    /// Puts something into a directory that an action may write.
-    fn put(home: &Path, path: &str, expected: Content, text: Option<&str>) -> Placed {
-        let bytes = text.map(str::as_bytes);
-        let content = match bytes {
-            Some(bytes) => Content::File { digest: digest_of(bytes), bytes: bytes.len() as u64 },
-            None => Content::Directory,
-        };
-        let grant = DirGrant { host: home.into(), guest: "/out".into(), access: Access::Write, max_bytes: None };
-        let placement = Placement { path: home.join(path).to_string_lossy().into_owned(), expected, content };
-        let directories = Directories::new(Path::new("/team"), [&grant].into_iter());
-        directories.place(&placement, bytes, |_| false).unwrap()
-    }
-
-    #[test]
-    fn a_file_whose_bytes_are_not_there_is_left_out_and_what_lies_there_is_left_alone() {
-        let home = tempfile::tempdir().unwrap();
-        let grant = DirGrant { host: home.path().into(), guest: "/out".into(), access: Access::Write, max_bytes: None };
-        let directories = Directories::new(Path::new("/team"), [&grant].into_iter());
-        let content = Content::File { digest: digest_of(b"text"), bytes: 4 };
-        let path = home.path().join("a/f");
-        let path = path.to_str().unwrap();
-        let placement = Placement { path: path.into(), expected: Content::Absent, content };
-        let place = || directories.place(&placement, None, |_| false).unwrap();
-        fs::write(home.path().join("a"), "mine").unwrap();
-        assert_eq!(place(), Placed::Missing);
-        assert_eq!(fs::read_to_string(home.path().join("a")).unwrap(), "mine");
-        fs::remove_file(home.path().join("a")).unwrap();
-        fs::create_dir(home.path().join("a")).unwrap();
-        fs::write(path, "other").unwrap();
-        assert_eq!(place(), Placed::Missing);
-        assert_eq!(fs::read_to_string(path).unwrap(), "other");
-        fs::write(path, "text").unwrap();
-        assert_eq!(place(), Placed::There);
-    }
-
-    #[test]
-    fn what_lies_deeper_than_any_action_may_write_is_not_put_there_whatever_the_records_say() {
-        let home = tempfile::tempdir().unwrap();
-        let deep = |levels: usize| format!("{}x", "d/".repeat(levels - 1));
-        assert_eq!(put(home.path(), &deep(LEVELS), Content::Absent, Some("text")), Placed::There);
-        assert_eq!(fs::read_to_string(home.path().join(deep(LEVELS))).unwrap(), "text");
-        assert_eq!(put(home.path(), &deep(LEVELS + 1), Content::Absent, Some("text")), Placed::NotGranted);
-    }
-
-    #[test]
-    fn what_is_in_the_way_of_a_directory_is_kept_beside_it() {
-        let home = tempfile::tempdir().unwrap();
-        fs::create_dir(home.path().join("a")).unwrap();
-        fs::write(home.path().join("a/b"), "mine").unwrap();
-        let Placed::Aside(aside) = put(home.path(), "a/b/c/d", Content::Absent, Some("text")) else {
-            panic!("nothing was set aside");
-        };
-        assert_eq!(fs::read_to_string(home.path().join("a").join(aside)).unwrap(), "mine");
-        assert_eq!(fs::read_to_string(home.path().join("a/b/c/d")).unwrap(), "text");
-    }
-
-    #[test]
-    fn runs_that_write_the_same_files_at_once_fail_neither_and_lose_nothing_of_others() {
-        let home = tempfile::tempdir().unwrap();
-        let texts = ["one", "two", "three", "four"];
-        std::thread::scope(|scope| {
-            for text in texts {
-                scope.spawn(|| {
-                    for round in 0..50 {
-                        put(home.path(), &format!("file-{round}"), Content::Absent, Some(text));
-                        let nested = if text.len() == 3 { "path" } else { "path/below" };
-                        put(home.path(), nested, Content::Absent, Some(text));
-                    }
-                });
-            }
-        });
-        for round in 0..50 {
-            let named = |name: &str| fs::read_to_string(home.path().join(name)).ok();
-            let kept = |text: &&str| named(&format!("file-{round}.kept-{}", &digest_of(text.as_bytes()).0[..8]));
-            let mut there: Vec<String> = texts.iter().filter_map(kept).chain(named(&format!("file-{round}"))).collect();
-            there.sort();
-            there.dedup();
-            assert!(!there.is_empty() && there.iter().all(|text| texts.contains(&text.as_str())), "{there:?}");
-        }
-        let names: Vec<_> = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert!(names.iter().all(|name| !name.to_string_lossy().contains("partial")), "{names:?}");
-    }
-
-    #[test]
-    fn what_is_kept_is_kept_once() {
-        let home = tempfile::tempdir().unwrap();
-        for _ in 0..3 {
-            fs::write(home.path().join("file"), "mine").unwrap();
-            let Placed::Aside(aside) = put(home.path(), "file", Content::Absent, Some("text")) else {
-                panic!("nothing was kept");
-            };
-            assert_eq!(fs::read_to_string(home.path().join(aside)).unwrap(), "mine");
-        }
-        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 2);
-    }
-
-    #[test]
-    fn a_file_takes_the_place_of_a_directory_that_was_left_empty() {
-        let home = tempfile::tempdir().unwrap();
-        let (ours, full) = (home.path().join("ours"), home.path().join("full"));
-        fs::create_dir(&ours).unwrap();
-        assert_eq!(put(home.path(), "ours", Content::Directory, Some("text")), Placed::There);
-        assert_eq!(fs::read_to_string(&ours).unwrap(), "text");
-        // What somebody else put into it is kept.
-        fs::create_dir(&full).unwrap();
-        fs::write(full.join("file"), "mine").unwrap();
-        assert_eq!(put(home.path(), "full", Content::Directory, Some("text")), Placed::Aside("full.kept-other".into()));
-        assert_eq!(fs::read_to_string(home.path().join("full.kept-other/file")).unwrap(), "mine");
-    }
-
-    #[test]
-    fn what_is_set_aside_has_a_name_that_file_systems_take() {
-        for long in ["n".repeat(250), "ö".repeat(127)] {
-            let home = tempfile::tempdir().unwrap();
-            for end in [".kept-other", ".kept-other-2"] {
-                fs::create_dir_all(home.path().join(&long)).unwrap();
-                let Placed::Aside(aside) = put(home.path(), &long, Content::Absent, Some("text")) else {
-                    panic!("nothing was set aside");
-                };
-                assert!(aside.starts_with(&long[..200]) && aside.ends_with(end) && aside.len() <= 255, "{aside}");
-                assert!(home.path().join(aside).is_dir());
-                fs::remove_file(home.path().join(&long)).unwrap();
-            }
-        }
-    }
-}
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests;

@@ -207,11 +207,19 @@ impl Staged {
         if !change.is_one() {
             return Ok(());
         }
+        if self.original.is_kept_from(inside, &change.after) {
+            let why = format!("`{}` is where the host saves the team", inside.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
         // Where it is not the same any more, somebody else has changed it: that is kept when the file is placed.
         if change.before.digest().is_some_and(|digest| !kept.blobs.contains_key(digest))
             && matches!(self.original.look(inside), Ok(Found::File { .. }))
         {
-            kept.keep(&self.original, inside)?;
+            match kept.keep(&self.original, inside) {
+                // Gone since.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                before => drop(before?),
+            }
         }
         changes.push(change);
         Ok(())
@@ -235,7 +243,11 @@ fn fill(
                 Content::Directory
             }
             Found::File { .. } => {
-                let content = original.read(inside, room.bytes)?.ok_or_else(too_much)?;
+                let content = match original.read(inside, room.bytes) {
+                    // Gone since.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                    content => content?.ok_or_else(too_much)?,
+                };
                 room.take(content.len() as u64)?;
                 put(copy, inside, Some(&content))?;
                 Content::File { digest: digest_of(&content), bytes: content.len() as u64 }

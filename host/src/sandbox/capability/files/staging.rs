@@ -1,7 +1,6 @@
 //! Moving an attempt's view of files onto staged directories, and back: for guests that use WASI, before and after they
 //! run. What a staged directory is lies in `stage`.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,7 +52,7 @@ impl Files {
                 granted.root = copy;
             }
         }
-        self.view = Arc::new(View { base: self.view.base.clone(), files: BTreeMap::new() });
+        self.view = Arc::new(View { base: self.view.base.clone(), ..View::default() });
         self.stage = Some(stage);
         Ok(())
     }

@@ -55,6 +55,10 @@ impl Ctx {
             Ok(opened) => opened,
         };
         let wasi = self.capabilities.wasi();
+        if matches!(wasi.table.get(&opened)?, Descriptor::File(file) if wasi.own.has(&file.file)) {
+            wasi.table.delete(opened)?;
+            return Ok(Err(ErrorCode::NotPermitted));
+        }
         if let (Descriptor::Dir(above), opened) = (wasi.table.get(&above)?, wasi.table.get(&opened)?) {
             wasi.opened.add(&above.dir, &path, file_of(opened));
         }
