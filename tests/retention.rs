@@ -22,6 +22,21 @@ fn team(more: &str) -> String {
     [head.into(), run, role("A", "\"UserRequirement\", \"b\"", "a"), role("B", "\"a\"", "b")].concat()
 }
 
+const TEAM_THAT_ASKS: &str = r#"schema = "strata.team/1"
+[team]
+name = "t"
+idea = "go"
+[run]
+KEPT
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "a"
+component = "probe.wasm"
+config = { steps = [{ ask = "go on?" }, { say = "{reads}" }] }
+"#;
+
 fn ids(place: &Place) -> Vec<String> {
     let listed = place.host(&["checkpoints", "store", "--json"]).expect(0);
     let rows: Value = serde_json::from_str(&listed.stdout).unwrap();
@@ -110,4 +125,20 @@ fn what_the_team_file_keeps_leaves_out_neither_forks_nor_where_they_left() {
     place.host(&["prune", "store"]).expect(0);
     assert_eq!(ids(&place), kept);
     place.host(&["run", "--recover_path", "store", "--max-steps", "52"]).expect(7);
+}
+
+#[test]
+fn resumes_that_find_nothing_to_do_leave_nothing_that_is_kept_for_ever() {
+    let place = Place::with(&TEAM_THAT_ASKS.replace("KEPT", "checkpoints = 2"));
+    place.host(&["run", "team.toml", "--storage", "store"]).expect(4);
+    let waits = ids(&place).pop().unwrap();
+    for _ in 0..6 {
+        place.resume().expect(4);
+    }
+    let kept = ids(&place);
+    assert!(kept.len() <= 5 && kept.contains(&waits), "{kept:?}");
+    place.host(&["prune", "store", "--keep", "1"]).expect(0);
+    assert_eq!(ids(&place).len(), 3, "the first, where it began to wait, and the newest: {:?}", ids(&place));
+    let id = place.team_json()["strata"]["requests"][0]["id"].as_str().unwrap().to_owned();
+    place.host(&["run", "--recover_path", "store", "--answer", &format!("{id}=\"yes\"")]).expect(0);
 }

@@ -35,7 +35,7 @@ use strata_core::team::React::Choose;
 use strata_core::team::{Team, Thinker};
 use toml::de::DeTable;
 
-use self::diagnostic::Problems;
+use self::diagnostic::{Beside, Problems};
 pub use self::diagnostic::{Diagnostic, Diagnostics, Paint, Source};
 use self::operator::Cut;
 pub use self::overrides::{OverrideError, Overrides};
@@ -102,12 +102,17 @@ pub enum Durability {
 impl Definition {
     /// Reads a team file.
     pub fn read(path: &Path) -> Result<Self, Diagnostics> {
-        Self::of(read_source(path, "team")?)
+        Self::of(read_source(path, "team")?, Beside::Looked)
     }
 
     /// Reads the text of a team file. `name` is shown to people; relative paths are relative to `base`.
     pub fn parse(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
-        Self::of(Source::new(text.to_owned(), name.to_owned(), base.to_owned()))
+        Self::of(Source::new(text.to_owned(), name.to_owned(), base.to_owned()), Beside::Looked)
+    }
+
+    /// The same for a team that is only looked at: the files that are named need not be there.
+    pub fn parse_alone(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
+        Self::of(Source::new(text.to_owned(), name.to_owned(), base.to_owned()), Beside::Left)
     }
 
     /// The files and directories that a team file names: all that its components are made from and that it is read with,
@@ -133,9 +138,9 @@ impl Definition {
         schema == Some(file) || replies == Some(file)
     }
 
-    fn of(source: Source) -> Result<Self, Diagnostics> {
+    fn of(source: Source, beside: Beside) -> Result<Self, Diagnostics> {
         let source = Arc::new(source);
-        let problems = Problems::new(Arc::clone(&source));
+        let problems = Problems::with(Arc::clone(&source), beside);
         let document = document(&source)?;
         let authored = authored::read(Table::root(document.get_ref(), &problems));
         let checked = check::check(&authored, &problems);

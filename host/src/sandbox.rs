@@ -20,7 +20,7 @@ use crate::gateway::Gateway;
 use crate::plugin::Plugin;
 
 pub(crate) use capability::files::is_seen_from;
-pub use capability::files::{Directories, PlaceError, Placed};
+pub use capability::files::{Directories, Own, PlaceError, Placed};
 pub use component::{Exports, LoadError, Loaded, Manifest, ScriptFile, WasmSandbox};
 pub use engine::{Allocation, CacheHealth, Metering};
 pub(crate) use limits::bytes;
@@ -106,6 +106,8 @@ pub struct View {
     pub base: PathBuf,
     /// What is to be seen instead of what lies on the disk, by name in the records.
     pub files: BTreeMap<String, Content>,
+    /// What the host itself saves, which is not seen.
+    pub own: Own,
 }
 
 /// A function of a component.

@@ -15,7 +15,6 @@ use super::resume::{Opened, Origin};
 use super::saved::{reader, saved};
 use super::{LaunchError, edit, files, saved_definition};
 use crate::driver::{DriverError, clock};
-use crate::manifest::Overrides;
 use crate::narrator;
 use crate::sha256::sha256;
 use crate::store::{At, Content, Directory, Durability, Record, Store, StoreError, team_json};
@@ -99,7 +98,7 @@ fn given_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
 
 /// Records the new lineage beside the others. The current one stays the current one.
 fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
-    let opened = Opened::open(fork.path, None, &Overrides::default())?;
+    let opened = Opened::at_rest(fork.path)?;
     let current = opened.stepper;
     let mut stepper = current.clone();
     let mut store = match opened.origin {

@@ -6,7 +6,6 @@ use super::LaunchError;
 use super::back::sum_up;
 use super::resume::{Opened, Origin};
 use super::saved::reader;
-use crate::manifest::Overrides;
 use crate::store::{Pruned, Store};
 
 /// How many checkpoints are kept where neither the operator nor the team file says so.
@@ -23,7 +22,7 @@ pub struct Kept {
 /// Forgets old checkpoints of a saved team and frees what only they needed. How many are kept is what is given, else
 /// what the team file says.
 pub fn prune(path: &Path, keep: Option<u32>) -> Result<Kept, LaunchError> {
-    let opened = Opened::open(path, None, &Overrides::default())?;
+    let opened = Opened::at_rest(path)?;
     let keep = keep.or(opened.definition.run.checkpoints_kept).unwrap_or(KEPT);
     let stepper = opened.stepper;
     match opened.origin {

@@ -5,7 +5,6 @@ use std::path::Path;
 use super::LaunchError;
 use super::control::Reached;
 use super::resume::Opened;
-use crate::manifest::Overrides;
 use crate::store::StoreError;
 
 /// How often it is tried where the team goes from one to the other meanwhile.
@@ -22,7 +21,7 @@ pub(super) fn reach<T>(
 ) -> Result<T, LaunchError> {
     let (mut tried, mut unreachable) = (1, 0);
     loop {
-        let in_use = match Opened::open(path, None, &Overrides::default()) {
+        let in_use = match Opened::at_rest(path) {
             Ok(opened) => match ours(opened) {
                 // Another process made a database of its `team.json` first.
                 Err(LaunchError::Store(in_use @ StoreError::Locked { .. })) => in_use,

@@ -17,7 +17,7 @@ use super::start::run_id;
 use super::{Components, LaunchError, Makings, Run, doubt, durability, saved_definition};
 use crate::driver::{AnswerError, Driver, DriverError, Given, Journal, OnLine, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
-use crate::sandbox::WasmSandbox;
+use crate::sandbox::{Own, WasmSandbox};
 use crate::store::{
     At, Content, Directory, Durability, FIRST_LINE, Fill, SavedDefinition, SqliteStore, Store, StoreError, team_json,
 };
@@ -102,12 +102,32 @@ pub(super) enum Origin {
 impl Opened {
     /// Opens what is saved at a path, with the team file given or the saved one.
     pub(super) fn open(path: &Path, team: Option<&Path>, overrides: &Overrides) -> Result<Self, LaunchError> {
+        Self::with(path, |saved| {
+            let mut definition = define(team, saved)?;
+            definition.apply(overrides)?;
+            Ok(definition)
+        })
+    }
+
+    /// Opens what is saved at a path, to change it without running anything: what the team file names need not be there.
+    pub(super) fn at_rest(path: &Path) -> Result<Self, LaunchError> {
+        Self::with(path, |saved| {
+            let saved = saved()?;
+            let mut definition = Definition::parse_alone(&saved.text, &saved.name, &saved.base)?;
+            definition.give_again(&saved.components)?;
+            Ok(definition)
+        })
+    }
+
+    fn with(
+        path: &Path,
+        define: impl Fn(&dyn Fn() -> Result<SavedDefinition, LaunchError>) -> Result<Definition, LaunchError>,
+    ) -> Result<Self, LaunchError> {
         let directory = Directory::locate(path)?;
         match directory.team()? {
             Content::Database => {
                 let opened = directory.open()?;
-                let mut definition = define(team, || Ok(opened.store.definition()?))?;
-                definition.apply(overrides)?;
+                let definition = define(&|| Ok(opened.store.definition()?))?;
                 let saved = opened.store.load(&At::Head)?;
                 fits(&saved.base, &definition.team)?;
                 let mut stepper = Stepper::new(Arc::new(definition.team.clone()), saved.base);
@@ -120,8 +140,7 @@ impl Opened {
             }
             _ => {
                 let bytes = directory.read_team_json()?;
-                let mut definition = define(team, || saved_definition_of(&directory, &bytes))?;
-                definition.apply(overrides)?;
+                let definition = define(&|| saved_definition_of(&directory, &bytes))?;
                 let env = import(&directory, &definition.team, &bytes)?;
                 fits(&env, &definition.team)?;
                 let stepper = Stepper::new(Arc::new(definition.team.clone()), env);
@@ -238,7 +257,8 @@ pub(super) fn go_on(
     if resume.strict {
         opened.refuse(&changes)?;
     }
-    let equipment = components.equip(definition, sandbox)?;
+    let mut equipment = components.equip(definition, sandbox)?;
+    equipment.directories = equipment.directories.without(Own::of(opened.directory.path()));
     definition.cut().iter().for_each(|cut| report(cut));
     let is_said = resume.overrides.investment.is_some() || (resume.team.is_some() && definition.says_budget);
     let budget = definition.within_budget(if is_said { definition.team.policy.budget } else { env.budget });

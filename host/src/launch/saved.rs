@@ -112,5 +112,5 @@ pub(super) fn import(directory: &Directory, team: &Team, bytes: &[u8]) -> Result
 }
 
 fn parse(definition: &SavedDefinition) -> Result<Definition, LaunchError> {
-    Ok(Definition::parse(&definition.text, &definition.name, &definition.base)?)
+    Ok(Definition::parse_alone(&definition.text, &definition.name, &definition.base)?)
 }

@@ -206,11 +206,32 @@ pub(super) struct Problems {
     unread: RefCell<BTreeSet<String>>,
     /// The files that are named in it.
     files: RefCell<BTreeSet<PathBuf>>,
+    /// Whether these are looked for.
+    beside: Beside,
+}
+
+/// What lies beside a text, in files that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// It has to be there and to fit.
+    Looked,
+    /// Nothing is made of it, so it may be gone, or elsewhere.
+    Left,
 }
 
 impl Problems {
     pub(super) fn new(source: Arc<Source>) -> Self {
-        Self { source, found: RefCell::default(), unread: RefCell::default(), files: RefCell::default() }
+        Self::with(source, Beside::Looked)
+    }
+
+    pub(super) fn with(source: Arc<Source>, beside: Beside) -> Self {
+        let (found, unread, files) = Default::default();
+        Self { source, found, unread, files, beside }
+    }
+
+    /// Whether files that are named are looked for.
+    pub(super) fn looks_beside(&self) -> bool {
+        self.beside == Beside::Looked
     }
 
     /// A problem at a place of the text, yet to be added.

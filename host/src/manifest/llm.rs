@@ -79,7 +79,7 @@ fn refuse(table: &Table<'_>, keys: &[&'static str], provider: &str) {
 
 fn read_replies(item: &Item<'_>) -> Option<PathBuf> {
     let replies = slot::file(item)?.value;
-    if !replies.is_file() {
+    if item.looks_beside() && !replies.is_file() {
         let message = format!("there is no file `{}`", replies.display());
         item.refuse(message, "it holds the replies: `[[reply]]` tables, or what `--record` wrote");
         return None;

@@ -9,6 +9,9 @@ use strata_core::id::CheckpointId;
 
 use super::{CheckpointRow, Origin, Record};
 
+/// How many events a resume makes that finds nothing to do: that it resumed, and that it ended.
+const RESUMED: u64 = 2;
+
 /// What a lineage has to do with checkpoints. Lineages are told apart by their place in the order of their making.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
@@ -141,9 +144,14 @@ impl Listing {
         let mut kept: Vec<bool> = Vec::with_capacity(self.rows.len());
         for listed in &self.rows {
             let first = begun.insert(listed.lineage);
-            // An answer leaves off waiting, whatever else is open.
-            let waits =
-                listed.row.source != Origin::Answer && [listed.row.status, listed.state].contains(&Status::Waiting);
+            // An answer leaves off waiting, whatever else is open; and where a run was only resumed and ended again, it
+            // waits as it did before.
+            let again = listed.parent.is_some_and(|parent| {
+                let parent = &self.rows[parent];
+                parent.lineage == listed.lineage && listed.at - parent.at <= RESUMED
+            });
+            let waits = !(again || listed.row.source == Origin::Answer)
+                && [listed.row.status, listed.state].contains(&Status::Waiting);
             let fresh = listed.at > lineages[listed.lineage].forgotten;
             kept.push(first || fresh || waits || parted.contains(&(listed.lineage, listed.at)));
         }

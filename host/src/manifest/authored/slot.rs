@@ -188,6 +188,9 @@ fn read_pin(item: &Item<'_>) -> Option<At<String>> {
 
 fn read_schema(item: &Item<'_>) -> Option<(Schema, PathBuf)> {
     let file = file(item)?.value;
+    if !item.looks_beside() {
+        return None;
+    }
     let schema = load_schema(&file);
     if let Err(reason) = &schema {
         let message = format!("cannot use the schema `{}`: {reason}", file.display());
@@ -296,7 +299,7 @@ pub(in crate::manifest) fn read_max_size(table: &Table<'_>, access: Access) -> O
 /// A directory need not be there yet: an earlier action may be the one that makes it.
 fn read_host_dir(item: &Item<'_>) -> Option<PathBuf> {
     let host = path(item)?.value;
-    if host.exists() && !host.is_dir() {
+    if item.looks_beside() && host.exists() && !host.is_dir() {
         let message = format!("`{}` is not a directory", host.display());
         item.refuse(message, "grant the directory that holds it");
     }

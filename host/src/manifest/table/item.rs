@@ -35,6 +35,11 @@ enum Part {
 }
 
 impl<'a> Item<'a> {
+    /// Whether the file that it names is looked for.
+    pub(in crate::manifest) fn looks_beside(&self) -> bool {
+        self.problems.looks_beside()
+    }
+
     /// The whole value of a key.
     pub(super) fn new(
         (key, at): (&'a str, Option<String>),

@@ -1,6 +1,10 @@
 //! Single rows and stretches of them: events, gaps, the definition. Whatever is read is verified.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{OptionalExtension, Row as SqlRow, params};
+use strata_core::event::Event;
+use strata_core::id::Digest;
 
 use super::Reader;
 use crate::store::codec::{self, Damage};
@@ -68,6 +72,25 @@ impl Reader {
     /// The same, of those after a place.
     pub(in crate::store) fn marking_after(&self, lineage: i64, at: i64) -> Result<Vec<(i64, Record)>, StoreError> {
         self.select("AND marks = 1", (key(lineage, at + 1), keys(lineage).1))
+    }
+
+    /// The files that the own events of a lineage speak of, but those at places that are gone.
+    pub(in crate::store) fn files_of(
+        &self,
+        lineage: i64,
+        is_gone: impl Fn(i64) -> bool,
+    ) -> Result<BTreeSet<Digest>, StoreError> {
+        let mut found = BTreeSet::new();
+        self.each("", keys(lineage), |at, record| {
+            if let Event::FilesWritten { files, .. } = &record.event
+                && !is_gone(at)
+            {
+                let contents = files.iter().flat_map(|change| [&change.before, &change.after]);
+                found.extend(contents.filter_map(|content| content.digest().cloned()));
+            }
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     /// Events by their keys, with their places.

@@ -41,7 +41,7 @@ impl SqliteStore {
             let kept = listed.iter().filter(|listed| listed.lineage as i64 == row.id && listed.at > 0);
             self.superfluous(row, kept, (&mut drops, sum_up))?;
         }
-        let needed = self.needed_blobs(&rows, &listed, sum_up)?;
+        let needed = self.needed_blobs(&rows, (&listed, &drops), sum_up)?;
         let bundles = self.needed_bundles(&drops)?;
         let mut events = 0;
         // Synced in full: with it everything that it depends on.
@@ -123,11 +123,11 @@ impl SqliteStore {
         Ok(stay.flat_map(|snapshot| snapshot.bundles).map(|bundle| bundle.n).collect())
     }
 
-    /// The files that some state needs: that of a kept checkpoint, or the newest of a lineage.
+    /// The files that some state needs, that of a kept checkpoint or the newest of a lineage, or an event that stays.
     fn needed_blobs(
         &self,
         rows: &[Row],
-        kept: &[Listed],
+        (kept, drops): (&[Listed], &[Drop]),
         sum_up: &mut SumUp<'_>,
     ) -> Result<BTreeSet<Digest>, StoreError> {
         let mut needed = BTreeSet::new();
@@ -141,6 +141,10 @@ impl SqliteStore {
             let path = self.reader.path(&rows[lineage as usize], at)?;
             let state = sum_up(self.reader.state_at(&path, at)?).map_err(|what| self.reader.corrupt(what))?;
             needed.extend(state.file_digests());
+        }
+        for row in rows {
+            let goes = |drop: &Drop, at| drop.lineage == row.id && (drop.first..=drop.last).contains(&at);
+            needed.extend(self.reader.files_of(row.id, |at| drops.iter().any(|drop| goes(drop, at)))?);
         }
         Ok(needed)
     }
