@@ -363,3 +363,12 @@ fn caps_do_not_start_over_by_way_of_a_lineage_that_is_finished() {
         assert_eq!(budget(&place)["total"], 6.0);
     }
 }
+
+#[test]
+fn who_has_spent_what_a_policy_allows_is_told_so() {
+    let place = place(&team("", "", ""));
+    place.write("policy.toml", "schema = \"strata.policy/1\"\n[budget]\ninvestment = 1\n");
+    let ended = place.host(&["run", "team.toml", "--storage", "store", "--policy", "policy.toml"]).expect(5);
+    let told = "--investment USD   # once `policy.toml` allows more than $1.0000";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+}

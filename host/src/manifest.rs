@@ -76,8 +76,8 @@ pub struct Definition {
     given: BTreeMap<Slot, Given>,
     /// What the operators' policies took away.
     cuts: Vec<Cut>,
-    /// What may be spent at most, by those policies.
-    most: Option<Usd>,
+    /// What may be spent at most, by those policies, and the name of the one that says so.
+    most: Option<(Usd, String)>,
 }
 
 /// How what happens is kept. The rest of `[run]` is in the team's policy.

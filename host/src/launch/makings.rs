@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use strata_core::id::Slot;
+use strata_core::money::Usd;
 
 use crate::manifest::Definition;
 
@@ -12,6 +13,8 @@ use crate::manifest::Definition;
 pub struct Makings {
     /// The team file.
     pub file: PathBuf,
+    /// What its operator lets it spend at most, and the policy that says so.
+    pub most: Option<(Usd, String)>,
     parts: BTreeMap<Slot, Made>,
 }
 
@@ -37,7 +40,7 @@ impl Makings {
         };
         let parts = definition.plugins.keys().map(|slot| (*slot, made(slot))).collect();
         let name = Path::new(&source.name).file_name().unwrap_or_default();
-        Self { file: source.base.join(name), parts }
+        Self { file: source.base.join(name), most: definition.most().cloned(), parts }
     }
 
     /// What is in this place of the team was made from.

@@ -70,7 +70,12 @@ impl Definition {
 
     /// What may be spent where this much was to be.
     pub fn within_budget(&self, budget: Option<Usd>) -> Option<Usd> {
-        budget.into_iter().chain(self.most).min()
+        budget.into_iter().chain(self.most.as_ref().map(|(most, _)| *most)).min()
+    }
+
+    /// What may be spent at most, and the policy that says so.
+    pub fn most(&self) -> Option<&(Usd, String)> {
+        self.most.as_ref()
     }
 
     /// To build a component is to run what its author wrote, outside of every sandbox.
@@ -139,7 +144,7 @@ impl Definition {
                 let text = format!("`investment` is {} USD, not {had} ({name})", most.dollars());
                 self.cuts.push(Cut { slot: None, text, asked: Asked::Written });
             }
-            self.most = self.most.into_iter().chain([most]).min();
+            self.most = self.most.take().into_iter().chain([(most, operator.source.name.clone())]).min();
             policy.budget = policy.budget.into_iter().chain([most]).min();
         }
         if let Some(most) = operator.caps.tokens {
