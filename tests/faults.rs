@@ -187,3 +187,28 @@ fn literally(place: &Place, command: &str) -> std::process::Output {
     shell.envs(host.get_envs().filter_map(|(name, value)| Some((name, value?))));
     shell.output().unwrap()
 }
+
+#[test]
+fn a_fault_belongs_to_the_step_in_which_it_happened_whenever_its_role_began() {
+    let role = |name: &str, watch: &str, steps: &str| {
+        format!(
+            "[[role]]\nname = \"{name}\"\nwatch = [\"{watch}\"]\n[[role.action]]\nname = \"{name}Acts\"\ncomponent = \
+             \"probe.wasm\"\nconfig = {{ steps = [{steps}] }}\n"
+        )
+    };
+    let roles = [
+        role("A", "UserRequirement", r#"{ ask = "go on?" }, { fail = "trap" }"#),
+        role("B", "UserRequirement", r#"{ say = "b" }"#),
+    ];
+    let head = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n";
+    let place = Place::with(&format!("{head}{}", roles.concat()));
+    place.run().expect(4);
+    let id = place.team_json()["strata"]["requests"][0]["id"].as_str().unwrap().to_owned();
+    let answer = format!("{id}=\"yes\"");
+    let ended = place.host(&["run", "--recover_path", "store", "--answer", &answer, "--json"]).expect(3);
+    let step = place.recorded().iter().rfind(|line| line["kind"] == "action-failed").unwrap()["step"].clone();
+    assert_ne!(step, 0);
+    assert!(ended.stderr.contains(&format!("failed at step {step}")), "{}", ended.stderr);
+    let told: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((&told["faults"][0]["step"], &place.team_json()["strata"]["faults"][0]["step"]), (&step, &step));
+}

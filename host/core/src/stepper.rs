@@ -246,6 +246,15 @@ impl Stepper {
     }
 }
 
+/// The step in which an activation is at fault: the open one, to which it belongs whenever it began; but where faults are
+/// parked others have gone on since, and only its beginning is known.
+pub fn step_of_fault(team: &Team, env: &Environment, activation: &Activation) -> u64 {
+    match team.policy.on_fault {
+        OnFault::Stop => env.step,
+        OnFault::Park => activation.opened,
+    }
+}
+
 /// Where the component of some work stands; none when the host itself thinks, or a person does.
 pub fn slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
     let part = match work {

@@ -5,7 +5,7 @@ use std::path::Path;
 use strata_core::budget::Purse;
 use strata_core::event::Status;
 use strata_core::money::Usd;
-use strata_core::stepper::Stepper;
+use strata_core::stepper::{Stepper, step_of_fault};
 
 use super::fault::{Cure, tell, tell_kept};
 use super::plain::one_line;
@@ -52,8 +52,8 @@ impl<'a> Ending<'a> {
             }
             Status::Failed => {
                 tell_kept(stepper);
-                // Others may have gone on since.
-                let step = env.failed().map(|(_, activation)| activation.opened).min().unwrap_or(step);
+                let at = |(_, activation)| step_of_fault(stepper.team(), env, activation);
+                let step = env.failed().map(at).min().unwrap_or(step);
                 let what = painted(BAD, "failed");
                 if self.watched {
                     note(format_args!("{what} at step {step}; {saved}; goes on by itself once it is mended"));

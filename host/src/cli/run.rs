@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use strata_core::event::Status;
 use strata_core::id::CheckpointId;
-use strata_core::stepper::{Stepper, slot};
+use strata_core::stepper::{Stepper, slot, step_of_fault};
 use tokio::sync::watch;
 
 use super::edits::tell_edited;
@@ -257,7 +257,7 @@ fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
         let (kind, (index, action)) = (narrator::fault_kind(work, fault), place(role, work));
         let digest = work.and_then(|work| env.components.get(&slot(role, id, work)?));
         serde_json::json!({
-            "step": activation.opened, "role": role.name, "index": index, "action": action,
+            "step": step_of_fault(stepper.team(), env, activation), "role": role.name, "index": index, "action": action,
             "attempt": activation.current.attempts, "digest": digest.map(|digest| &digest.0),
             "kind": kind.name(), "message": fault.message,
         })

@@ -14,7 +14,7 @@ use strata_core::fault::{Fault, Hope};
 use strata_core::host_call::{Begun, Intent, Known};
 use strata_core::id::RoleId;
 use strata_core::money::Usd;
-use strata_core::stepper::slot;
+use strata_core::stepper::{slot, step_of_fault};
 use strata_core::team::{Deliver, React, Team};
 
 use super::layout::{self, Document, More, Ordered, Text};
@@ -246,7 +246,7 @@ impl<'a> Exporter<'a> {
             kind: kind.name(),
             attempt: activation.current.attempts,
             message,
-            step: activation.opened,
+            step: step_of_fault(self.team, self.env, activation),
             digest: digest.map(|digest| digest.0.as_str()),
             backtrace,
             log,
