@@ -79,14 +79,23 @@ fn a_guest_that_uses_wasi_neither_sees_nor_changes_it_either() {
         let place = team("script = \"a.py\"", WRITE);
         python(&place, body);
         let ended = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
-        assert!(ended.stderr.contains("is where the host saves the team"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("the host saves the team there"), "{}", ended.stderr);
         is_whole(&place);
     }
 
-    let place = team("script = \"a.py\"", "");
-    python(&place, "return str(len(open('/w/store/team.db', 'rb').read()))");
-    let ended = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
-    assert!(ended.stderr.contains("PermissionError") || ended.stderr.contains("OSError"), "{}", ended.stderr);
+    // Where it may only be read it is no copy, also beside one that is.
+    for more in ["", ", { host = \"out\", guest = \"/out\", write = true }"] {
+        for path in ["team.db", "team.json", "deep/x"] {
+            let place = team("script = \"a.py\"", "");
+            let text = fs::read_to_string(place.path("team.toml")).unwrap();
+            place.write("team.toml", text.replace("guest = \"/w\" }", &format!("guest = \"/w\" }}{more}")));
+            python(&place, &format!("os.listdir('/w')\nreturn str(len(open('/w/store/{path}', 'rb').read()))"));
+            fs::create_dir_all(place.path("store/deep")).unwrap();
+            place.write("store/deep/x", "of a team that was moved aside");
+            let ended = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+            assert!(ended.stderr.contains("PermissionError") || ended.stderr.contains("OSError"), "{}", ended.stderr);
+        }
+    }
 }
 
 #[test]

@@ -201,11 +201,13 @@ class Host:
         raise Denied(f"reading `{path}`: no granted directory holds it; add one to `allow.dirs`")
 
     def files_write(self, path: str, content: bytes) -> None:
+        self._effect()
         if not any(_below(path, directory) for directory in self.writable):
             raise Denied(f"writing `{path}`: no writable directory holds it; add one to `allow.dirs`")
         self.files[path] = content
 
     def files_remove(self, path: str) -> None:
+        self._effect()
         if not any(_below(path, directory) for directory in self.writable):
             raise Denied(f"removing `{path}`: no writable directory holds it; add one to `allow.dirs`")
         if path not in self.files:

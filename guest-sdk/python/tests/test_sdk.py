@@ -156,7 +156,7 @@ class Functions(unittest.TestCase):
         for chosen in (1.7, True, "1"):
             with self.assertRaisesRegex(TypeError, "expected a whole number"):
                 Host().choose(thinker(lambda situation, chosen=chosen: chosen))
-        for effect in (lambda: environment.emit("x"), lambda: state.role.update(a=1)):
+        for effect in (lambda: environment.emit("x"), lambda: state.role.update(a=1), lambda: files.write("/out/x", "")):
             with self.assertRaisesRegex(HostError, "a choice changes nothing"):
                 Host().choose(thinker(lambda situation, effect=effect: effect()))
 

@@ -4,8 +4,9 @@
 
 use super::{BuildError, at, cache};
 use crate::sha256::{Sha256, sha256};
-use std::fs::{self, File};
-use std::io;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use strata_core::id::hex;
 
@@ -80,6 +81,8 @@ pub fn of(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
 pub struct Place {
     dir: PathBuf,
     component: PathBuf,
+    /// When it was taken, by the clock of files: what is written later may not be in what is made here.
+    begun: (i64, i64),
     _lock: File,
 }
 
@@ -87,8 +90,12 @@ impl Place {
     /// The place of an action's component: below `target`, as in the other languages.
     pub fn of(dir: &Path, name: &str) -> Result<Self, BuildError> {
         let base = places(dir);
-        let lock = cache::lock(&base.join(name).with_added_extension("lock"))?;
-        Ok(Self { dir: dir.to_owned(), component: base.join(name).with_added_extension("wasm"), _lock: lock })
+        let at_lock = base.join(name).with_added_extension("lock");
+        let lock = cache::lock(&at_lock)?;
+        at(&at_lock, lock.set_len(0).and_then(|()| (&lock).write_all(b".")))?;
+        let begun = written(&at(&at_lock, lock.metadata())?);
+        let component = base.join(name).with_added_extension("wasm");
+        Ok(Self { dir: dir.to_owned(), component, begun, _lock: lock })
     }
 
     /// The component, if it was made from this, and from nothing elsewhere that has changed since.
@@ -111,8 +118,9 @@ impl Place {
         let own = of(&self.dir)?;
         let mut record = fingerprint.to_owned();
         for file in files.iter().filter(|file| own.binary_search(file).is_err()) {
-            // What is gone by now would make another component.
-            let digest = taken(file).unwrap_or_default();
+            // What is gone by now, or was changed meanwhile, would make another component.
+            let changed = fs::metadata(file).map_or(true, |meta| written(&meta) > self.begun);
+            let digest = if changed { String::new() } else { taken(file).unwrap_or_default() };
             record.push_str(&format!("\n{digest} {}", file.display()));
         }
         // The record goes first and comes last: a component never stands beside a record of something else.
@@ -160,6 +168,11 @@ fn places(dir: &Path) -> PathBuf {
 /// The digests and paths of a record.
 fn listed(elsewhere: &str) -> impl Iterator<Item = (String, PathBuf)> {
     elsewhere.lines().filter_map(|line| line.split_once(' ')).map(|(digest, file)| (digest.to_owned(), file.into()))
+}
+
+/// When a file was written last.
+fn written(meta: &Metadata) -> (i64, i64) {
+    (meta.mtime(), meta.mtime_nsec())
 }
 
 fn taken(file: &Path) -> io::Result<String> {
@@ -215,16 +228,25 @@ mod tests {
         write(home.path(), "shared file.js", "a");
         let files = [dir.join("action.js"), home.path().join("shared file.js")];
         let place = Place::of(&dir, "x").expect("a place");
-        let make = || {
+        let make = |place: &Place| {
             fs::write(place.unfinished(), "component").expect("a file");
             place.keep("1", &files).expect("it is kept");
         };
-        make();
+        make(&place);
         assert_eq!(elsewhere(&dir), files[1..]);
         assert!(place.made_from("1").is_some() && place.made_from("2").is_none());
         write(home.path(), "shared file.js", "b");
         assert_eq!(place.made_from("1"), None);
-        make();
+        // It was changed while the component was made.
+        let changed = |time| File::options().write(true).open(&files[1]).and_then(|file| file.set_modified(time));
+        let later = fs::metadata(&files[1]).and_then(|meta| meta.modified()).expect("a time");
+        changed(later + std::time::Duration::from_secs(60)).expect("a time");
+        make(&place);
+        assert_eq!(place.made_from("1"), None);
+        changed(later - std::time::Duration::from_secs(60)).expect("a time");
+        drop(place);
+        let place = Place::of(&dir, "x").expect("a place");
+        make(&place);
         assert!(place.made_from("1").is_some());
         fs::remove_file(&files[1]).expect("it is there");
         assert_eq!(place.made_from("1"), None);

@@ -4,7 +4,7 @@
 mod configured;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::interface::component;
 use crate::manifest::diagnostic::suggest;
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::{Limits, Plugin};
-use crate::sandbox::{Directories, FunctionError, Loaded, Metering, WasmSandbox};
+use crate::sandbox::{Directories, FunctionError, Loaded, Metering, WasmSandbox, real_path};
 use crate::services::http::Http;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
@@ -84,7 +84,7 @@ impl Components {
             definition.plugins.iter().map(|(slot, plugin)| (*slot, Arc::new(located(plugin)))).collect();
         let description = |(slot, component): (&Slot, &Loaded)| (*slot, component.manifest.description.clone());
         let dirs = plugins.values().flat_map(|plugin| &plugin.grants.dirs);
-        let directories = Directories::new(&real(&definition.source.base), dirs);
+        let directories = Directories::new(&real_path(&definition.source.base), dirs);
         Ok(Equipment {
             sandbox: Arc::new(sandbox),
             plugins,
@@ -100,15 +100,8 @@ impl Components {
 /// The same with its directories where they really are: one that is granted by way of a link, too, is one directory.
 fn located(plugin: &Plugin) -> Plugin {
     let mut plugin = plugin.clone();
-    plugin.grants.dirs.iter_mut().for_each(|dir| dir.host = real(&dir.host));
+    plugin.grants.dirs.iter_mut().for_each(|dir| dir.host = real_path(&dir.host));
     plugin
-}
-
-/// A path without links, as far as it is there.
-fn real(path: &Path) -> PathBuf {
-    let there = path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
-    // By components: what is not there ends in no `/`.
-    there.map_or_else(|| path.to_owned(), |(real, rest)| real.iter().chain(rest).collect())
 }
 
 /// The secrets that a team's grants name.

@@ -148,7 +148,9 @@ impl Listing {
             // waits as it did before.
             let again = listed.parent.is_some_and(|parent| {
                 let parent = &self.rows[parent];
-                parent.lineage == listed.lineage && listed.at - parent.at <= RESUMED
+                let waited =
+                    parent.row.source != Origin::Answer && [parent.row.status, parent.state].contains(&Status::Waiting);
+                waited && parent.lineage == listed.lineage && listed.at - parent.at <= RESUMED
             });
             let waits = !(again || listed.row.source == Origin::Answer)
                 && [listed.row.status, listed.state].contains(&Status::Waiting);

@@ -245,7 +245,7 @@ pub mod env {
 }
 
 pub mod files {
-    use super::with;
+    use super::{effect, with};
     use crate::HostError;
 
     pub fn read(path: &str) -> Result<Vec<u8>, HostError> {
@@ -253,10 +253,12 @@ pub mod files {
     }
 
     pub fn write(path: &str, content: &[u8]) -> Result<(), HostError> {
+        effect()?;
         with(|host| host.directories.write(path, content))
     }
 
     pub fn remove(path: &str) -> Result<(), HostError> {
+        effect()?;
         with(|host| host.directories.remove(path))
     }
 

@@ -157,16 +157,17 @@ impl Stepper {
     pub(super) fn undo(&mut self, scope: &str, key: &str, writers: &[Writer]) {
         let names: Vec<&str> = writers.iter().map(|writer| self.team.role(writer.role).name.as_str()).collect();
         let message = conflict(scope, key, &names);
-        let mut files = Vec::new();
+        let (mut files, mut since) = (Vec::new(), self.env.step);
         for Writer { role, .. } in writers {
             if let Some(activation) = &mut self.env.roles[role.index()].activation
                 && let Some(first) = first_write(&activation.done, (scope, key))
             {
                 files.extend(activation.done[first..].iter().flat_map(|done| done.tried.files.iter().cloned()));
+                since = since.min(activation.opened);
                 activation.rewind(first, Fault::new(FaultKind::StateConflict, message.clone()));
             }
         }
-        self.take_back(files);
+        self.take_back(files, since);
     }
 }
 

@@ -84,8 +84,9 @@ impl Stepper {
         }
     }
 
-    /// What calls that are taken back did to files is taken back as well.
-    pub(super) fn take_back(&mut self, files: Vec<FileChange>) {
+    /// What calls that are taken back did to files is taken back as well. They were made in the step `since` or later: what
+    /// was kept from then on came after them.
+    pub(super) fn take_back(&mut self, files: Vec<FileChange>, since: u64) {
         let mut first: BTreeMap<&str, &Content> = BTreeMap::new();
         for change in &files {
             first.entry(&change.path).or_insert(&change.before);
@@ -95,7 +96,7 @@ impl Stepper {
             let ids: Vec<RoleId> = self.env.activations().map(|(id, _)| id).collect();
             let left =
                 ids.into_iter().flat_map(|id| self.env.open_changes(id)).filter(|(_, change)| change.path == path);
-            let kept = self.env.files.kept.get(path).map(|kept| &kept.content);
+            let kept = self.env.files.kept.get(path).filter(|kept| kept.step >= since).map(|kept| &kept.content);
             let content = left.last().map(|(_, change)| &change.after).or(kept).unwrap_or(before).clone();
             self.env.files.decide(path, &content, &content);
         }

@@ -99,3 +99,15 @@ fn what_a_step_kept_meanwhile_is_not_taken_back_with_a_call_that_waited() {
     assert_eq!(life.halt(), Status::Failed);
     assert_eq!(life.env().files.decided["x"], file("b"));
 }
+
+#[test]
+fn what_somebody_changed_since_it_was_kept_is_put_back_as_it_was_found() {
+    let roles = || vec![role("A", &[IDEA_LABEL], &["a"]), role("B", &["a"], &["b"]), role("C", &["a"], &["c"])];
+    let mut life = Hand::start(team(roles()));
+    writes_files(&mut life, "a ok", &[("x", Content::Absent, file("1"))]);
+    // Somebody else changes it, and both find that.
+    writes_files(&mut life, "b ok", &[("x", file("theirs"), file("2"))]);
+    writes_files(&mut life, "c ok", &[("x", file("theirs"), file("3"))]);
+    assert_eq!(life.halt(), Status::Failed);
+    assert_eq!(life.env().files.decided["x"], file("theirs"));
+}

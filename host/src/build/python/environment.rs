@@ -49,7 +49,29 @@ impl Environment {
 
 /// Whether requirements name files, as `-r more.txt` does, or `./package`.
 fn names_files(requirements: &str) -> bool {
-    requirements.lines().map(str::trim_start).any(|line| line.starts_with('-') || line.contains(['/', '\\']))
+    /// Options of pip that do.
+    const OPTIONS: [&str; 8] = ["-r", "-c", "-e", "-f", "--requirement", "--constraint", "--editable", "--find-links"];
+    let lines = requirements.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines.filter(|line| !line.is_empty()).any(|line| match line.starts_with('-') {
+        true => OPTIONS.iter().any(|option| line.starts_with(option)),
+        false => line.contains("file:") || line.contains('/') && !line.contains("://"),
+    })
+}
+
+#[test]
+fn requirements_name_files_or_packages() {
+    for (line, names) in [
+        ("-r more.txt", true),
+        ("--constraint=pins.txt", true),
+        ("./package", true),
+        ("pkg @ file:///srv/pkg", true),
+        ("pkg==1.0 \\\n    --hash=sha256:ab/cd", false),
+        ("-i https://a.example/simple", false),
+        ("pkg @ https://a.example/pkg.whl", false),
+        ("pkg # see docs/x", false),
+    ] {
+        assert_eq!(names_files(line), names, "{line}");
+    }
 }
 
 /// The packages that the action needs, chosen for the Python it runs on.

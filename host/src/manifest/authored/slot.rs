@@ -108,7 +108,7 @@ fn read_component(table: &Table<'_>) -> Option<At<PathBuf>> {
             return None;
         };
         let found = file(&item)?;
-        if script::is_script(&found.value) && !found.value.is_dir() {
+        if item.looks_beside() && script::is_script(&found.value) && !found.value.is_dir() {
             let message = format!("`{}` is a script, not a component", item.text()?.value);
             item.refuse(message, format!("write `script = \"{}\"`", item.text()?.value));
             return None;
@@ -123,7 +123,7 @@ fn read_component(table: &Table<'_>) -> Option<At<PathBuf>> {
         item.refuse(format!("`{}` is not a script", item.text()?.value), hint);
         return None;
     }
-    if found.value.is_dir() {
+    if item.looks_beside() && found.value.is_dir() {
         let message = format!("`{}` is a directory, not a script", item.text()?.value);
         item.refuse(message, format!("the source of a component is a `component = \"{}\"`", item.text()?.value));
         return None;

@@ -21,8 +21,10 @@ pub(super) fn check(expr: &IdedExpr) -> Result<Vec<&'static str>, Refusal> {
 #[derive(Default)]
 struct Walk {
     bound: Vec<String>,
-    /// The variables that were named within macros.
+    /// The variables that were named within macros over lists of a message.
     each: Vec<&'static str>,
+    /// Whether the macro around it goes over such a list.
+    goes_far: bool,
 }
 
 impl Walk {
@@ -58,6 +60,8 @@ impl Walk {
                     let hint = "decide in an action instead";
                     return Err(Refusal::new("it nests macros over lists", hint));
                 }
+                // A list that is written out has few items.
+                self.goes_far = !matches!(list.iter_range.expr, Expr::List(_));
                 self.bound.push(list.iter_var.clone());
                 self.bound.extend(list.iter_var2.clone());
                 self.bound.push(list.accu_var.clone());
@@ -76,7 +80,7 @@ impl Walk {
     fn variable(&mut self, name: &str) -> Result<(), Refusal> {
         let name = name.strip_prefix('.').unwrap_or(name);
         let variable = VARIABLES.into_iter().find(|variable| *variable == name);
-        if !self.bound.is_empty() {
+        if !self.bound.is_empty() && self.goes_far {
             self.each.extend(variable);
         }
         if variable.is_some() || self.bound.iter().any(|bound| bound == name) {

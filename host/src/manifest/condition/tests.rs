@@ -133,4 +133,5 @@ fn a_macro_that_looks_at_much_for_each_of_many_items_is_not_evaluated() {
     check("data.l.exists(x, x == 2) && content.startsWith('x')", many, much, true);
     check("data.l.all(x, data.l[0] == x)", many, much, true);
     check("data.l.exists(x, content.startsWith('x'))", 10, much, true);
+    check("['z', 'y'].exists(word, content.contains(word))", many, much, true);
 }

@@ -37,6 +37,7 @@ pub(in crate::sandbox) use opened::Opened;
 pub use own::Own;
 pub(crate) use place::is_seen_from;
 pub use place::{Directories, PlaceError, Placed};
+pub use tree::real_path;
 
 /// Names that a listing gives; a directory with more is not for reading in one go.
 pub(super) const LIST_NAMES: usize = 10_000;
@@ -168,6 +169,9 @@ impl Files {
                 return Err(place.invalid("is a directory that is not empty"));
             }
             Seen::Other => return Err(place.linked()),
+            Seen::Directory if place.root.is_kept_from(&place.inside, &Content::Absent) => {
+                return Err(place.own("remove"));
+            }
             Seen::Directory | Seen::Blob(_) | Seen::File(_) => {}
         }
         if self.stage.is_some() {

@@ -24,10 +24,10 @@ pub(super) fn check(after: u64, limit: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::QuotaExceeded, message))
 }
 
-/// The bytes of all files below a directory. Links are not followed.
-pub(super) fn held(root: &Dir) -> io::Result<u64> {
+/// The bytes of all files below a directory, but those at a place `without`. Links are not followed.
+pub(super) fn held(root: &Dir, without: Option<&Path>) -> io::Result<u64> {
     let mut entries = 0;
-    held_below(root, &mut entries, LEVELS)
+    held_below((root, without), &mut entries, LEVELS)
 }
 
 /// Whether a place, by names only, lies deeper than anything may.
@@ -40,7 +40,7 @@ pub(super) fn too_deep() -> io::Error {
     io::Error::new(io::ErrorKind::QuotaExceeded, format!("the directory is nested deeper than {LEVELS} levels"))
 }
 
-fn held_below(dir: &Dir, entries: &mut usize, levels: usize) -> io::Result<u64> {
+fn held_below((dir, without): (&Dir, Option<&Path>), entries: &mut usize, levels: usize) -> io::Result<u64> {
     let mut sum = 0u64;
     for entry in dir.entries()? {
         let entry = entry?;
@@ -52,7 +52,10 @@ fn held_below(dir: &Dir, entries: &mut usize, levels: usize) -> io::Result<u64> 
         let more = match entry.file_type()? {
             kind if kind.is_dir() => {
                 let levels = levels.checked_sub(1).ok_or_else(too_deep)?;
-                held_below(&entry.open_dir()?, entries, levels)?
+                match without.and_then(|without| without.strip_prefix(entry.file_name()).ok()) {
+                    Some(rest) if rest.as_os_str().is_empty() => 0,
+                    rest => held_below((&entry.open_dir()?, rest), entries, levels)?,
+                }
             }
             kind if kind.is_file() => entry.metadata()?.len(),
             _ => 0,

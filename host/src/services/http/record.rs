@@ -19,14 +19,17 @@ impl Request {
     pub fn digest(&self, (own, first): (&str, &str)) -> String {
         let Self { method, url, headers, body, secrets, key, timeout_ms: _ } = self;
         let (own, first) = (format!("{own}/"), format!("{first}/"));
-        let same = |text: &str| text.replace(&own, &first);
+        // In an address they are escaped.
+        let escaped = |text: &str| text.replace('@', "%40").replace('/', "%2F");
+        let (own_escaped, first_escaped) = (escaped(&own), escaped(&first));
+        let same = |text: &str| text.replace(&own, &first).replace(&own_escaped, &first_escaped);
         let headers: Vec<_> = headers.iter().map(|header| (&header.name, same(&header.value))).collect();
         let body = body.as_deref().map(|body| match std::str::from_utf8(body) {
             Ok(text) if own != first => Cow::Owned(same(text).into_bytes()),
             _ => Cow::Borrowed(body),
         });
         let key = key.as_deref().map(same);
-        let head = json!([method, url.as_str(), headers, secrets, key, body.as_ref().map(|body| body.len())]);
+        let head = json!([method, same(url.as_str()), headers, secrets, key, body.as_ref().map(|body| body.len())]);
         let digest = Sha256::new().with(head.to_string()).with(body.as_deref().unwrap_or_default());
         hex(&digest.finish())
     }
@@ -151,6 +154,8 @@ mod tests {
         let run = ("run-1", "run-1");
         assert_eq!(request.digest(run), patient.digest(run));
         let of = |run: &str| Request {
+            url: reqwest::Url::parse(&format!("http://a/{run}/0/A/1?key={}%2F0", run.replace('@', "%40")))
+                .expect("one"),
             headers: vec![Header { name: "a".into(), value: format!("x {run}/0/A/1") }],
             body: Some(format!("{{\"key\": \"{run}/0/A/1\"}}").into()),
             key: Some(format!("{run}/0/A/1-0")),

@@ -11,7 +11,8 @@ use std::sync::OnceLock;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt, PermissionsExt as _};
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Mode, OFlags, RenameFlags, openat, renameat_with};
+use rustix::io::Errno;
 use strata_core::file::Content;
 
 use super::super::quota;
@@ -90,7 +91,7 @@ impl Root {
     pub(super) fn held(&self) -> io::Result<u64> {
         match self.open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            dir => quota::held(dir?),
+            dir => quota::held(dir?, self.own_place()),
         }
     }
 
@@ -203,9 +204,15 @@ impl Root {
 
     /// At most `limit` names in a directory, with what they are. Names that are not text cannot be told to anybody.
     pub(super) fn names(&self, inside: &Path, limit: usize) -> io::Result<Vec<(String, Found)>> {
+        if self.is_own(inside) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         let dir = self.dir(inside)?;
         let mut names = Vec::new();
-        for entry in dir.entries()?.take(limit) {
+        for entry in dir.entries()? {
+            if names.len() == limit {
+                break;
+            }
             let entry = entry?;
             let (Ok(name), kind) = (entry.file_name().into_string(), entry.file_type()?) else { continue };
             if partial::is_partial(&name) || self.own_place().is_some_and(|own| own == inside.join(&name)) {
@@ -289,10 +296,17 @@ impl Root {
         sync(&dir)
     }
 
-    /// Gives what lies at a place another name beside it.
+    /// Gives what lies at a place another name beside it, unless something has that name.
     pub(super) fn rename(&self, inside: &Path, name: &str) -> io::Result<()> {
         let (dir, old) = self.above(inside)?;
-        dir.rename(old, &dir, name)?;
+        match renameat_with(&dir, old, &dir, name, RenameFlags::NOREPLACE) {
+            // Not every file system can tell.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match found_in(&dir, Path::new(name)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => dir.rename(old, &dir, name)?,
+                found => return found.and(Err(io::ErrorKind::AlreadyExists.into())),
+            },
+            renamed => renamed?,
+        }
         sync(&dir)
     }
 }

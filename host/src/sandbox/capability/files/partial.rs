@@ -41,8 +41,9 @@ impl Partial {
 
 /// Whether a file of this name is one of these.
 pub(super) fn is_partial(name: &str) -> bool {
-    let stem = name.strip_suffix(END).and_then(|stem| stem.strip_prefix('.'));
-    stem.is_some_and(|stem| stem.split('-').next().is_some_and(|digits| digits.len() == DIGITS))
+    let Some(stem) = name.strip_suffix(END).and_then(|stem| stem.strip_prefix('.')) else { return false };
+    let (digits, n) = stem.split_once('-').unwrap_or((stem, "0"));
+    digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) && n.parse::<u32>().is_ok()
 }
 
 /// How all these names for a file begin. It does not depend on how long the file's own name is.

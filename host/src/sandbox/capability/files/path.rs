@@ -13,6 +13,9 @@ use crate::plugin::Access;
 use crate::sandbox::ctx::NAME_BYTES;
 use crate::sandbox::limits::bytes;
 
+/// What is said of a place where the host saves something.
+pub(super) const OWN: &str = "the host saves the team there";
+
 /// A path of a guest, in the directory it lies in.
 #[derive(Clone)]
 pub(super) struct Place {
@@ -46,6 +49,11 @@ impl Place {
     pub(super) fn linked(&self) -> HostError {
         let what = "a symbolic link or another special file is in its way";
         HostError::new(HostErrorKind::Denied, format!("cannot change `{}`: {what}", self.path))
+    }
+
+    /// What the host itself saves is nobody else's.
+    pub(super) fn own(&self, verb: &str) -> HostError {
+        HostError::new(HostErrorKind::Denied, format!("cannot {verb} `{}`: {OWN}", self.path))
     }
 
     pub(super) fn invalid(&self, why: &str) -> HostError {
@@ -84,8 +92,7 @@ impl Files {
             return Err(place.invalid("does not name a file"));
         }
         if place.root.is_own(&place.inside) {
-            let message = format!("cannot {verb} `{}`: the host saves the team there", place.path);
-            return Err(HostError::new(HostErrorKind::Denied, message));
+            return Err(place.own(verb));
         }
         Ok(place)
     }

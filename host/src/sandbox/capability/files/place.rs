@@ -225,40 +225,43 @@ fn read(root: &Root, inside: &Path, found: Found) -> io::Result<Option<Content>>
 
 /// Gives what lies at a place a name under which it is in nobody's way.
 fn set_aside(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<String> {
-    let aside = keep(root, inside, content)?;
-    if root.look(inside)? != Found::Absent {
-        root.remove(inside)?;
+    for aside in asides(inside, content) {
+        match root.rename(inside, &aside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            renamed => return renamed.map(|()| aside),
+        }
     }
-    Ok(aside)
+    unreachable!("some number is free")
 }
 
-/// The same. A file may stay in its place, too: what is renamed over it then leaves no moment without one.
+/// The same for a file that stays in its place, too: what is renamed over it leaves no moment without one.
 fn keep(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<String> {
-    let digest = content.and_then(Content::digest);
-    let mark = digest.map_or("other", |digest| &digest.0[..ASIDE_DIGITS]);
-    let name = name(inside);
-    let names = (1..).map(|n| {
-        let end = if n == 1 { format!(".kept-{mark}") } else { format!(".kept-{mark}-{n}") };
-        format!("{}{end}", &name[..name.floor_char_boundary(NAME_BYTES - end.len())])
-    });
-    for aside in names {
+    for aside in asides(inside, content) {
         let beside = inside.with_file_name(&aside);
         match root.look(&beside)? {
-            Found::Absent if digest.is_none() => return root.rename(inside, &aside).map(|()| aside),
             Found::Absent => match root.link(inside, &aside) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) if is_interference(&error) => return Err(error),
                 // Not every file system has links.
-                Err(_) => return root.rename(inside, &aside).map(|()| aside),
+                Err(_) => return set_aside(root, inside, content),
                 Ok(()) => return Ok(aside),
             },
             // Another run has kept it.
-            found @ Found::File { .. } if digest.is_some() && read(root, &beside, found)?.as_ref() == content => {
-                return Ok(aside);
-            }
+            found @ Found::File { .. } if read(root, &beside, found)?.as_ref() == content => return Ok(aside),
             _ => {}
         }
     }
     unreachable!("some number is free")
+}
+
+/// The names under which what lies at a place may be kept beside it.
+fn asides(inside: &Path, content: Option<&Content>) -> impl Iterator<Item = String> {
+    let mark = content.and_then(Content::digest).map_or("other", |digest| &digest.0[..ASIDE_DIGITS]).to_owned();
+    let name = name(inside);
+    (1..).map(move |n| {
+        let end = if n == 1 { format!(".kept-{mark}") } else { format!(".kept-{mark}-{n}") };
+        format!("{}{end}", &name[..name.floor_char_boundary(NAME_BYTES - end.len())])
+    })
 }
 
 fn name(inside: &Path) -> String {

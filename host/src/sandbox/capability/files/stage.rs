@@ -15,6 +15,7 @@ use strata_core::file::{Content, FileChange};
 use super::super::quota;
 use super::cap::Cap;
 use super::disk::{Found, Root};
+use super::path::OWN;
 use super::scratch::Scratch;
 use super::tree::Tree;
 use super::{KEPT_BYTES, Opened};
@@ -208,7 +209,7 @@ impl Staged {
             return Ok(());
         }
         if self.original.is_kept_from(inside, &change.after) {
-            let why = format!("`{}` is where the host saves the team", inside.display());
+            let why = format!("`{}` is not to be changed: {OWN}", inside.display());
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         // Where it is not the same any more, somebody else has changed it: that is kept when the file is placed.

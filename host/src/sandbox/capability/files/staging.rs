@@ -1,6 +1,7 @@
 //! Moving an attempt's view of files onto staged directories, and back: for guests that use WASI, before and after they
 //! run. What a staged directory is lies in `stage`.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,7 +53,7 @@ impl Files {
                 granted.root = copy;
             }
         }
-        self.view = Arc::new(View { base: self.view.base.clone(), ..View::default() });
+        self.view = Arc::new(View { files: BTreeMap::new(), ..View::clone(&self.view) });
         self.stage = Some(stage);
         Ok(())
     }

@@ -58,6 +58,13 @@ fn joined(directory: &str, inside: &str) -> String {
     }
 }
 
+/// A path without links, as far as it is there.
+pub fn real_path(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
+    // By components: what is not there ends in no `/`.
+    there.map_or_else(|| path.to_owned(), |(real, rest)| real.iter().chain(rest).collect())
+}
+
 /// A path without `.` and `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();

@@ -55,7 +55,7 @@ impl Ctx {
             Ok(opened) => opened,
         };
         let wasi = self.capabilities.wasi();
-        if matches!(wasi.table.get(&opened)?, Descriptor::File(file) if wasi.own.has(&file.file)) {
+        if wasi.own.has(file_of(wasi.table.get(&opened)?)) {
             wasi.table.delete(opened)?;
             return Ok(Err(ErrorCode::NotPermitted));
         }
