@@ -139,10 +139,7 @@ impl From<Diagnostics> for Refused {
 
 /// A component that stands in several places and can be loaded in none is told once: what a compiler says is long.
 fn nowhere(definition: &Definition, why: String, slots: &[Slot]) -> Diagnostics {
-    let name = |slot: &Slot| {
-        let role = &definition.team.role(slot.role).name;
-        format!("`{role}.{}` ({})", definition.team.role(slot.role).part_name(slot.part), definition.place(*slot))
-    };
+    let name = |slot: &Slot| format!("`{}` ({})", definition.team.slot_name(*slot), definition.place(*slot));
     match slots {
         [only] => definition.at_component(*only, why),
         [first, others @ ..] => {

@@ -11,8 +11,7 @@ use strata_core::stepper::Stepper;
 use super::{Components, LaunchError, Makings, Run, durability, saved_definition};
 use crate::driver::{Driver, Journal, OnLine, clock};
 use crate::manifest::{Definition, Overrides};
-use crate::sandbox::Own;
-use crate::sandbox::WasmSandbox;
+use crate::sandbox::{Own, WasmSandbox};
 use crate::sha256::sha256;
 use crate::store::{Directory, FIRST_LINE, Replace};
 
