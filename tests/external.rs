@@ -1,10 +1,12 @@
 //! The world outside of a team: `[env.external]` over a program's streams and over HTTP.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -279,7 +281,7 @@ fn an_outside_that_never_stops_talking_keeps_nobody_else_waiting() {
     place.write("bridge.sh", "while :; do echo '{\"content\":\"and\",\"cause_by\":\"noise\"}'; done");
     let process =
         place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--quiet", "--events", "events"]);
-    let has_begun = || std::fs::read_to_string(place.path("events")).is_ok_and(|told| told.contains("noise"));
+    let has_begun = || fs::read_to_string(place.path("events")).is_ok_and(|told| told.contains("noise"));
     while !has_begun() {}
     place.host(&["send", "store", "--cause", "Answer", "listen"]).expect(0);
     process.signal(Signal::INT);
@@ -334,4 +336,26 @@ fn what_a_program_was_told_is_read_before_the_run_ends_however_it_ends() {
             });
         }
     });
+}
+
+#[test]
+fn a_run_that_is_stopped_twice_leaves_nothing_of_an_outside_that_goes_on() {
+    let does = "sh -c 'echo $$ > child; exec sleep 600' & while true; do sleep 1; done";
+    let place = place(&format!("kind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"{does}\"]"), "now = true");
+    let process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive"]);
+    let child = || fs::read_to_string(place.path("child")).ok().and_then(|pid| pid.trim().parse::<i32>().ok());
+    let begun = Instant::now();
+    while child().is_none() && begun.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let lives = |pid: i32| Path::new("/proc").join(pid.to_string()).join("exe").exists();
+    let pid = child().expect("it was started");
+    process.signal(Signal::INT);
+    std::thread::sleep(Duration::from_millis(300));
+    process.signal(Signal::INT);
+    process.end().expect(130);
+    while lives(pid) && begun.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!lives(pid));
 }

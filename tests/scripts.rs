@@ -316,3 +316,30 @@ fn nothing_that_a_guest_says_looks_like_what_the_host_says() {
     let told = place.host(&["inspect", "store", "--action", "A.Work"]).expect(0).stdout;
     assert!(told.contains("fault       attempt 1: error: Error: two"), "{told}");
 }
+
+#[test]
+fn a_script_in_python_reads_and_writes_texts_of_all_sorts() {
+    let place = team("work.py");
+    let text = fs::read_to_string(place.path("team.toml")).unwrap();
+    let grant = "[role.action.allow]\ndirs = [{ host = \"out\", guest = \"/out\", write = true }]\n";
+    place.write("team.toml", format!("{text}{grant}"));
+    place.write(
+        "work.py",
+        r#"import io, os, zipfile
+os.makedirs("/out", exist_ok=True)
+os.makedirs("/out/deep/er", exist_ok=True)
+os.makedirs("/out/deep/er", exist_ok=True)
+for name in ("ascii", "latin-1", "iso-8859-15", "utf-8-sig", "utf-16", "utf-32", "cp1252", "cp437"):
+    with open("/out/f", "w", encoding=name) as file:
+        file.write("text")
+    assert open("/out/f", encoding=name).read() == "text", name
+packed = io.BytesIO()
+with zipfile.ZipFile(packed, "w") as archive:
+    archive.writestr("a", "packed")
+return zipfile.ZipFile(packed).read("a").decode()
+"#,
+    );
+    let ended = place.run().expect(0);
+    assert_eq!(finished(&ended)[1]["content"], "packed");
+    assert!(place.path("out/deep/er").is_dir());
+}

@@ -18,6 +18,7 @@ use strata_core::stepper::slot;
 
 use crate::driver::{Again, DriverError, Recorded, Rerun};
 use crate::plugin::Plugin;
+use crate::sandbox::OVERFLOWN;
 
 pub use compare::Difference;
 
@@ -79,7 +80,7 @@ pub enum Skipped {
         /// Now.
         found: Option<Digest>,
     },
-    /// It did not come to its end: the host was killed or stopped.
+    /// It did not come to its end: the host was killed or stopped, or ended it while it wrote more than it may.
     CutOff,
     /// It ran out of time, which no two runs measure alike.
     OutOfTime(FaultKind),
@@ -215,6 +216,7 @@ impl Replay {
             match fault.kind {
                 kind @ (FaultKind::Cpu | FaultKind::Timeout) => return Some(Skipped::OutOfTime(kind)),
                 FaultKind::Interrupted => return Some(Skipped::CutOff),
+                FaultKind::Host if fault.message.contains(OVERFLOWN) => return Some(Skipped::CutOff),
                 _ => {}
             }
         }

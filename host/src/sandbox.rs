@@ -20,7 +20,7 @@ use crate::gateway::Gateway;
 use crate::plugin::Plugin;
 
 pub(crate) use capability::files::is_seen_from;
-pub use capability::files::{Directories, Own, PlaceError, Placed, real_path};
+pub use capability::files::{Directories, OVERFLOWN, Own, PlaceError, Placed, real_path};
 pub use component::{Exports, LoadError, Loaded, Manifest, ScriptFile, WasmSandbox};
 pub use engine::{Allocation, CacheHealth, Metering};
 pub(crate) use limits::bytes;

@@ -17,7 +17,9 @@ export function codeBlock(text) {
   const first = lines.findIndex((line) => FENCE.test(line.trim()));
   if (first < 0) return undefined;
   const [, ticks, afterTicks, tildes, afterTildes] = FENCE.exec(lines[first].trim());
-  const rest = lines.slice(first + 1);
+  // What stands in a list is as far in as its fence.
+  const indent = new RegExp(`^ {0,${lines[first].search(/[^ ]/)}}`);
+  const rest = lines.slice(first + 1).map((line) => line.replace(indent, ""));
   const last = rest.findIndex((line) => closes(line.trim(), ticks ?? tildes));
   const closed = last >= 0;
   const code = (closed ? rest.slice(0, last) : rest).map((line) => `${line}\n`).join("");

@@ -340,6 +340,7 @@ test("the first block of code in a text is found", () => {
     ["~~~\n```\n~~~", { language: "", code: "```\n", closed: true }],
     ["  ````md a=1\n```\nx\n`````", { language: "md a=1", code: "```\nx\n", closed: true }],
     ["```inline``` text\n```py\n1\n```python\n```", { language: "py", code: "1\n```python\n", closed: true }],
+    ["1. so:\n   ```py\n   if x:\n     y\n z\n   ```", { language: "py", code: "if x:\n  y\nz\n", closed: true }],
     ["```c\ncut off", { language: "c", code: "cut off\n", closed: false }],
     ["```c\r\ncut\r\n", { language: "c", code: "cut\n", closed: false }],
     ["```", { language: "", code: "", closed: false }],

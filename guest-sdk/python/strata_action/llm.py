@@ -138,7 +138,7 @@ class Reply:
 
 
 def _code_blocks(text: str) -> Iterator[CodeBlock]:
-    fence, block = "", CodeBlock("", "")
+    fence, block, indent = "", CodeBlock("", ""), 0
     lines = text.split("\n")
     # What follows the last end of a line is a line only if there is something. Python knows more ends of lines, which
     # may stand within the text of a program.
@@ -149,9 +149,10 @@ def _code_blocks(text: str) -> Iterator[CodeBlock]:
             yield CodeBlock(block.language, block.text, closed=True)
             fence = ""
         elif fence:
-            block.text += line + "\n"
+            # What stands in a list is as far in as its fence.
+            block.text += line[min(indent, len(line) - len(line.lstrip(" "))):] + "\n"
         elif found := re.fullmatch(r"(`{3,})([^`]*)|(~{3,})([^~]*)", bare):
-            fence = found[1] or found[3]
+            fence, indent = found[1] or found[3], len(line) - len(line.lstrip(" "))
             block = CodeBlock((found[2] or found[4] or "").strip(), "")
     if fence:
         yield block

@@ -27,6 +27,12 @@ from .errors import Failure
 from .message import Attempt, Profile
 
 _about = ("", "", "")
+_ENCODINGS = (
+    "ascii", "base64_codec", "charmap", "cp1252", "cp437", "hex_codec", "idna", "iso8859_1", "iso8859_15", "latin_1",
+    "punycode", "raw_unicode_escape", "unicode_escape", "utf_16", "utf_16_be", "utf_16_le", "utf_32", "utf_32_be",
+    "utf_32_le", "utf_8_sig",
+)
+"""What texts are read and written in. Python loads each when it is first named."""
 _PARTS = {"action": "Handler", "thinker": "Thinker", "planner": "Planner"}
 
 
@@ -44,14 +50,29 @@ def bind(name: str, version: str, description: str, author: ModuleType) -> list[
             raise Failure(f"{mark}, so `{part}` must {'' if part in exports.registered else 'not '}stand in "
                           "`[tool.strata] exports` of pyproject.toml")
     _load_all()
+    _settle_in()
     faults.prepare(author)
     _host.use(Host())
     log.forward()
     return [globals()[_PARTS[part]] for part in exports.registered]
 
 
+def _settle_in() -> None:
+    """Makes do without a directory `/`, which is granted to nobody."""
+    made = os.makedirs
+
+    def makedirs(name: Any, mode: int = 0o777, exist_ok: bool = False) -> None:
+        # The original goes up until it finds something.
+        if not (exist_ok and os.path.isdir(name)):
+            made(name, mode, exist_ok)
+
+    os.makedirs = makedirs
+
+
 def _load_all() -> None:
-    """Loads what modules import within functions, and what faults are told with."""
+    """Loads what modules import within functions, what they name only when they run, and what faults are told with."""
+    for name in _ENCODINGS:
+        importlib.import_module(f"encodings.{name}")
     seen: set[str] = set()
     while names := [name for name in sys.modules if name not in seen and faults.is_authors(sys.modules[name])]:
         for name in names:

@@ -209,6 +209,8 @@ class Hosts(unittest.TestCase):
         blocks = host.serve(lambda: llm.ask("code")).code_blocks
         self.assertEqual([(b.language, b.text, b.closed) for b in blocks], [("py", "1\n", True), ("", "2\n", False)])
         self.assertEqual(host.prompts, ["part?", "a", "b", "code"])
+        listed = "1. so:\n   ```py\n   if x:\n     y\n z\n   ```\n"
+        self.assertEqual([b.text for b in llm.Reply(listed).code_blocks], ["if x:\n  y\nz\n"])
         odd = "```\n'a\u2028\x0c\x85b'\r\n\n```\n"
         self.assertEqual([b.text for b in llm.Reply(odd).code_blocks], ["'a\u2028\x0c\x85b'\n\n"])
         self.assertEqual(host.requests[0].turns[0], llm.Turn("system", "Be brief."))

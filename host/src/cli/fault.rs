@@ -21,6 +21,7 @@ const SCOPE: &str = "; add `[env.scope.";
 /// What faults say where nothing has to be granted.
 const LINK: &str = "a symbolic link or another special file is in its way";
 const OWN: &str = "the host saves the team there";
+const FILES: [&str; 2] = ["cannot keep files of ", "cannot stage "];
 const BUDGET: &str = "own budget is used up";
 /// What the host says where a team has no model.
 const MODEL: &str = "; add `[llm] provider";
@@ -112,6 +113,9 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>) -> Cur
         }
         FaultKind::Host if fault.message.contains(MODEL) => {
             in_file(Some("say in the team file which model there is".to_owned()))
+        }
+        FaultKind::Host if FILES.iter().any(|begin| fault.message.starts_with(begin)) => {
+            in_file(Some(format!("what {name} does in its directories is bounded: see `allow.dirs`{place}")))
         }
         FaultKind::Host => in_file(Some(
             "see that what it calls answers; recorded calls are served again and not paid again".to_owned(),

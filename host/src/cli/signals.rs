@@ -7,6 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::Failure;
+use crate::services::external;
 
 /// Exit codes as shells know them: 128 + the signal's number.
 const SIGINT_CODE: u8 = 130;
@@ -37,6 +38,7 @@ impl Signals {
                 let code = tokio::select! { _ = int.recv() => SIGINT_CODE, _ = term.recv() => SIGTERM_CODE };
                 if *send.borrow() {
                     // Everything finished is durable already; only the saving of team.json is cut short.
+                    external::kill_all();
                     std::process::exit(i32::from(code));
                 }
                 first.store(code, Ordering::Relaxed);

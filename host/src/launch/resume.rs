@@ -17,7 +17,7 @@ use super::start::run_id;
 use super::{Components, LaunchError, Makings, Run, doubt, durability, saved_definition};
 use crate::driver::{AnswerError, Driver, DriverError, Given, Journal, OnLine, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
-use crate::sandbox::{Own, WasmSandbox};
+use crate::sandbox::{Own, WasmSandbox, real_path};
 use crate::store::{
     At, Content, Directory, Durability, FIRST_LINE, Fill, SavedDefinition, SqliteStore, Store, StoreError, team_json,
 };
@@ -223,6 +223,9 @@ fn project(store: &mut SqliteStore, stepper: &Stepper) -> Result<(), StoreError>
 /// Goes on from what is saved. `report` is told what takes long; `on_line` every public line.
 pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Resumed, LaunchError> {
     let mut opened = Opened::open(resume.path, resume.team, resume.overrides)?;
+    if resume.team.is_none() {
+        moved(&opened.definition, opened.directory.path()).iter().for_each(|line| report(line));
+    }
     if let Some(checkpoint) = resume.checkpoint {
         opened.go_back(checkpoint)?;
     }
@@ -298,6 +301,24 @@ pub(super) fn go_on(
     journal.flush()?;
     let driver = Driver::new(journal, equipment);
     Ok((Run { control: None, driver, path: directory.path().into(), makings }, notes))
+}
+
+/// What to say where a team was saved beside another team file than the one it goes by: it was copied, or moved, and the
+/// files that its own names lie where they lay.
+fn moved(definition: &Definition, storage: &Path) -> Option<String> {
+    /// How far above the storage a team file belongs to it.
+    const NEAR: usize = 4;
+    let (base, storage) = (real_path(&definition.source.base), real_path(&std::path::absolute(storage).ok()?));
+    let name = Path::new(&definition.source.name).file_name()?;
+    let beside = storage.ancestors().skip(1).take(NEAR).map(|above| above.join(name)).find(|file| file.is_file())?;
+    let own = base.join(name);
+    (beside != own && !storage.starts_with(&base)).then(|| {
+        let (own, beside, storage) = (own.display(), beside.display(), storage.display());
+        format!(
+            "warning: the team goes by `{own}` and the files beside that; to go by `{beside}`: `strata-host run {beside} \
+             --recover_path {storage}`"
+        )
+    })
 }
 
 /// The team file to go on with: the one given, else the saved one.

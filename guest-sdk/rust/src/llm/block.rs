@@ -15,18 +15,23 @@ impl CodeBlock {
     /// The first block of a text. One without a closing fence reaches to the end.
     pub fn first(text: &str) -> Option<Self> {
         let mut lines = text.lines();
-        let (fence, language) = lines.by_ref().find_map(opening)?;
+        let (indent, (fence, language)) = lines.by_ref().find_map(|line| Some((indent_of(line), opening(line)?)))?;
         let mut block = Self { language: language.to_owned(), code: String::new(), closed: false };
         for line in lines {
             if closes(line, fence) {
                 block.closed = true;
                 break;
             }
-            block.code.push_str(line);
+            // What stands in a list is as far in as its fence.
+            block.code.push_str(&line[indent_of(line).min(indent)..]);
             block.code.push('\n');
         }
         Some(block)
     }
+}
+
+fn indent_of(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
 }
 
 /// A fence is at least three backticks or tildes; it is closed by at least as many of them.
@@ -52,13 +57,14 @@ mod tests {
 
     #[test]
     fn the_first_block_is_found() {
-        let cases: [(&str, Expected<'_>); 7] = [
+        let cases: [(&str, Expected<'_>); 8] = [
             ("no code", None),
             ("a `b` c", None),
             ("```inline```", None),
             ("so:\n```html\n<p>\n```\nand\n```js\n1\n```", Some(("html", "<p>\n", true))),
             ("~~~\n```\n~~~", Some(("", "```\n", true))),
             ("````md\n```\nx\n```\n````", Some(("md", "```\nx\n```\n", true))),
+            ("1. so:\n   ```py\n   if x:\n     y\n z\n   ```", Some(("py", "if x:\n  y\nz\n", true))),
             ("```c\ncut off", Some(("c", "cut off\n", false))),
         ];
         for (text, expected) in cases {

@@ -33,6 +33,7 @@ mod stage;
 mod staging;
 mod tree;
 
+pub use cap::OVERFLOWN;
 pub(in crate::sandbox) use opened::Opened;
 pub use own::Own;
 pub(crate) use place::is_seen_from;

@@ -67,6 +67,7 @@ impl Program {
         let mut child = spawned.map_err(|e| format!("cannot start `{}`: {e}", program.display()))?;
         let (stdin, stdout) = (child.stdin.take().map(Arc::new), child.stdout.take());
         let child = Arc::new(Mutex::new(child));
+        STARTED.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&child));
         let (lines, to_write) = sync::sync_channel(1);
         let (found, incoming) = mpsc::channel(QUEUE);
         let watched = (child.clone(), stdin.as_ref().map(Arc::downgrade).unwrap_or_default());
@@ -154,12 +155,25 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        // While it was not waited for, its group is nobody else's. What one that has ended left behind may go on.
-        if let (Ok(None), Some(group)) = (child.try_wait(), Pid::from_raw(child.id().cast_signed())) {
-            let _ = kill_process_group(group, Signal::KILL);
-            let _ = child.wait();
-        }
+        kill(&self.child);
+    }
+}
+
+/// All that were started, for the end of this process.
+static STARTED: Mutex<Vec<Weak<Mutex<Child>>>> = Mutex::new(Vec::new());
+
+/// Kills what still runs. The process ends now, and drops nothing.
+pub(super) fn kill_all() {
+    let started = std::mem::take(&mut *STARTED.lock().unwrap_or_else(PoisonError::into_inner));
+    started.iter().filter_map(Weak::upgrade).for_each(|child| kill(&child));
+}
+
+fn kill(child: &Mutex<Child>) {
+    let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
+    // While it was not waited for, its group is nobody else's. What one that has ended left behind may go on.
+    if let (Ok(None), Some(group)) = (child.try_wait(), Pid::from_raw(child.id().cast_signed())) {
+        let _ = kill_process_group(group, Signal::KILL);
+        let _ = child.wait();
     }
 }
 

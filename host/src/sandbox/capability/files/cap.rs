@@ -9,9 +9,13 @@ use std::time::Duration;
 use super::super::quota;
 use super::Opened;
 use super::disk::Root;
+use crate::sandbox::limits::bytes;
 
 /// How often it is looked how much a guest has written by now.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// What is said of a guest that was ended while it wrote. When that was depends on the machine.
+pub const OVERFLOWN: &str = "ended as the directory came to hold more than";
 
 /// What a directory may come to hold.
 #[derive(Clone)]
@@ -47,17 +51,26 @@ impl Cap {
         Ok(self.root.held()?.saturating_add(removed))
     }
 
-    /// Says so if it holds too much.
+    /// Says so if it holds too much at the end.
     pub(super) fn broken(&self) -> Option<String> {
         match self.held().and_then(|held| quota::check(held, self.limit)) {
-            Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => Some(match &self.one {
-                Some((_, guest)) => {
-                    format!("cannot keep files of `{guest}`: {error}; raise `max_size` of `{guest}` in `allow.dirs`")
-                }
-                None => format!("cannot keep files of all writable directories together: {error}"),
-            }),
+            Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => Some(self.told(&error.to_string())),
             // Files that come and go while they are counted are counted the next time.
             _ => None,
+        }
+    }
+
+    /// Says so if it holds too much by now; not how much, which is another number each time.
+    fn overflown(&self) -> Option<String> {
+        self.broken().map(|_| self.told(&format!("{OVERFLOWN} {}", bytes(self.limit))))
+    }
+
+    fn told(&self, why: &str) -> String {
+        match &self.one {
+            Some((_, guest)) => {
+                format!("cannot keep files of `{guest}`: {why}; raise `max_size` of `{guest}` in `allow.dirs`")
+            }
+            None => format!("cannot keep files of all writable directories together: {why}"),
         }
     }
 }
@@ -67,7 +80,7 @@ pub(super) async fn overflow(caps: Vec<Cap>) -> String {
     loop {
         tokio::time::sleep(LOOK).await;
         let look = caps.clone();
-        let broken = tokio::task::spawn_blocking(move || look.iter().find_map(Cap::broken)).await;
+        let broken = tokio::task::spawn_blocking(move || look.iter().find_map(Cap::overflown)).await;
         if let Ok(Some(why)) = broken {
             return why;
         }
