@@ -137,9 +137,8 @@ impl Program {
                 (Some(_), _) => UNTOLD,
                 (None, false) => {
                     self.told = true;
-                    let seconds = left.as_secs();
                     tracing::warn!(
-                        "the external program goes on after the end of its input; it is killed in {seconds} s"
+                        "the external program goes on after the end of its input; it is killed if it does not end"
                     );
                     left
                 }

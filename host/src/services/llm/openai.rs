@@ -126,7 +126,12 @@ impl OpenAi {
                         }
                         return Ok((reply, lost));
                     }
-                    Err(message) => Failure { used: wire::used(&text), ..Failure::lasting(message) },
+                    Err(message) => {
+                        let used = wire::used(&text);
+                        // What is paid for is not asked for again.
+                        let retry = if used == Used::Nothing { retry::told(&text) } else { Retry::Never };
+                        Failure { message, retry, used }
+                    }
                 },
                 Err(failure) => failure,
             };

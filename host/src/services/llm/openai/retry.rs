@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
+use strata_core::json;
 
 use crate::services::wait::{asked, doubled};
 
@@ -40,6 +41,14 @@ pub(super) fn after(status: StatusCode, headers: &HeaderMap) -> Retry {
     asked(headers).map_or(Retry::Backoff, Retry::After)
 }
 
+/// What an answer that holds an error in place of a reply means for the next try, whatever its status: some endpoints
+/// pass on what others told them.
+pub(super) fn told(body: &str) -> Retry {
+    let code = json::read(body).ok().and_then(|answer| answer["error"]["code"].as_u64());
+    let status = code.and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok());
+    status.map_or(Retry::Never, |status| after(status, &HeaderMap::new()))
+}
+
 /// Whether an answer with this status may be about the option to stream. It says that nothing was done.
 pub(super) fn may_refuse_streaming(status: StatusCode) -> bool {
     matches!(
@@ -58,6 +67,20 @@ mod tests {
     use reqwest::header::{DATE, RETRY_AFTER};
 
     use super::*;
+
+    #[test]
+    fn an_error_in_the_place_of_a_reply_is_taken_as_its_code_says() {
+        for (body, retry) in [
+            (r#"{"error":{"code":503,"message":"overloaded"}}"#, Retry::Backoff),
+            (r#"{"error":{"code":429}}"#, Retry::Backoff),
+            (r#"{"error":{"code":401}}"#, Retry::Never),
+            (r#"{"error":{"code":"overloaded"}}"#, Retry::Never),
+            (r#"{"error":{"code":99999999}}"#, Retry::Never),
+            ("nothing", Retry::Never),
+        ] {
+            assert_eq!(told(body), retry, "{body}");
+        }
+    }
     use crate::services::wait::FIRST;
 
     #[test]
