@@ -67,7 +67,10 @@ impl Program {
         let mut child = spawned.map_err(|e| format!("cannot start `{}`: {e}", program.display()))?;
         let (stdin, stdout) = (child.stdin.take().map(Arc::new), child.stdout.take());
         let child = Arc::new(Mutex::new(child));
-        STARTED.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&child));
+        let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+        started.retain(|child| child.strong_count() > 0);
+        started.push(Arc::downgrade(&child));
+        drop(started);
         let (lines, to_write) = sync::sync_channel(1);
         let (found, incoming) = mpsc::channel(QUEUE);
         let watched = (child.clone(), stdin.as_ref().map(Arc::downgrade).unwrap_or_default());
@@ -158,7 +161,7 @@ impl Drop for Program {
     }
 }
 
-/// All that were started, for the end of this process.
+/// Those that are there, for the end of this process.
 static STARTED: Mutex<Vec<Weak<Mutex<Child>>>> = Mutex::new(Vec::new());
 
 /// Kills what still runs. The process ends now, and drops nothing.
