@@ -34,6 +34,7 @@ use awake::{Awake, Stand};
 pub use commit::conflict;
 pub use files::FILES_SCOPE;
 use recall::Recall;
+pub use report::retry;
 
 /// A team in motion.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use strata_core::activation::{Activation, Phase};
 use strata_core::event::{HostCall, Outcome, Work};
 use strata_core::fault::{Fault, FaultKind, Hope};
 use strata_core::id::RoleId;
-use strata_core::stepper::{Stepper, slot};
+use strata_core::stepper::{Stepper, retry, slot};
 
 use super::plain::plain;
 use super::reporter::place;
@@ -74,11 +74,7 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings) -> Option<C
         on_stderr,
     );
     let made = work.and_then(|work| slot(role, id, work)).and_then(|slot| makings.made(slot));
-    let retries = match work {
-        Some(Work::Act { action, .. }) => role.action(action).retry.retries,
-        Some(Work::Plan) => role.actions[0].retry.retries,
-        Some(Work::Think { .. } | Work::Answer) | None => 0,
-    };
+    let retries = work.map_or(0, |work| retry(role, work).retries);
     let cure = cure(fault, (&format!("{}.{action}", role.name), retries), made);
     section("to mend it", cure.words.iter().cloned(), on_stderr);
     Some(cure)

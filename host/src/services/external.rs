@@ -11,10 +11,7 @@ use std::path::PathBuf;
 use futures_util::future::BoxFuture;
 use reqwest::Url;
 
-/// Kills the programs that still run, with all that they started: this process ends now.
-pub fn kill_all() {
-    stdio::kill_all();
-}
+pub use stdio::kill_all;
 
 /// How the outside is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
+use strata_core::environment::lineage::place;
+use strata_core::id::CheckpointId;
 
 use super::directory::TEAM_JSON;
 
@@ -168,11 +170,8 @@ fn newest(wanted: &str, last: &Option<String>) -> String {
 
 /// Whether a checkpoint of the same lineage was made before another one: they are counted.
 fn is_before(one: &str, other: &str) -> bool {
-    let parts = |id: &str| id.rsplit_once('-').and_then(|(name, n)| Some((name.to_owned(), n.parse::<u64>().ok()?)));
-    match (parts(one), parts(other)) {
-        (Some((name, one)), Some((of, other))) => name == of && one < other,
-        _ => false,
-    }
+    let (one, other) = (CheckpointId::from(one), CheckpointId::from(other));
+    matches!((place(&one), place(&other)), (Some((name, one)), Some((of, other))) if name == of && one < other)
 }
 
 impl StoreError {

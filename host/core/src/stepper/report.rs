@@ -146,7 +146,8 @@ pub(super) fn idle_task<'a>(role: &Role, tasks: &'a [Task]) -> Option<&'a Task> 
     tasks.iter().find(|task| !done(task))
 }
 
-fn retry(role: &Role, work: Work) -> Retry {
+/// How often a role's work is tried again.
+pub fn retry(role: &Role, work: Work) -> Retry {
     match work {
         Work::Think { .. } | Work::Answer => Retry { retries: 0, backoff_ms: 0 },
         Work::Plan => role.actions[0].retry,

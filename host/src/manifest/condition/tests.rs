@@ -117,6 +117,7 @@ fn long_chains_and_the_deepest_brackets_fit_on_the_stack_of_a_thread() {
         let _ = compile(&source);
     }
 }
+
 #[test]
 fn a_macro_that_looks_at_much_for_each_of_many_items_is_not_evaluated() {
     let check = |source: &str, items: usize, content: usize, expected: bool| {

@@ -164,8 +164,8 @@ impl Drop for Program {
 /// Those that are there, for the end of this process.
 static STARTED: Mutex<Vec<Weak<Mutex<Child>>>> = Mutex::new(Vec::new());
 
-/// Kills what still runs. The process ends now, and drops nothing.
-pub(super) fn kill_all() {
+/// Kills the programs that still run, with all that they started. This process ends now, and drops nothing.
+pub fn kill_all() {
     let started = std::mem::take(&mut *STARTED.lock().unwrap_or_else(PoisonError::into_inner));
     started.iter().filter_map(Weak::upgrade).for_each(|child| kill(&child));
 }

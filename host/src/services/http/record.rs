@@ -22,11 +22,14 @@ impl Request {
         // In an address they are escaped.
         let escaped = |text: &str| text.replace('@', "%40").replace('/', "%2F");
         let (own_escaped, first_escaped) = (escaped(&own), escaped(&first));
-        let same = |text: &str| text.replace(&own, &first).replace(&own_escaped, &first_escaped);
+        let same = |text: &str| match own == first {
+            true => text.to_owned(),
+            false => text.replace(&own, &first).replace(&own_escaped, &first_escaped),
+        };
         let headers: Vec<_> = headers.iter().map(|header| (&header.name, same(&header.value))).collect();
         let body = body.as_deref().map(|body| match std::str::from_utf8(body) {
-            Ok(text) if own != first => Cow::Owned(same(text).into_bytes()),
-            _ => Cow::Borrowed(body),
+            Ok(text) => Cow::Owned(same(text).into_bytes()),
+            Err(_) => Cow::Borrowed(body),
         });
         let key = key.as_deref().map(same);
         let head = json!([method, same(url.as_str()), headers, secrets, key, body.as_ref().map(|body| body.len())]);

@@ -145,25 +145,24 @@ pub(super) fn read(
 
 /// Takes messages out of a mailbox, as often as both have them. Those that were there.
 fn taken(mailbox: &mut Vec<Mail>, wanted: &[MessageRef]) -> Vec<MessageRef> {
-    let mut left: BTreeMap<MessageRef, usize> = BTreeMap::new();
-    wanted.iter().for_each(|message| *left.entry(*message).or_default() += 1);
-    let mut found: BTreeMap<MessageRef, usize> = BTreeMap::new();
-    mailbox.retain(|mail| match left.get_mut(&mail.message).filter(|left| **left > 0) {
-        Some(left) => {
-            *left -= 1;
-            *found.entry(mail.message).or_default() += 1;
-            false
-        }
-        None => true,
-    });
-    let is_found = |message: &&MessageRef| match found.get_mut(message).filter(|left| **left > 0) {
-        Some(left) => {
-            *left -= 1;
-            true
-        }
-        None => false,
-    };
-    wanted.iter().filter(is_found).copied().collect()
+    let mut there = counted(mailbox.iter().map(|mail| mail.message));
+    let found: Vec<_> = wanted.iter().copied().filter(|message| take_one(&mut there, *message)).collect();
+    let mut left = counted(found.iter().copied());
+    mailbox.retain(|mail| !take_one(&mut left, mail.message));
+    found
+}
+
+/// How often each of them occurs.
+fn counted(messages: impl Iterator<Item = MessageRef>) -> BTreeMap<MessageRef, usize> {
+    let mut counts = BTreeMap::new();
+    messages.for_each(|message| *counts.entry(message).or_default() += 1);
+    counts
+}
+
+/// Takes one off the count of a message, if there is one left.
+fn take_one(counts: &mut BTreeMap<MessageRef, usize>, message: MessageRef) -> bool {
+    let left = counts.get_mut(&message).filter(|left| **left > 0);
+    left.map(|left| *left -= 1).is_some()
 }
 
 /// The mail of a role: that it took, then that it has not looked at.

@@ -67,6 +67,7 @@ mod tests {
     use reqwest::header::{DATE, RETRY_AFTER};
 
     use super::*;
+    use crate::services::wait::FIRST;
 
     #[test]
     fn an_error_in_the_place_of_a_reply_is_taken_as_its_code_says() {
@@ -81,7 +82,6 @@ mod tests {
             assert_eq!(told(body), retry, "{body}");
         }
     }
-    use crate::services::wait::FIRST;
 
     #[test]
     fn only_what_may_pass_is_tried_again() {
