@@ -251,9 +251,12 @@ fn saved_definition(definition: &Definition) -> SavedDefinition {
     }
 }
 
+/// How the text of a team file is read: to be run, or alone.
+type Parse = fn(&str, &str, &Path) -> Result<Definition, Diagnostics>;
+
 /// The team as it was when it was saved, with the components that a command line put in place then.
-fn define_again(saved: &SavedDefinition) -> Result<Definition, LaunchError> {
-    let mut definition = Definition::parse(&saved.text, &saved.name, &saved.base)?;
+fn define_again(saved: &SavedDefinition, parse: Parse) -> Result<Definition, LaunchError> {
+    let mut definition = parse(&saved.text, &saved.name, &saved.base)?;
     definition.give_again(&saved.components)?;
     Ok(definition)
 }

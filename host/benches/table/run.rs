@@ -10,7 +10,7 @@ use strata_core::stepper::Stepper;
 use strata_host::driver::{Driver, Journal, OnLine};
 use strata_host::launch::Components;
 use strata_host::manifest::Definition;
-use strata_host::sandbox::WasmSandbox;
+use strata_host::sandbox::{Own, WasmSandbox};
 use strata_host::store::{Directory, Durability, FIRST_LINE, Replace, SavedDefinition};
 
 /// How many bytes each message has.
@@ -68,7 +68,7 @@ impl Place {
         let definition = Definition::parse(team, "bench.toml", &self.dir)?;
         let sandbox = WasmSandbox::new()?;
         let components = Components::load(&definition, &sandbox, &mut |_| ())?;
-        let equipment = components.equip(&definition, sandbox)?;
+        let equipment = components.equip(&definition, sandbox, Own::default())?;
         let env = Environment::new(&definition.team);
         let saved = SavedDefinition {
             name: "bench.toml".into(),

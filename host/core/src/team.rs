@@ -309,10 +309,17 @@ impl Team {
         alloc::format!("{}.{}", role.name, role.part_name(slot.part))
     }
 
+    /// What roles are called: their names, then their aliases. Of several with one name the first is meant.
+    pub(crate) fn callings(&self) -> impl Iterator<Item = (&str, RoleId)> {
+        let names = self.role_ids().map(|id| (self.role(id).name.as_str(), id));
+        let aliases =
+            self.role_ids().flat_map(|id| self.role(id).addresses.iter().map(move |alias| (alias.as_str(), id)));
+        names.chain(aliases)
+    }
+
     /// The role with this name or, failing that, this alias.
     pub fn find(&self, name: &str) -> Option<RoleId> {
-        let by_name = self.role_ids().find(|id| self.role(*id).name == name);
-        by_name.or_else(|| self.role_ids().find(|id| self.role(*id).addresses.iter().any(|a| a == name)))
+        self.callings().find(|(calling, _)| *calling == name).map(|(_, id)| id)
     }
 }
 

@@ -4,14 +4,14 @@ use super::{CheckArgs, Failure, note, show_document, show_text, warn};
 use crate::launch::Components;
 use crate::manifest::operator::in_force;
 use crate::manifest::{Definition, policy};
-use crate::sandbox::WasmSandbox;
+use crate::sandbox::{Own, WasmSandbox};
 
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let mut definition = Definition::read(&args.team)?;
     definition.bind(&in_force(args.policy.as_deref())?)?;
     let sandbox = WasmSandbox::one_shot().map_err(|error| Failure::internal(error.to_string()))?;
     let components = Components::load(&definition, &sandbox, &mut |line| note(line))?;
-    components.equip(&definition, sandbox)?;
+    components.equip(&definition, sandbox, Own::default())?;
     definition.cut().iter().for_each(note);
     definition.doubts().iter().for_each(|doubt| warn(format_args!("{doubt}")));
     let rows = policy::rows(&definition, &components.digests());

@@ -18,7 +18,7 @@ use crate::interface::component;
 use crate::manifest::diagnostic::suggest;
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::{Limits, Plugin};
-use crate::sandbox::{Directories, FunctionError, Loaded, Metering, WasmSandbox, real_path};
+use crate::sandbox::{Directories, FunctionError, Loaded, Metering, Own, WasmSandbox, real_path};
 use crate::services::http::Http;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
@@ -63,14 +63,14 @@ impl Components {
         self.loaded.iter().map(|(slot, component)| (*slot, component.digest.clone())).collect()
     }
 
-    /// What a driver needs to run the team.
-    pub fn equip(&self, definition: &Definition, sandbox: WasmSandbox) -> Result<Equipment, LaunchError> {
+    /// What a driver needs to run the team, which keeps off what the host itself saves.
+    pub fn equip(&self, definition: &Definition, sandbox: WasmSandbox, own: Own) -> Result<Equipment, LaunchError> {
         let models = definition.llm.as_ref().map(Models::new).transpose()?;
         Ok(Equipment {
             models: models.map(Arc::new),
             http: Arc::new(Http::new(secrets(definition)?)?),
             external: definition.external.clone(),
-            ..self.equip_offline(definition, sandbox)?
+            ..self.equip_offline(definition, sandbox, own)?
         })
     }
 
@@ -79,12 +79,13 @@ impl Components {
         &self,
         definition: &Definition,
         sandbox: WasmSandbox,
+        own: Own,
     ) -> Result<Equipment, LaunchError> {
         let plugins: BTreeMap<Slot, Arc<Plugin>> =
             definition.plugins.iter().map(|(slot, plugin)| (*slot, Arc::new(located(plugin)))).collect();
         let description = |(slot, component): (&Slot, &Loaded)| (*slot, component.manifest.description.clone());
         let dirs = plugins.values().flat_map(|plugin| &plugin.grants.dirs);
-        let directories = Directories::new(&real_path(&definition.source.base), dirs);
+        let directories = Directories::new(&real_path(&definition.source.base), dirs).without(own);
         Ok(Equipment {
             sandbox: Arc::new(sandbox),
             plugins,

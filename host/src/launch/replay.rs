@@ -42,7 +42,7 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(&str)) -> Result<
     }
     let mut definition = match replay.team {
         Some(team) => Definition::read(team)?,
-        None => super::define_again(&reader.definition()?)?,
+        None => super::define_again(&reader.definition()?, Definition::parse)?,
     };
     definition.apply(replay.overrides)?;
     definition.cut().iter().for_each(|line| report(line));
@@ -61,8 +61,8 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(&str)) -> Result<
     }
     let sandbox = WasmSandbox::one_shot()?;
     let components = Components::load(&definition, &sandbox, report)?;
-    let mut equipment = components.equip_offline(&definition, sandbox)?;
-    equipment.directories = equipment.directories.without(Own::of(Directory::locate(replay.path)?.path()));
+    let own = Own::of(Directory::locate(replay.path)?.path());
+    let equipment = components.equip_offline(&definition, sandbox, own)?;
     let plugins: BTreeMap<_, _> = equipment.plugins.clone();
     let models = definition.llm.as_ref().map_or(ModelsThen::None, |llm| ModelsThen::Some(llm.model.clone()));
     let stepper = Stepper::new(Arc::new(definition.team.clone()), beginning.env);

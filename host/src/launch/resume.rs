@@ -111,12 +111,7 @@ impl Opened {
 
     /// Opens what is saved at a path, to change it without running anything: what the team file names need not be there.
     pub(super) fn at_rest(path: &Path) -> Result<Self, LaunchError> {
-        Self::with(path, |saved| {
-            let saved = saved()?;
-            let mut definition = Definition::parse_alone(&saved.text, &saved.name, &saved.base)?;
-            definition.give_again(&saved.components)?;
-            Ok(definition)
-        })
+        Self::with(path, |saved| super::define_again(&saved()?, Definition::parse_alone))
     }
 
     fn with(
@@ -260,8 +255,7 @@ pub(super) fn go_on(
     if resume.strict {
         opened.refuse(&changes)?;
     }
-    let mut equipment = components.equip(definition, sandbox)?;
-    equipment.directories = equipment.directories.without(Own::of(opened.directory.path()));
+    let equipment = components.equip(definition, sandbox, Own::of(opened.directory.path()))?;
     definition.cut().iter().for_each(|cut| report(cut));
     let is_said = resume.overrides.investment.is_some() || (resume.team.is_some() && definition.says_budget);
     let budget = definition.within_budget(if is_said { definition.team.policy.budget } else { env.budget });
@@ -329,7 +323,7 @@ fn define(
     if let Some(team) = team {
         return Ok(Definition::read(team)?);
     }
-    super::define_again(&saved()?)
+    super::define_again(&saved()?, Definition::parse)
 }
 
 pub(super) fn fits(env: &Environment, team: &Team) -> Result<(), LaunchError> {

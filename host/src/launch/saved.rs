@@ -7,7 +7,7 @@ use strata_core::environment::Environment;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
-use super::LaunchError;
+use super::{LaunchError, define_again};
 use crate::driver::DriverError;
 use crate::manifest::Definition;
 use crate::store::team_json::{self, ImportError};
@@ -28,7 +28,7 @@ pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
         Content::Database => {
             let reader = Reader::open(&directory)?;
             let definition = reader.definition()?;
-            let team = Arc::new(parse(&definition)?.team);
+            let team = Arc::new(define_again(&definition, Definition::parse_alone)?.team);
             let saved = reader.load(at)?;
             let mut stepper = Stepper::new(team, saved.base);
             for record in &saved.tail {
@@ -39,7 +39,7 @@ pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
         _ => {
             let bytes = directory.read_team_json()?;
             let definition = definition(&directory, &bytes)?;
-            let team = Arc::new(parse(&definition)?.team);
+            let team = Arc::new(define_again(&definition, Definition::parse_alone)?.team);
             let env = import(&directory, &team, &bytes)?;
             match at {
                 At::Checkpoint(id) if env.checkpoint.as_ref() != Some(id) => {
@@ -109,8 +109,4 @@ pub(super) fn import(directory: &Directory, team: &Team, bytes: &[u8]) -> Result
         ImportError::Misfit(differences) => LaunchError::Unfit(differences),
         source => LaunchError::Import { path: directory.team_json(), source },
     })
-}
-
-fn parse(definition: &SavedDefinition) -> Result<Definition, LaunchError> {
-    Ok(Definition::parse_alone(&definition.text, &definition.name, &definition.base)?)
 }

@@ -56,7 +56,7 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
     let idea = idea.ok_or_else(|| LaunchError::Missing(missing()))?;
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&definition, &sandbox, report)?;
-    let mut equipment = components.equip(&definition, sandbox)?;
+    let equipment = components.equip(&definition, sandbox, Own::of(start.storage))?;
     definition.cut().iter().for_each(|cut| report(cut));
     definition.doubts().iter().for_each(|doubt| report(&format!("warning: {doubt}")));
 
@@ -67,7 +67,6 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
     env.calls = start.calls;
     let (durability, keep) = (durability(&definition), definition.run.checkpoints_kept);
     let created = Directory::new(start.storage).create(start.replace, &env, &saved)?;
-    equipment.directories = equipment.directories.without(Own::of(start.storage));
     let stepper = Stepper::new(Arc::new(definition.team), env);
     let journal = Journal::new(stepper, Box::new(created.store), FIRST_LINE, durability);
     let mut journal = journal.keep_checkpoints(keep).on_line(on_line);

@@ -41,10 +41,8 @@ impl AddressBook {
                 book.watching.entry(label.clone()).or_default().push(id);
             }
         }
-        let names = team.role_ids().map(|id| (&team.role(id).name, id));
-        let aliases = team.role_ids().flat_map(|id| team.role(id).addresses.iter().map(move |alias| (alias, id)));
-        for (name, id) in names.chain(aliases) {
-            book.roles.entry(name.clone()).or_insert(id);
+        for (name, id) in team.callings() {
+            book.roles.entry(name.into()).or_insert(id);
         }
         for id in team.join_ids() {
             book.joins.entry(team.join(id).id.clone()).or_insert(id);
