@@ -38,11 +38,12 @@ pub struct Activation {
     pub current: Current,
     /// How that call stands.
     pub phase: Phase,
-    /// What was taken back because of a conflict and has to be made again.
+    /// What was taken back because of a conflict and has to be made again, and all choices: they are not among what is
+    /// done, and one that follows a call that is taken back has to be made again, too.
     pub undone: Vec<Undone>,
 }
 
-/// A finished call that was taken back. Its tries count.
+/// A finished call that has to be made again, or may have to be. Its tries count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undone {
     /// What it was.
@@ -211,6 +212,21 @@ impl Activation {
         } else if !matches!(self.phase, Phase::Waiting(_)) && self.doubts().next().is_none() {
             self.phase = self.phase.fault().cloned().map_or(Phase::Ready, Phase::Again);
         }
+    }
+
+    /// Whether the next attempt at what it is at has this number. What choices took was not always kept: in older records
+    /// one that is made again begins anew.
+    pub(crate) fn goes_on_with(&self, work: Work, attempt: u32) -> bool {
+        self.current.attempts + 1 == attempt || (attempt == 1 && matches!(work, Work::Think { .. }))
+    }
+
+    /// Goes on from a choice. What it took is kept until the commit, as that of all calls.
+    pub(crate) fn choose(&mut self, work: Work, choice: i32) {
+        let tried = Current { keep: true, ..core::mem::take(&mut self.current) };
+        let place = self.done.len() as u32;
+        self.undone.retain(|undone| (undone.work, undone.place) != (work, place));
+        self.undone.push(Undone { work, place, tried });
+        self.choices.push(choice);
     }
 
     /// Goes back to before a finished call, which will be made again: as the next attempt, with what it recorded.

@@ -200,7 +200,7 @@ impl Stepper {
         let role = team.role(id);
         ensure(activation.phase.is_ready(), "a call of a role that is not ready")?;
         ensure(activation.work(role) == Some(work), "a call that is not the next one")?;
-        ensure(activation.current.attempts + 1 == attempt, "an attempt out of turn")?;
+        ensure(activation.goes_on_with(work, attempt), "an attempt out of turn")?;
         activation.current.attempts = attempt;
         activation.current.answered = false;
         if journal == Journal::Fresh {
@@ -227,7 +227,7 @@ impl Stepper {
         ensure(fits, "a result of another kind of call")?;
         self.env.forfeit(id, work);
         match result {
-            Finished::Chosen(choice) => self.activation(id)?.choices.push(*choice),
+            Finished::Chosen(choice) => self.activation(id)?.choose(work, *choice),
             Finished::Planned { tasks, emissions, writes } => {
                 let texts: Vec<&str> = tasks.iter().map(|task| task.text.as_str()).collect();
                 let output = Draft { content: texts.join("\n"), ..Draft::default() };

@@ -46,8 +46,8 @@ enum Remade<'a> {
     Forget(&'a str),
 }
 
-/// All calls; and after each conflict those of `which` that followed a call that it took back.
-fn remade(life: &Life, which: impl Fn(&Invocation) -> bool) -> Vec<Remade<'_>> {
+/// All calls; and after each conflict those that followed a call that it took back.
+fn remade(life: &Life) -> Vec<Remade<'_>> {
     let mut all = Vec::new();
     let mut made: Vec<&Invocation> = Vec::new();
     let mut calls = life.calls.iter().peekable();
@@ -62,7 +62,7 @@ fn remade(life: &Life, which: impl Fn(&Invocation) -> bool) -> Vec<Remade<'_>> {
             let (opened, kept) = (format!("run/{}/", activation.opened), activation.done.len());
             let after =
                 made.iter().filter(|call| call.role == writer.role && call.idempotency_key.starts_with(&opened));
-            let lost = after.filter(|call| call.outputs.len() > kept && which(call));
+            let lost = after.filter(|call| call.outputs.len() > kept);
             all.extend(lost.map(|call| Remade::Forget(&call.idempotency_key)));
         }
     }
@@ -119,17 +119,10 @@ proptest! {
     fn attempts_count_from_one_over_kills_stops_and_resumes(team in any_team(), seed: u64, order: u64) {
         let life = Life::tell(&team, script(seed), STORMY, order);
         let mut last: BTreeMap<&str, u32> = BTreeMap::new();
-        let think = |call: &Invocation| matches!(call.work, Work::Think { .. });
-        for call in remade(&life, think) {
-            match call {
-                Remade::Made(call) => {
-                    let attempts = last.entry(&call.idempotency_key).or_default();
-                    prop_assert_eq!(call.attempt, *attempts + 1, "{:?}", call);
-                    *attempts += 1;
-                }
-                // After it a choice is a new choice.
-                Remade::Forget(key) => drop(last.remove(key)),
-            }
+        for (_, call) in &life.calls {
+            let attempts = last.entry(&call.idempotency_key).or_default();
+            prop_assert_eq!(call.attempt, *attempts + 1, "{:?}", call);
+            *attempts += 1;
         }
     }
 
@@ -138,7 +131,7 @@ proptest! {
         let weather = Weather { mail: 3, change: Change::Everything, ..STORMY };
         let life = Life::tell(&team, script(seed), weather, order);
         let mut first: BTreeMap<&str, &Invocation> = BTreeMap::new();
-        for call in remade(&life, |_| true) {
+        for call in remade(&life) {
             match call {
                 Remade::Made(call) => {
                     let before = first.entry(&call.idempotency_key).or_insert(call);

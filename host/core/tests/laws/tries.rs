@@ -1,13 +1,13 @@
 //! Attempts, told by hand: how many run at once, which comes next, and how long it is waited before another.
 
 use strata_core::effect::Effect;
-use strata_core::event::{CallPolicy, Event, Status};
+use strata_core::event::{CallPolicy, Event, Finished, Status};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::RoleId;
 use strata_core::message::IDEA_LABEL;
-use strata_core::team::Retry;
+use strata_core::team::{React, Reducer, Retry, Team, Thinker};
 
-use crate::hand::{Hand, says};
+use crate::hand::{Hand, says, writes};
 use crate::teams::{role, team};
 
 #[test]
@@ -52,6 +52,61 @@ fn a_role_that_a_file_says_is_past_an_action_goes_on_behind_it() {
     assert_eq!(life.stepper.request_id(RoleId(0), 0).map(|id| id.0).as_deref(), Some("ask-0-0-2-0"));
     life.end(RoleId(0), Ok(says("z ok")));
     assert_eq!(life.halt(), Status::Done);
+}
+
+/// One that chooses, and another role that writes the same.
+fn beside_a_writer(reducer: Option<Reducer>) -> Team {
+    let mut team = team(vec![role("C", &[IDEA_LABEL], &["x", "y"]), role("B", &[IDEA_LABEL], &["b"])]);
+    team.roles[0].react = React::Choose { max_loop: 3, thinker: Thinker::Component };
+    team.scopes.insert("s0".into(), reducer);
+    team
+}
+
+/// It chose twice, for money; its first action is to be made again, because the other role wrote the same.
+fn chosen_in_vain() -> Hand {
+    let mut life = Hand::start(beside_a_writer(None));
+    for (choice, result) in [(0, writes("x ok", &[("k", 1)])), (1, says("y ok"))] {
+        let call = life.call();
+        life.ask(&call, "which", 5);
+        life.end(call.role, Ok(Finished::Chosen(choice)));
+        life.act(Ok(result));
+    }
+    life.act(Ok(Finished::Chosen(-1)));
+    life.act(Ok(writes("b ok", &[("k", 2)])));
+    assert_eq!(life.halt(), Status::Failed);
+    life
+}
+
+#[test]
+fn a_choice_that_has_to_be_made_again_is_the_next_attempt_and_served_what_is_recorded() {
+    let mut life = chosen_in_vain();
+    for (attempt, reducer) in [(2, None), (3, Some(Reducer::Last))] {
+        life.resume(beside_a_writer(reducer), CallPolicy::Auto);
+        life.act(Ok(writes("x again", &[("k", 1)])));
+        let choice = life.act(Ok(Finished::Chosen(1)));
+        assert_eq!((choice.attempt, choice.recorded.len()), (attempt, 1), "{reducer:?}");
+        life.act(Ok(says("y again")));
+        let last = life.act(Ok(Finished::Chosen(-1)));
+        assert_eq!((last.attempt, last.recorded.len()), (attempt, 0), "{reducer:?}");
+        life.act(Ok(writes("b again", &[("k", 2)])));
+        life.go();
+    }
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn records_in_which_a_choice_that_was_made_again_began_anew_can_be_read() {
+    let mut life = chosen_in_vain();
+    life.resume(beside_a_writer(None), CallPolicy::Auto);
+    life.act(Ok(writes("x again", &[("k", 1)])));
+    let Effect::Call(call) = life.go() else { panic!("it chooses") };
+    let Event::CallStarted { role, work, digest, forgotten, .. } = life.stepper.call_started(&call) else {
+        panic!("it begins")
+    };
+    let journal = strata_core::event::Journal::Fresh;
+    life.record(Event::CallStarted { role, work, attempt: 1, journal, digest, forgotten });
+    life.end(role, Ok(Finished::Chosen(-1)));
+    assert_eq!(life.env().roles[0].activation.as_ref().map(|activation| activation.choices.len()), Some(2));
 }
 
 #[test]

@@ -100,7 +100,8 @@ fn task(place: Place<'_>) -> Read<Task> {
 
 fn read_done(role: &Role, tasks: usize, place: &Place<'_>, messages: &mut Messages<'_>) -> Read<Done> {
     place.object()?;
-    let work = place.word("work", |name| work(role, tasks, name))?;
+    let made = |name: &str| work(role, tasks, name).filter(|work| !matches!(work, Work::Think { .. }));
+    let work = place.word("work", made)?;
     let output = place.get("output").ok_or_else(|| place.invalid("has no `output`"))?;
     Ok(Done {
         work: work.ok_or_else(|| place.invalid("does not say what `work` it was"))?,
@@ -116,6 +117,7 @@ pub(super) fn work(role: &Role, tasks: usize, name: &str) -> Option<Work> {
     let mut parts = name.split('/');
     let work = match parts.next()? {
         "plan" => Work::Plan,
+        "think" if matches!(role.react, React::Choose { .. }) => Work::Think { round: parts.next()?.parse().ok()? },
         "answer" if role.react == React::Human => Work::Answer,
         "act" => {
             let action = parts.next()?.parse().ok().map(ActionId)?;
