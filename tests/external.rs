@@ -103,6 +103,17 @@ fn a_conversation_goes_on_however_long_the_outside_thinks() {
 }
 
 #[test]
+fn what_comes_from_outside_again_under_its_key_is_not_published_again() {
+    let place = place(STDIO, "now = true");
+    let twice = r#"    for again in 1 2; do printf '{"content":"hello","cause_by":"Answer","meta_info":{"idempotency_key":"a1"}}\n'; done
+done"#;
+    let (reads, _) = BRIDGE.split_once("    printf '{").unwrap();
+    place.write("bridge.sh", format!("{reads}{twice}"));
+    place.run().expect(0);
+    assert_eq!(heard(&place), ["heard for alice", "heard hello"]);
+}
+
+#[test]
 fn an_outside_that_fails_is_told() {
     let place = place("kind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"read line; exit 5\"]", "now = true");
     let ended = place.run().expect(0);

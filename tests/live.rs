@@ -230,6 +230,29 @@ fn a_team_that_is_kept_alive_handles_what_is_sent_until_it_is_told_to_stop() {
 }
 
 #[test]
+fn what_is_sent_again_under_its_key_is_not_published_again_running_or_not() {
+    let send = ["send", "store", "--cause", "UserRequirement", "--idempotency-key"];
+    let place = Place::with(GREETER);
+    let sent = |key: &str| place.host(&[&send[..], &[key, "more"]].concat()).expect(0).stderr;
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    process.until("step-committed", None);
+    assert!(sent("k").contains("message sent-0 is in the mailbox of A"));
+    process.until("step-committed", None);
+    let again = "it has come before under this key, as message sent-0: nothing is sent";
+    assert!(sent("k").contains(again));
+    process.kill();
+    for (key, told) in [("k", again), ("l", "message sent-1 is in the mailbox of A"), ("l", "as message sent-1")] {
+        assert!(sent(key).contains(told), "{key}");
+    }
+    let resumed = place.resume().expect(0);
+    assert_eq!(stream::of_kind(&resumed.events(), "action-finished").len(), 1, "{}", resumed.stdout);
+    assert_eq!(
+        place.team_json()["env"]["history"]["storage"][2]["meta_info"],
+        serde_json::json!({"idempotency_key": "k"})
+    );
+}
+
+#[test]
 fn a_team_that_is_kept_alive_outlives_a_fault_that_is_parked() {
     let parking = GREETER.replace("[[role]]", "on_fault = \"park\"\n[[role]]");
     let at_fault = "[[role]]\nname = \"B\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"fail\"\n\

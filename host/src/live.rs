@@ -188,8 +188,9 @@ impl LiveEnvironment {
     }
 
     /// Publishes a message from outside and says where it went. Its id is given by the environment; where it names no
-    /// recipient, everyone who watches its label gets it. It is durable when this returns. The environment is not
-    /// borrowed: any number may wait at the same time.
+    /// recipient, everyone who watches its label gets it. Where its `meta` holds an `idempotency_key`, and a message from
+    /// outside has come under that already, it is not published again. It is durable when this returns. The environment
+    /// is not borrowed: any number may wait at the same time.
     pub fn send(&self, message: Message) -> BoxFuture<'static, Result<Sent, LiveError>> {
         let orders = matches!(self.state, State::Running(_)).then(|| self.orders.clone());
         Box::pin(async move {

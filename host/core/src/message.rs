@@ -17,6 +17,9 @@ pub const TO_ALL: &str = "<all>";
 /// The recipient that stands for the sender.
 pub const TO_SELF: &str = "<self>";
 
+/// Under what `meta` keeps the key by which a message from outside is known again.
+pub const IDEMPOTENCY_KEY: &str = "idempotency_key";
+
 /// A published message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {

@@ -337,7 +337,7 @@ pub(super) struct PruneArgs {
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  strata-host send store --cause UserRequirement \"another idea\"\n  strata-host send store --cause Review --to Editor \"looks good\""
+    after_help = "Examples:\n  strata-host send store --cause UserRequirement \"another idea\"\n  strata-host send store --cause Review --to Editor \"looks good\"\n  strata-host send store --cause Order --idempotency-key order-17 - < order.json"
 )]
 pub(super) struct SendArgs {
     /// The storage directory or its team.json.
@@ -348,6 +348,9 @@ pub(super) struct SendArgs {
     /// A recipient; everyone who watches the label where none is named.
     #[arg(long, value_name = "NAME")]
     pub(super) to: Vec<String>,
+    /// A name of your own for this message: sent again under it, it is not published again.
+    #[arg(long, value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(super) idempotency_key: Option<String>,
     /// The text; `-` reads it from stdin.
     pub(super) content: String,
 }

@@ -1,6 +1,7 @@
 //! `send`: puts a message into a team's environment.
 
-use strata_core::message::Message;
+use strata_core::json::Json;
+use strata_core::message::{IDEMPOTENCY_KEY, Message};
 
 use super::edits::look_for_edits;
 use super::{Failure, SendArgs, note, warn};
@@ -20,10 +21,16 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
     if !args.to.is_empty() {
         message.send_to = args.to;
     }
+    message.meta.extend(
+        args.idempotency_key.map(|key| (IDEMPOTENCY_KEY.to_owned(), Json::from(serde_json::Value::String(key)))),
+    );
     let cause = message.cause_by.clone();
     look_for_edits(&args.path);
     let sent = put(&args.path, message)?;
     match (sent.to.as_slice(), sent.dead.is_empty()) {
+        _ if sent.known => {
+            note(format_args!("it has come before under this key, as message {}: nothing is sent", sent.id))
+        }
         ([], true) => warn(format_args!("nobody watches `{cause}`: the message reached no mailbox")),
         ([], false) => {}
         (names, _) => note(format_args!("message {} is in the mailbox of {}", sent.id, names.join(", "))),

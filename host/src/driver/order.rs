@@ -7,7 +7,7 @@ use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{AnswerError, Answered, Driver, DriverError, Given, Motion, ReplyError};
+use super::{AnswerError, Answered, Driver, DriverError, Given, Journal, Motion, ReplyError};
 
 /// How many orders may wait for the driver. Who gives one waits for its answer, so this is the number of callers that
 /// are not held up, not a bound on what is accepted.
@@ -44,15 +44,32 @@ pub struct Sent {
     pub to: Vec<String>,
     /// Names that stand for nobody.
     pub dead: Vec<String>,
+    /// Whether it had come before, under the same idempotency key, and was not published again. Where it went then is
+    /// not told.
+    #[serde(default)]
+    pub known: bool,
 }
 
 impl Sent {
     /// What the recording of a message says; none for another event.
-    pub(crate) fn of(event: &Event, stepper: &Stepper) -> Option<Self> {
+    fn of(event: &Event, stepper: &Stepper) -> Option<Self> {
         let Event::MessageSent { routed, .. } = event else { return None };
         let name = |id: &RoleId| stepper.team().role(*id).name.clone();
         let to = routed.to.iter().map(name).collect();
-        Some(Self { id: routed.id.0.clone(), to, dead: routed.dead.clone() })
+        Some(Self { id: routed.id.0.clone(), to, dead: routed.dead.clone(), known: false })
+    }
+}
+
+impl Journal {
+    /// Publishes a message from outside, unless it has come before. It is durable with the next flush.
+    pub(crate) fn take_in(&mut self, message: Message) -> Result<Sent, DriverError> {
+        if let Some(id) = self.stepper().came_before(&message) {
+            return Ok(Sent { id: id.0.clone(), to: Vec::new(), dead: Vec::new(), known: true });
+        }
+        let event = self.stepper().sent(message);
+        let sent = Sent::of(&event, self.stepper());
+        self.stage(event)?;
+        Ok(sent.expect("what was sent is told"))
     }
 }
 
@@ -72,8 +89,8 @@ impl Orders {
         (Self(send), receive)
     }
 
-    /// Publishes a message from outside and says where it went. It is durable when this returns. Its id is given by
-    /// the environment.
+    /// Publishes a message from outside, unless it has come before under the same idempotency key, and says where it
+    /// went. It is durable when this returns. Its id is given by the environment.
     pub async fn send(&self, message: Message) -> Result<Sent, Ended> {
         let (reply, answer) = oneshot::channel();
         self.give(Order::Send { message: Box::new(message), reply }).await?;
@@ -130,15 +147,13 @@ impl Driver {
         }
         match order {
             Order::Send { message, reply } => {
-                let event = self.journal.stepper().sent(*message);
-                let sent = Sent::of(&event, self.journal.stepper());
-                self.journal.stage(event)?;
+                let sent = self.journal.take_in(*message)?;
                 self.journal.flush()?;
                 // Who is told that it was sent, and looks, finds somebody at work.
-                self.motion.send_replace(Motion::Busy);
-                if let Some(sent) = sent {
-                    let _ = reply.send(sent);
+                if !sent.known {
+                    self.motion.send_replace(Motion::Busy);
                 }
+                let _ = reply.send(sent);
             }
             Order::Answer { given, reply } => {
                 let answered = match self.journal.reply(&given) {

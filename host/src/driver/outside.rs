@@ -163,7 +163,7 @@ impl Driver {
     /// Publishes a message from outside. What is none is told to the operator: nobody else could mend it.
     fn came_in(&mut self, text: &str) -> Result<(), DriverError> {
         match team_json::read_letter(text) {
-            Ok(message) => self.journal.stage(self.journal.stepper().sent(message)),
+            Ok(message) => self.journal.take_in(message).map(drop),
             Err(error) => {
                 tracing::warn!("what came from outside is no message and was dropped: {error}");
                 Ok(())

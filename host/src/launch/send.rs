@@ -19,12 +19,10 @@ pub fn send(path: &Path, message: Message) -> Result<Sent, LaunchError> {
             return Err(LaunchError::Missing(format!("{what}: `run --recover_path {path}`")));
         }
         let (mut journal, _) = opened.journal()?;
-        let event = journal.stepper().sent(message.clone());
-        let sent = Sent::of(&event, journal.stepper());
-        journal.stage(event)?;
+        let sent = journal.take_in(message.clone())?;
         journal.flush()?;
         journal.save()?;
-        Ok(sent.expect("what was sent is told"))
+        Ok(sent)
     };
     reach(path, put, || control::hand_over(path, &message))
 }

@@ -12,8 +12,8 @@ use crate::environment::routing::{Parcel, route};
 use crate::event::{CallPolicy, Event, Finished, Journal, Work};
 use crate::fault::{Fault, FaultKind, Hope};
 use crate::host_call::Known;
-use crate::id::{Digest, RoleId, RunId, Slot};
-use crate::message::{IDEA_LABEL, Message, TO_ALL};
+use crate::id::{Digest, MessageId, RoleId, RunId, Slot};
+use crate::message::{IDEA_LABEL, IDEMPOTENCY_KEY, Message, TO_ALL};
 use crate::money::Usd;
 use crate::rules::Rules;
 use crate::team::{Retry, Role, Task};
@@ -55,6 +55,13 @@ impl Stepper {
             rules: Rules::of(&self.given),
             spent: spent.max(self.env.spent),
         }
+    }
+
+    /// The message from outside that has come under this one's idempotency key already, if it has one.
+    pub fn came_before(&self, message: &Message) -> Option<&MessageId> {
+        let key = message.meta.get(IDEMPOTENCY_KEY)?;
+        let known = self.env.messages.iter().find(|known| known.meta.get(IDEMPOTENCY_KEY) == Some(key));
+        known.map(|known| &known.id)
     }
 
     /// A message from outside, e.g. from the operator. Its id is given here.
