@@ -205,7 +205,7 @@ def memory(bench: Bench) -> Row:
 
 
 def many(bench: Bench) -> list[Row]:
-    found = bench.host.table("teams", bench.place(), 32, bench.few(200, 30))
+    found = bench.host.table("teams", bench.place(), 32, bench.few(1000, 30))
     times, bare = found["many_per_s"] / found["one_per_s"], found["bare_many_per_s"] / found["bare_one_per_s"]
     teams = Row("32 teams in one process over one team, durable steps a second",
                 f"{ratio(times)} ({found['one_per_s']:.0f}/s → {found['many_per_s']:.0f}/s)", "≥ 4×", times >= 4,
