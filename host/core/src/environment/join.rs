@@ -3,6 +3,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::iter;
 
 use serde::{Deserialize, Serialize};
 
@@ -193,7 +194,8 @@ impl<'a> Hall<'a> {
         ready.or_else(|| if moment == Moment::Quiet { first(&[Mode::Active]) } else { None })
     }
 
-    /// Takes what a join lets go: one message of each source that has any; where any fires it, the one that came first.
+    /// Takes what a join lets go: one message of each source, or all that came where it waited for the quiet; where any
+    /// fires it, the one that came first.
     fn take(&mut self, team: &Team, id: JoinId) -> Vec<(RoleId, MessageRef)> {
         let (join, row) = (team.join(id), &mut self.0[id.index()]);
         if join.mode == Mode::Any
@@ -201,8 +203,11 @@ impl<'a> Hall<'a> {
         {
             return row.queues[source].pop().map(|message| (join.from[source], message)).into_iter().collect();
         }
+        let of_each = if join.mode == Mode::Active { usize::MAX } else { 1 };
         let queues = join.from.iter().zip(&mut row.queues);
-        let taken = queues.filter_map(|(source, queue)| queue.pop().map(|message| (*source, message)));
+        let taken = queues.flat_map(|(source, queue)| {
+            iter::from_fn(move || queue.pop()).take(of_each).map(move |message| (*source, message))
+        });
         taken.take(if join.mode == Mode::Any { 1 } else { usize::MAX }).collect()
     }
 }

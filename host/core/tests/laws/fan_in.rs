@@ -110,6 +110,16 @@ fn an_active_join_fires_once_all_is_quiet_with_what_came() {
 }
 
 #[test]
+fn an_active_join_lets_go_of_all_that_came_of_each_source() {
+    let mut life = Hand::start(pair(Mode::Active, Deliver::Batch));
+    let emissions = vec![draft("a1", &["j"]), draft("a2", &["j"])];
+    life.act(Ok(Finished::Returned { output: draft("a3", &["j"]), emissions, writes: Vec::new() }));
+    life.act(Ok(says("b1")));
+    assert_eq!(act(&mut life), (2, ["b1", "a1", "a2", "a3"].map(String::from).into()), "in the order of its sources");
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
 fn active_joins_fire_one_after_another() {
     let mut team = pair(Mode::Active, Deliver::Batch);
     team.roles.push(role("E", &[], &["e"]));

@@ -50,9 +50,10 @@ fn fits(team: &Team, Released { join, messages, .. }: &Released) -> bool {
     let count = match join.mode {
         Mode::All => join.from.len()..=join.from.len(),
         Mode::Any => 1..=1,
-        Mode::Active => 1..=join.from.len(),
+        Mode::Active => 1..=usize::MAX,
     };
-    places.len() == sources.len() && places.is_sorted_by(|a, b| a < b) && count.contains(&places.len())
+    let once = |a: &usize, b: &usize| a < b || (a == b && join.mode == Mode::Active);
+    places.len() == sources.len() && places.is_sorted_by(once) && count.contains(&places.len())
 }
 
 proptest! {

@@ -96,7 +96,15 @@ impl Post<'_> {
         match mode {
             _ if mode != self.team.joins[join].mode => Vec::new(),
             Mode::All if of_each.len() < self.team.joins[join].from.len() => Vec::new(),
-            Mode::All | Mode::Active => of_each,
+            Mode::All => of_each,
+            Mode::Active => {
+                let of = |source: &RoleId| {
+                    let source = *source;
+                    let all = self.waiting[join].iter().enumerate();
+                    all.filter(move |(_, (from, _))| *from == source).map(|(at, _)| at)
+                };
+                self.team.joins[join].from.iter().flat_map(of).collect()
+            }
             Mode::Any => (0..self.waiting[join].len().min(1)).collect(),
         }
     }
