@@ -68,7 +68,10 @@ const DIGEST: Field = field("digest", "the SHA-256 of the component; null where 
 const ID: Field = field("id", "the message");
 const REASON: Field = field("reason", "why");
 const CHECKPOINT: Field = field("checkpoint", "the checkpoint");
-const PARENT: Field = field("parent", "the checkpoint before; null where there is none");
+const PARENT: Field = field(
+    "parent",
+    "the checkpoint before, of the first step the one where the lineage begins; null where there is none",
+);
 const REQUEST: Field = field("request", "the request");
 const WRITES: Field = field("writes", "the writes, as `METHOD URL`");
 

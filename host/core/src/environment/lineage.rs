@@ -46,6 +46,12 @@ impl Lineage {
         CheckpointId(alloc::format!("{}-{number}", self.name))
     }
 
+    /// The first of its own checkpoints.
+    pub fn beginning(&self) -> CheckpointId {
+        let left = self.forks.last().and_then(place);
+        self.checkpoint(left.map_or(0, |(_, number)| number + 1))
+    }
+
     /// What stands for the run in idempotency keys: what another lineage does to the world is another effect.
     pub fn key(&self, run: &str) -> String {
         if self.name == FIRST_LINEAGE { run.into() } else { alloc::format!("{run}@{}", self.name) }

@@ -16,7 +16,7 @@ use crate::environment::scope::{Change, ROLE_SCOPE, Write, unite};
 use crate::environment::{DeadLetter, Mail, MessageRef};
 use crate::event::{Event, Routed, Writer};
 use crate::fault::{Fault, FaultKind};
-use crate::id::RoleId;
+use crate::id::{CheckpointId, RoleId};
 use crate::message::Hop;
 use crate::team::Reducer;
 
@@ -29,9 +29,18 @@ impl Stepper {
         Event::StepCommitted {
             step: self.env.step,
             checkpoint: self.env.next_checkpoint(),
-            parent: self.env.checkpoint.clone(),
+            parent: self.above_step(),
             routed,
             released,
+        }
+    }
+
+    /// The checkpoint above that of the open step: the newest. The first step lies directly below where the lineage begins,
+    /// also where the run was stopped in it: from there all of it is made anew.
+    fn above_step(&self) -> Option<CheckpointId> {
+        match self.env.step {
+            0 if self.env.checkpoint.is_some() => Some(self.env.lineage.beginning()),
+            _ => self.env.checkpoint.clone(),
         }
     }
 
