@@ -78,7 +78,7 @@ pub enum Named<'a> {
 /// sender's routes; else everyone who watches its label.
 pub fn route(team: &Team, book: &AddressBook, parcel: Parcel<'_>) -> Routed {
     let Parcel { message, from, addressed, itinerary } = parcel;
-    let (legs, rest) = split(book, from, itinerary);
+    let (legs, rest) = split(book, (from, &message.sent_from), itinerary);
     let mut routed = Routed {
         id: message.id.clone(),
         from,
@@ -107,13 +107,16 @@ pub fn route(team: &Team, book: &AddressBook, parcel: Parcel<'_>) -> Routed {
     routed
 }
 
-/// The legs that begin at the sender, and the others; each once, or those that nobody travels would double wherever
-/// copies of one message meet.
-fn split(book: &AddressBook, from: Option<RoleId>, itinerary: Vec<Hop>) -> (Vec<Hop>, Vec<Hop>) {
+/// The legs that begin at the sender, who may be outside and then says itself who it is, and the others; each once, or
+/// those that nobody travels would double wherever copies of one message meet.
+fn split(book: &AddressBook, (from, name): (Option<RoleId>, &str), itinerary: Vec<Hop>) -> (Vec<Hop>, Vec<Hop>) {
     let mut seen = BTreeSet::new();
     let first: Vec<bool> = itinerary.iter().map(|leg| seen.insert((&leg.from, &leg.to))).collect();
     let legs = itinerary.into_iter().zip(first).filter_map(|(leg, first)| first.then_some(leg));
-    legs.partition(|leg| from.is_some() && book.roles.get(&leg.from).copied() == from)
+    legs.partition(|leg| match from {
+        Some(_) => book.roles.get(&leg.from).copied() == from,
+        None => !name.is_empty() && leg.from == name,
+    })
 }
 
 /// Takes the first arm that holds of each route. A condition that cannot be judged does not hold.

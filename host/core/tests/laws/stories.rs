@@ -281,6 +281,17 @@ fn a_message_from_outside_goes_to_all_whom_it_names_beside_those_who_watch() {
 }
 
 #[test]
+fn a_message_from_outside_goes_the_way_that_it_says_itself() {
+    let leg = |from: &str, to: &str| Hop { from: from.into(), to: vec![to.into()] };
+    let mut life = Hand::start(team(vec![role("A", &["x"], &["a"]), role("B", &[], &["b"]), role("C", &[], &["c"])]));
+    let mut letter = mail("hi", "x", &[]);
+    (letter.sent_from, letter.route) = ("alice".into(), vec![leg("alice", "B"), leg("B", "C")]);
+    life.record(life.stepper.sent(letter));
+    assert_eq!([0, 1, 2].map(|id: usize| life.env().roles[id].mailbox.len()), [0, 1, 0]);
+    assert_eq!([life.act(Ok(says("b"))).role, life.act(Ok(says("c"))).role], [RoleId(1), RoleId(2)]);
+}
+
+#[test]
 fn what_could_not_be_handed_over_is_tried_again_only_after_a_resume_and_in_order() {
     let outgoing = || {
         let mut team = team(vec![role("A", &[IDEA_LABEL], &["a"])]);
