@@ -101,8 +101,8 @@ fn a_cap_is_lifted_where_the_mended_file_or_the_edited_copy_says_so_and_nowhere_
     };
     resumed(&team("investment = 0", "", ""), 0);
     resumed(&team("investment = 3", "", ""), 0);
-    // What the command line of the first run may have said holds on.
-    resumed(&team("", "", ""), 5);
+    // It named one, and names none any more.
+    resumed(&team("", "", ""), 0);
     let edited = |pointer: &str, value: f64, code: i32| {
         let mut saved = place.team_json();
         *saved.pointer_mut(pointer).unwrap() = value.into();
@@ -115,6 +115,14 @@ fn a_cap_is_lifted_where_the_mended_file_or_the_edited_copy_says_so_and_nowhere_
     edited("/investment", 1.0, 5);
     edited("/strata/budget/max", 3.0, 0);
     edited("/strata/budget/max", 1.0, 5);
+}
+
+#[test]
+fn a_cap_that_a_command_line_set_holds_on_where_no_team_file_ever_names_one() {
+    let place = place(&team("", "", ""));
+    place.host(&["run", "team.toml", "--storage", "store", "--investment", "2"]).expect(5);
+    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(5);
+    place.host(&["run", "team.toml", "--recover_path", "store", "--investment", "9"]).expect(0);
 }
 
 #[test]

@@ -321,7 +321,11 @@ fn define(
     saved: impl FnOnce() -> Result<SavedDefinition, LaunchError>,
 ) -> Result<Definition, LaunchError> {
     if let Some(team) = team {
-        return Ok(Definition::read(team)?);
+        let mut definition = Definition::read(team)?;
+        // A cap that it named and names no more is none.
+        let named = || super::define_again(&saved()?, Definition::parse_alone).map(|before| before.says_budget);
+        definition.says_budget = definition.says_budget || named().unwrap_or(false);
+        return Ok(definition);
     }
     super::define_again(&saved()?, Definition::parse)
 }
