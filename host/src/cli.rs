@@ -71,6 +71,7 @@ pub fn main() -> ExitCode {
         }
     };
     let exporting = init_log(cli.verbose);
+    let _ = open_many();
     let done = match cli.command {
         Command::Run(args) => run::run(args, cli.verbose),
         Command::Dev(args) => dev::dev(&args),
@@ -100,6 +101,22 @@ pub fn main() -> ExitCode {
     };
     exporting.finish();
     ending(done.and_then(|code| terminal::all_printed().map(|()| code).map_err(Failure::unprinted)))
+}
+
+/// Lets the process have more files open than it is started with, where it may: the attempts that are made at once, and
+/// their guests, share them.
+fn open_many() -> rustix::io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    /// More only makes those slower that look at all they might have open.
+    const ENOUGH: u64 = 1 << 16;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    match current {
+        Some(current) if current < ENOUGH => {
+            let more = maximum.map_or(ENOUGH, |maximum| maximum.min(ENOUGH));
+            setrlimit(Resource::Nofile, Rlimit { current: Some(more), maximum })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Tells why a command failed, if it did.

@@ -275,6 +275,7 @@ pub fn wasi_worker(items: &str, run: &str) -> Vec<u8> {
             (import "wasi:filesystem/preopens@0.2.0" "get-directories" (func $wasi_directories (param i32)))
             (import "wasi:filesystem/types@0.2.0" "[method]descriptor.open-at"
                 (func $wasi_open (param i32 i32 i32 i32 i32 i32 i32)))
+            (import "wasi:filesystem/types@0.2.0" "[resource-drop]descriptor" (func $wasi_close (param i32)))
             (import "wasi:filesystem/types@0.2.0" "[method]descriptor.stat" (func $wasi_stat (param i32 i32)))
             (import "wasi:filesystem/types@0.2.0" "[method]descriptor.stat-at"
                 (func $wasi_stat_at (param i32 i32 i32 i32 i32)))

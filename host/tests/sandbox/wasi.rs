@@ -167,6 +167,34 @@ fn a_guest_holds_so_many_listings_and_no_more() {
     check(10_000, "AC0");
 }
 
+#[test]
+fn a_guest_has_so_many_files_open_and_no_more() {
+    const OPEN: &str = "(call $wasi_open (local.get $dir) (i32.const 0) (i32.const 4096) (i32.const 3) (i32.const 0)
+        (i32.const 1) (i32.const 2048))";
+    let run = format!(
+        "(loop $again {OPEN}
+            (if (i32.eqz (i32.load8_u (i32.const 2048))) (then
+                (i32.store (i32.const 4100) (i32.add (i32.const 1) (i32.load (i32.const 4100))))
+                (i32.store (i32.const 4104) (i32.load (i32.const 2052)))
+                (br $again))))
+         (call $wasi_close (i32.load (i32.const 4104)))
+         (i32.store8 (i32.const 4200) (i32.add (i32.const 65) (i32.shr_u (i32.load (i32.const 4100)) (i32.const 4))))
+         (i32.store8 (i32.const 4201) (i32.add (i32.const 65) (i32.and (i32.load (i32.const 4100)) (i32.const 15))))
+         {OPEN} (i32.store8 (i32.const 4202) (i32.add (i32.const 48) (i32.load8_u (i32.const 2048))))
+         (call $ok (i32.const 4200) (i32.const 3))"
+    );
+    let guest = wasi_worker(r#"(data (i32.const 4096) "new")"#, &run);
+    // A part of what the process may have.
+    let all = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let most = all.map_or(128, |all| (all / 16).clamp(16, 128)) as u8;
+    let expected = String::from_utf8(vec![b'A' + (most >> 4), b'A' + (most & 15), b'0']).unwrap();
+    for access in [Access::Read, Access::Write] {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("new"), "").unwrap();
+        assert_eq!(told(&guest, dirs(&[(home.path(), "/in", access)])), Ok(expected.clone()));
+    }
+}
+
 /// A guest that writes five bytes to `new`, so far into it, then does something.
 fn far_writer(offset: u64, then: &str) -> Vec<u8> {
     let items = r#"(data (i32.const 4096) "new")"#;

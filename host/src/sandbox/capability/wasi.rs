@@ -40,8 +40,8 @@ const CHUNK_BYTES: usize = 64 << 10;
 const LINE_BYTES: usize = 64 << 10;
 /// Random bytes given at once; more ends the attempt. As much as `random` gives.
 const RANDOM_BYTES: u64 = 65536;
-/// Resources a guest may hold: streams, descriptors, pollables.
-const HANDLES: usize = 4096;
+/// Resources a guest may hold: streams, descriptors, pollables. Each stream may keep a chunk in the host's memory.
+const HANDLES: usize = 512;
 
 /// Gives guests WASI: with clocks and files of our own.
 pub(in super::super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {

@@ -10,9 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::sha256::Sha256;
 
-/// When there are so many, it is looked which are closed by now. More than a guest can have open.
-const OPEN: usize = 8192;
-
 /// What is open, shared by those who open it and those who count it.
 #[derive(Clone, Default)]
 pub(in crate::sandbox) struct Opened(Arc<Mutex<List>>);
@@ -21,6 +18,8 @@ pub(in crate::sandbox) struct Opened(Arc<Mutex<List>>);
 struct List {
     /// The staged directories.
     staged: Vec<Node>,
+    /// How many were granted; they stay open.
+    granted: usize,
     open: Vec<Open>,
 }
 
@@ -94,16 +93,21 @@ impl Opened {
         // Those that are not staged are not written.
         let below = directory.metadata().ok().and_then(|meta| list.staged.iter().position(|s| *s == node(&meta)));
         list.open.push(Open { file: Arc::downgrade(directory), below, at: Spot::of(name) });
+        list.granted += 1;
     }
 
     /// Something was opened in a directory, by this path from there.
     pub(in crate::sandbox) fn add(&self, directory: &Arc<File>, path: &str, file: &Arc<File>) {
         let mut list = self.list();
         let Some((below, at)) = list.find(directory).map(|open| (open.below, open.at.at(path))) else { return };
-        if list.open.len() >= OPEN {
-            list.open.retain(|open| open.file.strong_count() > 0);
-        }
         list.open.push(Open { file: Arc::downgrade(file), below, at });
+    }
+
+    /// How many files and directories are open beside those that were granted.
+    pub(in crate::sandbox) fn count(&self) -> usize {
+        let mut list = self.list();
+        list.open.retain(|open| open.file.strong_count() > 0);
+        list.open.len().saturating_sub(list.granted)
     }
 
     /// Where something was found that is open.

@@ -2,7 +2,7 @@
 //! what they have open, and where they found it.
 
 use std::fs::File;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
@@ -13,6 +13,9 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 
 use super::super::super::ctx::Ctx;
 use super::FILES;
+
+/// Files and directories that are open at once, where the process may have enough of them.
+const MOST_OPEN: usize = 128;
 
 /// A directory, and what is opened in it, how.
 type Asked = (Resource<Descriptor>, PathFlags, String, OpenFlags, DescriptorFlags);
@@ -37,9 +40,22 @@ pub(super) fn file_of(descriptor: &Descriptor) -> &Arc<File> {
     }
 }
 
+/// How many files and directories an attempt may have open at once. The process has a few of them for all: no attempt
+/// gets more than a sixteenth, and none needs more than this.
+fn most_open() -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| {
+        let all = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        all.map_or(MOST_OPEN, |all| usize::try_from(all / 16).unwrap_or(MOST_OPEN).clamp(16, MOST_OPEN))
+    })
+}
+
 impl Ctx {
     async fn open_at(&mut self, (directory, path_flags, path, open_flags, flags): Asked) -> wasmtime::Result<Given> {
         let (above, at) = (Resource::new_borrow(directory.rep()), Resource::new_borrow(directory.rep()));
+        if self.capabilities.wasi().opened.count() >= most_open() {
+            return Ok(Err(ErrorCode::InsufficientMemory));
+        }
         // Opening a pipe waits for its other end, and nothing can end that.
         if let Ok(found) = self.filesystem().stat_at(at, path_flags, path.clone()).await
             && !matches!(
