@@ -12,7 +12,7 @@ use crate::plugin::Limit;
 
 /// Frames that a fault shows; the innermost tell the story.
 const FRAMES: usize = 32;
-/// How much of a guest's own failure message is kept.
+/// How much is kept of a message that a guest wrote, or that quotes what it returned.
 const MESSAGE_BYTES: usize = 64 << 10;
 
 /// Of an attempt that wasmtime or the host ended.
@@ -38,8 +38,7 @@ pub(super) fn of_failure(failure: types::Failure, ctx: &Ctx) -> Fault {
         types::FailureKind::Denied => FaultKind::Denied,
         types::FailureKind::Host => FaultKind::Host,
     };
-    let mut message = failure.message;
-    message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
+    let mut message = bounded(failure.message);
     if message.trim().is_empty() {
         message = "the action gave no reason".into();
     }
@@ -55,9 +54,14 @@ pub(super) fn of_failure(failure: types::Failure, ctx: &Ctx) -> Fault {
     fault
 }
 
+fn bounded(mut message: String) -> String {
+    message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
+    message
+}
+
 /// Of an attempt that returned what it must not.
 pub(super) fn of_output(message: String, ctx: &Ctx) -> Fault {
-    let mut fault = Fault::new(FaultKind::OutputInvalid, message);
+    let mut fault = Fault::new(FaultKind::OutputInvalid, bounded(message));
     fault.log = ctx.log().tail();
     fault
 }
@@ -180,4 +184,11 @@ fn frame(frame: &FrameInfo) -> Vec<String> {
 
 fn demangled(name: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(name))
+}
+
+#[test]
+fn what_a_guest_wrote_is_told_as_far_as_there_is_room() {
+    assert_eq!(bounded("short".into()), "short");
+    let long = bounded("é".repeat(MESSAGE_BYTES));
+    assert!(long.len() <= MESSAGE_BYTES && long.len() > MESSAGE_BYTES - 2);
 }

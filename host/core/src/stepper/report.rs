@@ -132,15 +132,21 @@ fn sensible(role: &Role, finished: Finished) -> Result<Finished, Fault> {
         }
         Finished::Planned { tasks, .. } => match idle_task(role, tasks) {
             Some(task) => {
-                let who = task.action.as_deref().map_or("nobody".into(), |name| format!("`{name}`"));
-                let message =
-                    format!("planned the task `{}` for {who}; workers are all actions but the first", task.text);
+                let who = task.action.as_deref().map_or("nobody".into(), |name| format!("`{}`", beginning(name)));
+                let task = beginning(&task.text);
+                let message = format!("planned the task `{task}` for {who}; workers are all actions but the first");
                 Err(Fault::new(FaultKind::OutputInvalid, message))
             }
             None => Ok(finished),
         },
         _ => Ok(finished),
     }
+}
+
+/// As much of a guest's text as a message needs to say which is meant.
+fn beginning(text: &str) -> String {
+    const CHARS: usize = 200;
+    text.chars().take(CHARS).collect()
 }
 
 /// A task that no worker of the role can carry out.

@@ -208,8 +208,9 @@ impl Files {
     async fn fits(&self, place: &Place, length: u64, old: u64) -> Asked<()> {
         let Some(limit) = place.max_bytes else { return Ok(()) };
         let below = self.changes.iter().filter(|(path, _)| place.tree.inside(path).is_some());
-        let (gone, come) = below
-            .fold((old, length), |(gone, come), (_, change)| (gone + size(&change.before), come + size(&change.after)));
+        let (gone, come) = below.fold((old, length), |(gone, come), (_, change)| {
+            (gone.saturating_add(size(&change.before)), come.saturating_add(size(&change.after)))
+        });
         let (at, view, staged) = (place.clone(), Arc::clone(&self.view), self.stage.is_some());
         aside(move || {
             // What the role's finished actions wrote may not lie in its place yet, and does perhaps a moment later.
@@ -221,7 +222,7 @@ impl Files {
                 Some(size(content).saturating_sub(lies))
             };
             let count = || {
-                let awaited: u64 = view.files.iter().filter_map(awaited).sum();
+                let awaited = view.files.iter().filter_map(awaited).fold(0, u64::saturating_add);
                 Ok(at.root.held()?.saturating_add(awaited))
             };
             // Nothing else that an attempt may see changes while it is at work, but for copies that were made for it.

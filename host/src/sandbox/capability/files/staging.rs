@@ -25,7 +25,7 @@ impl Files {
             });
             let below: Vec<_> = below.collect();
             // Before their bytes are in memory.
-            let bytes = below.iter().map(|(_, content)| size(content)).sum::<u64>();
+            let bytes = below.iter().map(|(_, content)| size(content)).fold(0, u64::saturating_add);
             if bytes > STAGED_BYTES {
                 return Err(format!("cannot stage `{}`: {}", grant.guest, too_much()));
             }
