@@ -253,6 +253,24 @@ fn what_is_sent_again_under_its_key_is_not_published_again_running_or_not() {
 }
 
 #[test]
+fn a_text_of_any_size_that_is_sent_arrives_or_is_refused() {
+    let place = Place::with(GREETER);
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    process.until("step-committed", None);
+    let send = |bytes: usize| {
+        place.write("text", "\u{1}".repeat(bytes));
+        let text = std::fs::File::open(place.path("text")).unwrap();
+        let mut command = place.command(&["send", "store", "--cause", "Note", "-"]);
+        String::from_utf8(command.stdin(text).output().unwrap().stderr).unwrap()
+    };
+    let told = send((16 << 20) + 1);
+    assert!(told.contains("the text has more than 16 MiB; put it into a file"), "{told}");
+    assert_eq!(send(16 << 20), "warning: nobody watches `Note`: the message reached no mailbox\n");
+    process.kill();
+    assert_eq!(place.recorded().iter().filter(|line| line["cause_by"] == "Note").count(), 1);
+}
+
+#[test]
 fn a_team_that_is_kept_alive_outlives_a_fault_that_is_parked() {
     let parking = GREETER.replace("[[role]]", "on_fault = \"park\"\n[[role]]");
     let at_fault = "[[role]]\nname = \"B\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"fail\"\n\

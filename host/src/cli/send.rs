@@ -1,5 +1,7 @@
 //! `send`: puts a message into a team's environment.
 
+use std::io::Read;
+
 use strata_core::json::Json;
 use strata_core::message::{IDEMPOTENCY_KEY, Message};
 
@@ -7,15 +9,22 @@ use super::edits::look_for_edits;
 use super::{Failure, SendArgs, note, warn};
 use crate::launch::send as put;
 
+/// Every role that hears a message has it in its memory, and a saved team in several places.
+const MOST_BYTES: u64 = 16 << 20;
+
 pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
     if args.cause.is_empty() {
         return Err(Failure::usage("`--cause` is empty: say under which label the message is heard"));
     }
     let content = match args.content.as_str() {
-        "-" => std::io::read_to_string(std::io::stdin())
+        "-" => std::io::read_to_string(std::io::stdin().take(MOST_BYTES + 1))
             .map_err(|error| Failure::usage(format!("cannot read the text from stdin: {error}")))?,
         _ => args.content,
     };
+    if content.len() as u64 > MOST_BYTES {
+        let hint = "put it into a file that is granted to the action, and send its name";
+        return Err(Failure::usage(format!("the text has more than 16 MiB; {hint}")));
+    }
     // Its id is given where it is put.
     let mut message = Message::of_user("".into(), content, args.cause);
     if !args.to.is_empty() {

@@ -18,8 +18,8 @@ use super::LaunchError;
 use crate::driver::{Answered, Ended, Given, Orders, Sent};
 use crate::store::{Directory, Socket};
 
-/// The longest line that is read: larger than any message that makes sense.
-const MAX_LINE: u64 = 64 << 20;
+/// The longest line that is read: any message that `send` takes, escaped.
+const MAX_LINE: u64 = 128 << 20;
 /// How many are listened to at once; more wait to be accepted.
 const MAX_CALLERS: usize = 16;
 /// How long one may take to say what it wants.
