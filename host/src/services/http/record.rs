@@ -92,15 +92,18 @@ fn headers(given: &Value) -> Result<Vec<Header>, String> {
 }
 
 /// The response that an operator gives in place of one that was lost: an object of `status`, `headers`, `body` or
-/// `base64`; anything else is the body of a good response, a text as it is.
+/// `base64`; anything else is the body of a good response, a text as it is. What might be either is refused: it counts for
+/// good.
 pub fn operators(value: &Value) -> Result<Response, String> {
     const FIELDS: [&str; 4] = ["status", "headers", "body", "base64"];
-    let is_response = |fields: &serde_json::Map<String, Value>| {
-        !fields.is_empty() && fields.keys().all(|field| FIELDS.contains(&field.as_str()))
-    };
-    match value.as_object().is_some_and(is_response) {
-        true => Response::from_json(&Json::from(value.clone())),
-        false => Response::from_json(&Json::from(json!({ "body": value }))),
+    let body = || Response::from_json(&Json::from(json!({ "body": value })));
+    let Some(fields) = value.as_object() else { return body() };
+    match fields.keys().find(|field| !FIELDS.contains(&field.as_str())) {
+        None if !fields.is_empty() => Response::from_json(&Json::from(value.clone())),
+        Some(other) if fields.contains_key("body") || value["status"].is_number() => {
+            Err(format!("a response has no `{other}`; if all of it is the body, write `{{\"body\":…}}`"))
+        }
+        _ => body(),
     }
 }
 
@@ -132,6 +135,11 @@ mod tests {
             assert_eq!(read.as_ref().map_err(String::as_str), expected.as_ref().map_err(|e| *e), "{given}");
         };
         check(json!({ "status": 201, "body": "made" }), Ok(response(201, &[], b"made")));
+        check(
+            json!({ "status": 201, "boddy": "made" }),
+            Err("a response has no `boddy`; if all of it is the body, write `{\"body\":…}`"),
+        );
+        check(json!({ "status": "made", "id": 7 }), Ok(response(200, &[], br#"{"id":7,"status":"made"}"#)));
         check(json!({ "status": 204 }), Ok(response(204, &[], b"")));
         check(json!({ "body": { "id": 7 } }), Ok(response(200, &[], br#"{"id":7}"#)));
         check(json!({ "headers": { "ETag": "1" } }), Ok(response(200, &[("etag", "1")], b"")));
