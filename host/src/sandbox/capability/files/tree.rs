@@ -60,7 +60,11 @@ fn joined(directory: &str, inside: &str) -> String {
 
 /// A path without links, as far as it is there.
 pub fn real_path(path: &Path) -> PathBuf {
-    let there = path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
+    let real = |above: &Path| match above.as_os_str().is_empty() {
+        true => Path::new(".").canonicalize(),
+        false => above.canonicalize(),
+    };
+    let there = path.ancestors().find_map(|above| Some((real(above).ok()?, path.strip_prefix(above).ok()?)));
     // By components: what is not there ends in no `/`.
     there.map_or_else(|| path.to_owned(), |(real, rest)| real.iter().chain(rest).collect())
 }
@@ -109,6 +113,14 @@ mod tests {
         check("/", "else/x", "/else/x");
         check("/else", "x", "/else/x");
         check("/srv/team/out", "", "out");
+    }
+
+    #[test]
+    fn what_is_not_there_yet_lies_below_what_is() {
+        let here = std::env::current_dir().and_then(|here| here.canonicalize()).expect("a directory");
+        for path in ["none", "./none", "none/deep"] {
+            assert_eq!(real_path(Path::new(path)), here.join(path), "{path}");
+        }
     }
 
     #[test]
