@@ -9,6 +9,7 @@
 //! | `driver` | the driver alone, with a store that fails: how often it saves, what it does when it cannot |
 //! | `signals` | Ctrl-C, SIGTERM, the lock and who holds it |
 //! | `live` | teams that stay: the library, `run --keep-alive`, `send` to a team that runs |
+//! | `sending` | `send`: once and whole |
 //! | `people` | questions and answers: kills around them, expiry, moves, a person at the terminal |
 //! | `writes` | requests that change something: killed, timed out, broken, settled by the operator |
 //! | `calls` | calls killed before, during and after; calls made together |
@@ -116,6 +117,7 @@ mod scaffold;
 mod scopes;
 mod scripts;
 mod secrets;
+mod sending;
 mod signals;
 mod signer;
 mod skills;

@@ -1,0 +1,60 @@
+//! `send`: what is put into a team that runs or does not, once and whole.
+
+use crate::place::Place;
+use crate::stream;
+
+/// Greets whoever speaks to it.
+const GREETER: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "greeter"
+idea = "hello"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Greet"
+component = "probe.wasm"
+config = { steps = [{ say = "re: {inputs}" }] }
+"#;
+
+#[test]
+fn what_is_sent_again_under_its_key_is_not_published_again_running_or_not() {
+    let send = ["send", "store", "--cause", "UserRequirement", "--idempotency-key"];
+    let place = Place::with(GREETER);
+    let sent = |key: &str| place.host(&[&send[..], &[key, "more"]].concat()).expect(0).stderr;
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    process.until("step-committed", None);
+    assert!(sent("k").contains("message sent-0 is in the mailbox of A"));
+    process.until("step-committed", None);
+    let again = "it has come before under this key, as message sent-0: nothing is sent";
+    assert!(sent("k").contains(again));
+    process.kill();
+    for (key, told) in [("k", again), ("l", "message sent-1 is in the mailbox of A"), ("l", "as message sent-1")] {
+        assert!(sent(key).contains(told), "{key}");
+    }
+    let resumed = place.resume().expect(0);
+    assert_eq!(stream::of_kind(&resumed.events(), "action-finished").len(), 1, "{}", resumed.stdout);
+    assert_eq!(
+        place.team_json()["env"]["history"]["storage"][2]["meta_info"],
+        serde_json::json!({"idempotency_key": "k"})
+    );
+}
+
+#[test]
+fn a_text_of_any_size_that_is_sent_arrives_or_is_refused() {
+    let place = Place::with(GREETER);
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    process.until("step-committed", None);
+    let send = |bytes: usize| {
+        place.write("text", "\u{1}".repeat(bytes));
+        let text = std::fs::File::open(place.path("text")).unwrap();
+        let mut command = place.command(&["send", "store", "--cause", "Note", "-"]);
+        String::from_utf8(command.stdin(text).output().unwrap().stderr).unwrap()
+    };
+    let told = send((16 << 20) + 1);
+    assert!(told.contains("the text has more than 16 MiB; put it into a file"), "{told}");
+    assert_eq!(send(16 << 20), "warning: nobody watches `Note`: the message reached no mailbox\n");
+    process.kill();
+    assert_eq!(place.recorded().iter().filter(|line| line["cause_by"] == "Note").count(), 1);
+}
