@@ -162,7 +162,7 @@ config = { steps = [{ fail = "big-output" }] }
     told("(came to 1025); raise `limits.host_calls` (add `limits = { host_calls = 2048 }`, team.toml:26)");
     told("raise `limits.output` (add `limits = { output = ");
     assert!(!ended.stderr.contains("to mend it"), "other advice than the limit's: {}", ended.stderr);
-    told("# after a change of the file");
+    told("# after a change of the team file");
 
     let small = String::from_utf8(place.read("team.toml")).unwrap().replace("host_bytes = 600", "component = \"1KiB\"");
     place.write("team.toml", small);

@@ -127,9 +127,10 @@ impl<'a> Ending<'a> {
     fn ways(&self, cures: &[Cure]) -> Vec<String> {
         let (resume, what) = (self.resume(), self.what());
         let when = |command: String, when: &str| format!("{command}   {}", painted(FAINT, &format!("# {when}")));
-        let file = cures.iter().any(|cure| cure.file).then(|| {
+        let unsent = self.stepper.env().outbox.iter().any(|outbound| outbound.failed.is_some());
+        let file = (unsent || cures.iter().any(|cure| cure.file)).then(|| {
             let file = path_word(Path::new(&shown(&self.makings.file)));
-            when(format!("strata-host run {file} {what}"), "after a change of the file")
+            when(format!("strata-host run {file} {what}"), "after a change of the team file")
         });
         // One stands for all.
         let component = cures.iter().find_map(|cure| cure.component.as_ref()).map(|name| {

@@ -134,7 +134,8 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>) -> Cur
         })),
         FaultKind::Trap | FaultKind::Error | FaultKind::Stack | FaultKind::OutputInvalid | FaultKind::Think => {
             let component = component(name, made);
-            let file = component.is_some();
+            // Also where the source is to be changed: what it is called with stands in the team file.
+            let file = !made.is_some_and(|made| script::is_newest(&made.from));
             let words = made.map(|made| match &component {
                 Some(_) => format!("give another component, here with `--component` or in the team file{place}"),
                 None if script::is_newest(&made.from) => {
@@ -155,6 +156,7 @@ fn is_of_config(message: &str) -> bool {
         || message.starts_with("config.")
         || message.starts_with("config[")
         || message.contains("the action's `config`")
+        || message.contains("reading the config")
 }
 
 /// What the operator took away of the grant that a fault names.
@@ -240,9 +242,10 @@ mod tests {
         assert_eq!(cure_of("greet", "config: unknown key `langage`; known are language"), in_file);
         assert_eq!(cure_of("a.wasm", "reading the action's `config` in the team file: missing field `to`"), in_file);
         let (words, file, _) = cure_of("greet", "the model was silent");
-        assert!(words.starts_with("change its source, `greet`") && !file, "{words}");
-        let (words, ..) = cure_of("/teams/<newest>.py", "division by zero");
-        assert!(words.contains("came with a message") && !words.contains("newest"), "{words}");
+        assert!(words.starts_with("change its source, `greet`") && file, "{words}");
+        assert_eq!(cure_of("greet", "reading the config: `instruction` is missing"), in_file);
+        let (words, file, _) = cure_of("/teams/<newest>.py", "division by zero");
+        assert!(words.contains("came with a message") && !words.contains("newest") && !file, "{words}");
         assert!(cure_of("a.wasm", "boom").2);
     }
 
