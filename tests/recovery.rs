@@ -87,6 +87,24 @@ fn team_json_alone_is_enough_wherever_it_lies() {
 }
 
 #[test]
+fn a_resume_that_does_not_name_its_mended_team_file_says_how_to_go_by_it() {
+    let place = Place::with(&FAILS.replace(", attempts = [1]", ""));
+    let failed = place.run().expect(3);
+    let hint = "strata-host run team.toml --recover_path store";
+    assert!(failed.stderr.contains(hint), "{}", failed.stderr);
+    let unsaid = |told: &str| assert!(!told.contains("has changed since"), "{told}");
+    unsaid(&failed.stderr);
+    place.write("team.toml", FAILS);
+    let again = place.resume().expect(3);
+    let said = format!("`team.toml` has changed since; `{hint}` goes by it\n");
+    assert_eq!(again.stderr.matches(&said).count(), 1, "{}", again.stderr);
+    unsaid(&place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0).stderr);
+    // Nothing is left to go by it.
+    place.write("team.toml", "");
+    unsaid(&place.resume().expect(0).stderr);
+}
+
+#[test]
 fn an_idea_given_with_a_resume_is_ignored_with_a_warning() {
     let place = failed();
     let ended = place.host(&["run", "another idea", "--recover_path", "store", "--events", "-"]).expect(0);

@@ -115,6 +115,11 @@ impl Definition {
         Self::of(Source::new(text.to_owned(), name.to_owned(), base.to_owned()), Beside::Left)
     }
 
+    /// What a team file says, whether or not that makes a team; none where it cannot be read.
+    pub fn text(path: &Path) -> Option<String> {
+        read_source(path, "team").ok().map(|source| source.text)
+    }
+
     /// The files and directories that a team file names: all that its components are made from and that it is read with,
     /// as far as it can be read.
     pub fn named_files(path: &Path) -> BTreeSet<PathBuf> {

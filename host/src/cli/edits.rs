@@ -1,9 +1,10 @@
-//! What was done to a `team.json` that has its `team.db` beside it, and does not count.
+//! What was done to files that do not count: to a `team.json` that has its `team.db` beside it, to a team file that a
+//! resume does not name.
 
 use std::path::Path;
 
-use super::warn;
-use crate::launch::is_edited;
+use super::{note, path_word, shown, warn};
+use crate::launch::{edited_team_file, is_edited};
 
 /// Tells whoever changed it, in commands that go by what is saved there.
 pub(super) fn look_for_edits(path: &Path) {
@@ -17,4 +18,13 @@ pub(super) fn tell_edited(path: &Path) {
     let directory = if path.is_file() { path.parent().unwrap_or(path) } else { path };
     let directory = directory.display();
     warn(format_args!("`team.json` in `{directory}` was changed by hand; `team.db` beside it is newer and wins"));
+}
+
+/// Tells whoever changed the team file that a resume which does not name it goes by the one that was saved.
+pub(super) fn tell_mended(path: &Path, policy: Option<&Path>) {
+    let Ok(Some(file)) = edited_team_file(path) else { return };
+    let (file, path) = (shown(&file), path_word(path));
+    let policy = policy.map(|policy| format!(" --policy {}", path_word(policy))).unwrap_or_default();
+    let word = path_word(Path::new(&file));
+    note(format_args!("`{file}` has changed since; `strata-host run {word} --recover_path {path}{policy}` goes by it"));
 }

@@ -8,7 +8,7 @@ use strata_core::id::CheckpointId;
 use strata_core::stepper::{Stepper, slot, step_of_fault};
 use tokio::sync::watch;
 
-use super::edits::tell_edited;
+use super::edits::{tell_edited, tell_mended};
 use super::ending::Ending;
 use super::events_sink::{EventsSink, Held, spare};
 use super::live::Live;
@@ -170,7 +170,12 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
             in_doubt: &args.in_doubt,
             when_idle: args.when_idle(),
         };
-        return match resume(what, report, on_line)? {
+        let resumed = resume(what, report, on_line);
+        // Also where it is refused: the line that is named may be mended already.
+        if team.is_none() && !args.quiet && !matches!(resumed, Ok(Resumed::Finished(..))) {
+            tell_mended(path, args.policy.as_deref());
+        }
+        return match resumed? {
             Resumed::Goes(run, notes) => {
                 tell_notes(&notes, run.path());
                 Ok(Launched::Goes(run))

@@ -1,6 +1,6 @@
 //! What is saved, for looking at: opened without the lock, also while the team runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use strata_core::environment::Environment;
@@ -82,6 +82,19 @@ pub fn is_edited(path: &Path) -> Result<bool, LaunchError> {
         Content::Database => Ok(Reader::open(&directory)?.team_json_differs()?),
         _ => Ok(false),
     }
+}
+
+/// The team file that what is saved at a path was read from, where it says something else by now.
+pub fn edited_team_file(path: &Path) -> Result<Option<PathBuf>, LaunchError> {
+    let directory = Directory::locate(path)?;
+    let saved = match directory.team()? {
+        Content::Database => Reader::open(&directory)?.definition()?,
+        _ => definition(&directory, &directory.read_team_json()?)?,
+    };
+    let file = saved.base.join(Path::new(&saved.name).file_name().unwrap_or_default());
+    // One that is gone is nobody's to go by.
+    let is_edited = Definition::text(&file).is_some_and(|text| text != saved.text);
+    Ok(is_edited.then_some(file))
 }
 
 /// Whether a file is one of those in which the team of a place is saved, so that nothing else may be written there.
