@@ -93,6 +93,8 @@ fn a_team_or_role_that_has_used_up_its_budget_stops_and_goes_on_with_more() {
 fn a_cap_is_lifted_where_the_mended_file_or_the_edited_copy_says_so_and_nowhere_else() {
     let place = place(&team("investment = 2", "", ""));
     place.run().expect(5);
+    let shown = place.host(&["inspect", "store"]).expect(0).stdout;
+    assert!(shown.ends_with("go on with\n  strata-host run --recover_path store --investment USD\n"), "{shown}");
     let resumed = |team: &str, code: i32| {
         place.write("mended.toml", team);
         let _ = std::fs::remove_dir_all(place.path("copy"));

@@ -51,6 +51,45 @@ fn an_action_is_shown_with_what_it_is_at_what_it_said_and_its_fault() {
 }
 
 #[test]
+fn a_run_that_was_killed_is_told_from_one_that_goes_on() {
+    let place = Place::with(&TEAM.replace("{ now = true }, { fail = \"trap\" }", "{ sleep = \"600s\" }"));
+    let shown = || place.host(&["inspect", "store"]).expect(0).stdout;
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    while process.until("action-started", Some("A"))["action"] != "Fail" {}
+    let alive = shown();
+    assert!(alive.contains(&format!("status      running (process {})\n", process.pid())), "{alive}");
+    assert!(alive.contains("`Fail`: running") && !alive.contains("go on with"), "{alive}");
+    process.kill();
+    let dead = shown();
+    assert!(dead.contains("status      cut off\n") && dead.contains("`Fail`: cut off"), "{dead}");
+    assert!(dead.ends_with("go on with\n  strata-host run --recover_path store\n"), "{dead}");
+    let json = json(&place.host(&["inspect", "store", "--json"]).expect(0).stdout);
+    assert_eq!(json["strata"]["status"], "running");
+}
+
+#[test]
+fn a_team_that_waits_for_messages_is_shown_as_idle() {
+    let place = Place::with(&TEAM.replace("{ fail = \"trap\" }", "{ say = \"done\" }"));
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    process.until("step-committed", None);
+    let shown = place.host(&["inspect", "store"]).expect(0).stdout;
+    assert!(shown.contains(&format!("status      running (process {}), idle\n", process.pid())), "{shown}");
+    process.kill();
+}
+
+#[test]
+fn what_has_stopped_is_shown_with_the_command_to_go_on_with() {
+    let place = failed();
+    let shown = |store: &str| place.host(&["inspect", store]).expect(0).stdout;
+    let ways = "go on with\n  strata-host run team.toml --recover_path store   # after a change of the team file\n  \
+                strata-host run --recover_path store\n";
+    assert!(shown("store").ends_with(ways), "{}", shown("store"));
+    assert!(!shown("store@main-0").contains("go on with"), "an earlier state is not what a resume goes on from");
+    std::fs::remove_file(place.path("team.toml")).unwrap();
+    assert!(shown("store").ends_with("go on with\n  strata-host run --recover_path store\n"), "{}", shown("store"));
+}
+
+#[test]
 fn the_calls_of_the_host_are_shown_with_what_came_back() {
     let place = failed();
     let shown = |args: &[&str]| place.host(&[&["inspect", "store", "--calls"], args].concat()).expect(0).stdout;

@@ -55,6 +55,8 @@ fn a_write_killed_in_flight_is_in_doubt_until_the_operator_settles_it() {
         let web = Web::new();
         let place = alone(&web, r#"{ http = "URL/once/x", method = "POST" }"#);
         killed_at(&place, &web, 1);
+        let cut_off = place.host(&["inspect", "store"]).expect(0).stdout;
+        assert!(cut_off.contains("in doubt on the next run") && cut_off.contains("\n  A.p: POST "), "{cut_off}");
         for _ in 0..2 {
             let ended = place.resume().expect(10);
             assert_eq!(web.lines().len(), 1);

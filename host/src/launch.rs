@@ -58,7 +58,7 @@ pub use prune::{KEPT, Kept, prune};
 pub use replay::{Replay, replay};
 pub use report::report;
 pub use resume::{Notes, Resume, Resumed, resume};
-pub use saved::{SavedTeam, checkpoints, edited_team_file, is_edited, is_saved_in, reader, saved};
+pub use saved::{SavedTeam, checkpoints, edited_team_file, holder, is_edited, is_saved_in, reader, saved};
 pub use send::send;
 pub use source::read as read_component;
 pub use start::{Start, Started, start};

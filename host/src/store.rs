@@ -30,7 +30,7 @@ mod damage;
 #[cfg(test)]
 mod script;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use strata_core::environment::Environment;
@@ -43,7 +43,7 @@ use crate::blob::Blobs;
 pub use directory::{Content, Created, Directory, Opened, Replace};
 pub(crate) use each::{PIECE, each};
 pub use error::StoreError;
-pub use lock::Lock;
+pub use lock::{Holder, Lock};
 pub use memory::MemoryStore;
 pub use reader::{Beginning, Reader};
 pub use socket::Socket;
@@ -107,6 +107,13 @@ pub struct SavedDefinition {
     pub text: String,
     /// The components that the operator put in place of its own: `ROLE.ACTION=FILE` each, the file absolute.
     pub components: Vec<String>,
+}
+
+impl SavedDefinition {
+    /// The file that it was read from, which may be another by now, or gone.
+    pub fn file(&self) -> PathBuf {
+        self.base.join(Path::new(&self.name).file_name().unwrap_or_default())
+    }
 }
 
 /// A checkpoint, as it is listed.

@@ -73,7 +73,7 @@ impl<'a> Ending<'a> {
             Status::OutOfBudget => {
                 let what = painted(ODD, "out of budget:");
                 note(format_args!("{what} {}; {saved}; go on with:", exhausted(stepper)));
-                note(format_args!("  {resume} {}", more(stepper, self.makings)));
+                note(format_args!("  {resume} {}", more(stepper, self.makings.most.as_ref())));
             }
             Status::InDoubt | Status::Interrupted => {
                 let what = painted(ODD, if status == Status::InDoubt { "in doubt" } else { "interrupted" });
@@ -182,12 +182,12 @@ fn exhausted(stepper: &Stepper) -> String {
     }
 }
 
-/// What a resume needs to go on.
-fn more(stepper: &Stepper, makings: &Makings) -> String {
+/// What a resume needs to go on, beyond what its operator lets it spend at most, where a policy says that.
+pub(super) fn more(stepper: &Stepper, most: Option<&(Usd, String)>) -> String {
     let (team, env) = (stepper.team(), stepper.env());
     let broke = env.budget.is_some_and(|max| env.spent >= max);
     // With more than that it would stop again at once.
-    let bound = makings.most.as_ref().filter(|(most, _)| env.budget.is_some_and(|max| max >= *most));
+    let bound = most.filter(|(most, _)| env.budget.is_some_and(|max| max >= *most));
     match (stepper.purses().next(), bound) {
         (Some(Purse::Role(_)), _) => "TEAM.toml   # with more `investment` or `tokens` for the role".into(),
         _ if !broke && team.policy.purses.tokens.is_some() => "TEAM.toml   # with more `tokens` for the team".into(),

@@ -3,6 +3,7 @@
 
 mod action;
 mod calls;
+mod life;
 mod message;
 mod table;
 
@@ -17,13 +18,14 @@ use strata_core::id::{CheckpointId, RoleId, Slot};
 use strata_core::stepper::{Stepper, slot};
 
 use action::Action;
+use life::Life;
 use table::Table;
 
 use super::edits::look_for_edits;
 use super::files;
 use super::requests::{command, listing};
 use super::{Failure, InspectArgs, joins, path_word, preview, shell_word, show_json, show_line};
-use crate::launch::{Doubt, doubts, place, saved};
+use crate::launch::{Doubt, SavedTeam, place, saved};
 use crate::narrator;
 use crate::store::{At, team_json};
 
@@ -41,7 +43,9 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
         return Err(Failure::usage("`--calls` shows the recorded calls of all that is saved; leave `@ID` away"));
     }
     let (path, json) = (path.as_path(), args.json);
+    let life = Life::before(path, &at);
     let saved = saved(path, &at)?;
+    let life = life.after(path);
     look_for_edits(path);
     let stepper = &saved.stepper;
     let action = args.action.as_ref().map(|name| Action::named(stepper, name)).transpose()?;
@@ -51,21 +55,22 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
         (None, _, true) if json => calls::print_json(path, args.action.as_deref())?,
         (None, _, true) => calls::show(path, args.action.as_deref())?,
         (None, Some(action), false) if json => action.print_json(),
-        (None, Some(action), false) => action.show(),
+        (None, Some(action), false) => action.show(life),
         (None, None, false) if json => {
             show_json(team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end())
         }
-        (None, None, false) => show(stepper, path),
+        (None, None, false) => show(&saved, path, life),
     }
     Ok(0)
 }
 
-fn show(stepper: &Stepper, path: &Path) {
+fn show(saved: &SavedTeam, path: &Path, life: Life) {
+    let stepper = &saved.stepper;
     let (team, env) = (stepper.team(), stepper.env());
     let checkpoint = env.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
     show_line(&format!("run         {} ({})", env.run, team.name));
     show_line(&format!("idea        {}", preview(&env.idea, PREVIEW)));
-    show_line(&format!("status      {}", env.status.name()));
+    show_line(&format!("status      {}", life.status(stepper)));
     let open = if env.open { "open" } else { "next" };
     show_line(&format!("step        {} ({open}), checkpoint {checkpoint} of lineage {}", env.step, env.lineage.name));
     let budget = env.budget.map_or_else(|| "no limit".into(), |budget| budget.to_string());
@@ -80,21 +85,23 @@ fn show(stepper: &Stepper, path: &Path) {
         let (name, spent) = (&team.role(id).name, env.spending(|slot| slot.role == id).usd);
         let said = env.messages.iter().rev().find(|message| message.sent_from == *name);
         let said = said.map_or_else(|| "-".into(), |message| preview(&message.content, OUTPUT));
-        let standing = standing(stepper, id);
+        let standing = standing(stepper, id, life);
         table.row([name.clone(), mail.to_string(), memory.to_string(), spent.to_string(), standing, said]);
     }
     table.print();
     show_spending(stepper);
-    show_faults(stepper, path);
-    section("in doubt (go on with `--in-doubt redo|skip|VALUE`)", in_doubt(stepper));
+    show_faults(stepper, path, life);
+    let when = if life.is_cut_off(stepper) { "in doubt on the next run" } else { "in doubt" };
+    section(&format!("{when} (go on with `--in-doubt redo|skip|VALUE`)"), in_doubt(stepper, life));
     show_joins(stepper);
     show_requests(stepper, path);
     section("files", files::listing(stepper));
     show_mail(stepper, env);
+    section("go on with", life.ways(saved, path).into_iter());
 }
 
 /// What a role is at, in words.
-fn standing(stepper: &Stepper, id: RoleId) -> String {
+fn standing(stepper: &Stepper, id: RoleId, life: Life) -> String {
     let role = stepper.team().role(id);
     let Some(activation) = &stepper.env().role(id).activation else { return "idle".into() };
     let what = match activation.work(role) {
@@ -106,6 +113,7 @@ fn standing(stepper: &Stepper, id: RoleId) -> String {
     };
     let how = match &activation.phase {
         Phase::Ready | Phase::Again(_) => "next",
+        Phase::Running if life.is_cut_off(stepper) => "cut off",
         Phase::Running => "running",
         Phase::Resting => "waits for another try",
         Phase::Failed(_) => "FAILED",
@@ -128,11 +136,11 @@ fn show_spending(stepper: &Stepper) {
     section("spending", stepper.env().ledger.iter().map(line));
 }
 
-fn show_faults(stepper: &Stepper, path: &Path) {
+fn show_faults(stepper: &Stepper, path: &Path, life: Life) {
     let fault = |(id, activation, fault): (RoleId, &Activation, &Fault)| {
         let role = stepper.team().role(id);
         let kind = narrator::fault_kind(activation.work(role), fault);
-        format!("  {} {}: {kind}: {}", role.name, standing(stepper, id), fault.message)
+        format!("  {} {}: {kind}: {}", role.name, standing(stepper, id, life), fault.message)
     };
     let faults: Vec<String> = stepper.env().faults().map(fault).collect();
     // Messages of faults may have lines: how tools that were compiled for guests tell. None stands for more.
@@ -151,9 +159,9 @@ fn show_faults(stepper: &Stepper, path: &Path) {
     section("faults", lines.chain(more));
 }
 
-fn in_doubt(stepper: &Stepper) -> impl Iterator<Item = String> {
+fn in_doubt(stepper: &Stepper, life: Life) -> impl Iterator<Item = String> {
     let line = |doubt: Doubt| format!("  {}: {}", doubt.id, doubt.what);
-    doubts(stepper).into_iter().map(line)
+    life.doubts(stepper).into_iter().map(line)
 }
 
 fn show_joins(stepper: &Stepper) {

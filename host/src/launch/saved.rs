@@ -11,7 +11,9 @@ use super::{LaunchError, define_again};
 use crate::driver::DriverError;
 use crate::manifest::Definition;
 use crate::store::team_json::{self, ImportError};
-use crate::store::{At, CheckpointRow, Content, Directory, Reader, SavedDefinition, StoreError, checkpoints_held};
+use crate::store::{
+    At, CheckpointRow, Content, Directory, Holder, Reader, SavedDefinition, StoreError, checkpoints_held,
+};
 
 /// A saved state.
 pub struct SavedTeam {
@@ -75,6 +77,11 @@ pub fn reader(path: &Path) -> Result<Reader, LaunchError> {
     }
 }
 
+/// Which process has what is saved at a path, if any.
+pub fn holder(path: &Path) -> Result<Holder, LaunchError> {
+    Ok(Directory::locate(path)?.holder()?)
+}
+
 /// Whether somebody changed the `team.json` beside a `team.db`, of which the latter counts.
 pub fn is_edited(path: &Path) -> Result<bool, LaunchError> {
     let directory = Directory::locate(path)?;
@@ -91,7 +98,7 @@ pub fn edited_team_file(path: &Path) -> Result<Option<PathBuf>, LaunchError> {
         Content::Database => Reader::open(&directory)?.definition()?,
         _ => definition(&directory, &directory.read_team_json()?)?,
     };
-    let file = saved.base.join(Path::new(&saved.name).file_name().unwrap_or_default());
+    let file = saved.file();
     // One that is gone is nobody's to go by.
     let is_edited = Definition::text(&file).is_some_and(|text| text != saved.text);
     Ok(is_edited.then_some(file))

@@ -14,7 +14,7 @@ use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 
 use super::error::StoreError;
-use super::lock::{LOCK_FILE, Lock};
+use super::lock::{Holder, LOCK_FILE, Lock};
 use super::reader::Reader;
 use super::sqlite::{NEW_DATABASE, SqliteStore};
 use super::{At, Durability, SavedDefinition, Store, file, schema, team_json};
@@ -118,6 +118,11 @@ impl Directory {
     /// The path of its database.
     pub fn database(&self) -> PathBuf {
         self.path.join(DATABASE)
+    }
+
+    /// Which process has it, if any.
+    pub fn holder(&self) -> Result<Holder, StoreError> {
+        Holder::of(&self.path)
     }
 
     /// Whether a file is one of those in which its team is saved, or has the name of one.

@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -69,6 +69,37 @@ impl Lock {
     }
 }
 
+/// Who has a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Nobody.
+    Nobody,
+    /// A process, with this id.
+    Process {
+        /// None where it has not said so yet.
+        pid: Option<u32>,
+    },
+}
+
+impl Holder {
+    /// Of a directory, as it is now. What the file says counts only while it is locked: a killed process leaves it.
+    pub(super) fn of(directory: &Path) -> Result<Self, StoreError> {
+        file::require_files(directory)?;
+        let path = directory.join(LOCK_FILE);
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::Nobody),
+            Err(e) => return Err(StoreError::io(&path, "open", e)),
+        };
+        // Shared, so that nobody who looks at the same time takes the other for a holder.
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(Self::Nobody),
+            Err(Errno::WOULDBLOCK) => Ok(Self::Process { pid: signed(&mut file) }),
+            Err(e) => Err(StoreError::io(&path, "lock", e.into())),
+        }
+    }
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // While the lock is still held: whoever waits for this file notices that it is gone. A file that cannot be
@@ -120,12 +151,16 @@ fn sign(file: &mut File) -> std::io::Result<()> {
 }
 
 fn in_use(directory: &Path, file: &mut File) -> StoreError {
+    StoreError::Locked { path: directory.to_path_buf(), pid: signed(file) }
+}
+
+/// The process that signed a lock file.
+fn signed(file: &mut File) -> Option<u32> {
     let mut bytes = Vec::new();
     // The longest pid has ten digits. What follows it says where the holder can be reached.
     let read = file.take(16).read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes);
-    let pid = read.ok().and_then(|_| text.lines().next()?.trim().parse().ok());
-    StoreError::Locked { path: directory.to_path_buf(), pid }
+    read.ok().and_then(|_| text.lines().next()?.trim().parse().ok())
 }
 
 #[cfg(test)]
@@ -189,5 +224,17 @@ mod tests {
         let text = std::fs::read_to_string(dir.path().join(LOCK_FILE)).unwrap();
         assert_eq!(text, format!("{}\n", std::process::id()));
         drop(held);
+    }
+
+    #[test]
+    fn who_holds_a_lock_can_be_asked_and_a_file_left_behind_names_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Holder::of(dir.path()).unwrap(), Holder::Nobody);
+        std::fs::write(dir.path().join(LOCK_FILE), "999999\n").unwrap();
+        assert_eq!(Holder::of(dir.path()).unwrap(), Holder::Nobody);
+        let held = Lock::take(dir.path()).unwrap();
+        assert_eq!(Holder::of(dir.path()).unwrap(), Holder::Process { pid: Some(std::process::id()) });
+        drop(held);
+        assert_eq!(Holder::of(dir.path()).unwrap(), Holder::Nobody);
     }
 }

@@ -7,6 +7,7 @@ use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::message::Message;
 use strata_core::stepper::{Stepper, slot};
 
+use super::life::Life;
 use super::standing;
 use crate::cli::fault::{called, section};
 use crate::cli::{Failure, show_json, show_line, show_text};
@@ -48,7 +49,7 @@ impl<'a> Action<'a> {
     }
 
     /// Shows it.
-    pub(super) fn show(&self) {
+    pub(super) fn show(&self, life: Life) {
         let (team, env) = (self.stepper.team(), self.stepper.env());
         let role = team.role(self.slot.role);
         let used = env.spending(|slot| slot == self.slot);
@@ -57,7 +58,7 @@ impl<'a> Action<'a> {
             "component   {}",
             env.components.get(&self.slot).map_or("none yet", |digest| digest.0.as_str())
         ));
-        show_line(&format!("role is at  {}", standing(self.stepper, self.slot.role)));
+        show_line(&format!("role is at  {}", standing(self.stepper, self.slot.role, life)));
         show_line(&format!("spent       {} for {} tokens in {} calls", used.usd, used.tokens, used.calls));
         if let Some(fault) = self.fault() {
             let attempts = self.open().map_or(0, |activation| activation.current.attempts);
