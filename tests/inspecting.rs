@@ -51,6 +51,27 @@ fn an_action_is_shown_with_what_it_is_at_what_it_said_and_its_fault() {
 }
 
 #[test]
+fn what_chooses_for_a_role_is_shown_like_an_action() {
+    let team = TEAM.replace(
+        "watch = [\"UserRequirement\"]",
+        "watch = [\"UserRequirement\"]\nreact = \"react\"\nthink = { component = \"probe.wasm\", config = { steps = \
+         [{ fail = \"trap\" }] } }",
+    );
+    let place = Place::with(&team);
+    place.host(&["run", "team.toml", "--storage", "store", "--quiet"]).expect(3);
+    let shown = |args: &[&str]| place.host(&[&["inspect", "store"], args].concat()).expect(0).stdout;
+    assert!(shown(&[]).contains("stack, log and calls: strata-host inspect store --action A.think"), "{}", shown(&[]));
+    let think = shown(&["--action", "A.think"]);
+    for part in ["action      A.think", "fault       attempt 1: think:", "unreachable", "probe::"] {
+        assert!(think.contains(part), "`{part}`: {think}");
+    }
+    let think = json(&shown(&["--action", "A.think", "--json"]));
+    assert_eq!((&think["action"], &think["attempts"]), (&"think".into(), &1.into()), "{think}");
+    let by_order = failed().host(&["inspect", "store", "--action", "A.think"]).expect(2).stderr;
+    assert!(by_order.contains("the team has no action `A.think`; possible here: `A.Draw`, `A.Fail`"), "{by_order}");
+}
+
+#[test]
 fn a_run_that_was_killed_is_told_from_one_that_goes_on() {
     let place = Place::with(&TEAM.replace("{ now = true }, { fail = \"trap\" }", "{ sleep = \"600s\" }"));
     let shown = || place.host(&["inspect", "store"]).expect(0).stdout;

@@ -10,12 +10,12 @@ mod table;
 use std::path::{Path, PathBuf};
 
 use strata_core::activation::{Activation, Phase};
-use strata_core::budget::Spending;
+use strata_core::budget::{Spending, spender};
 use strata_core::environment::Environment;
 use strata_core::event::Work;
 use strata_core::fault::Fault;
 use strata_core::id::{CheckpointId, RoleId, Slot};
-use strata_core::stepper::{Stepper, slot};
+use strata_core::stepper::Stepper;
 
 use action::Action;
 use life::Life;
@@ -150,10 +150,10 @@ fn show_faults(stepper: &Stepper, path: &Path, life: Life) {
         first.into_iter().chain(lines.map(|line| format!("    {line}")))
     });
     let named = stepper.env().faults().find_map(|(id, activation, _)| {
-        let role = stepper.team().role(id);
-        Some(stepper.team().slot_name(slot(role, id, activation.work(role)?)?))
+        let work = activation.work(stepper.team().role(id)).filter(|work| *work != Work::Answer)?;
+        Some(stepper.team().slot_name(spender(id, work)))
     });
-    let more = named.filter(|name| !name.ends_with(".think")).map(|name| {
+    let more = named.map(|name| {
         format!("  stack, log and calls: strata-host inspect {} --action {}", path_word(path), shell_word(&name))
     });
     section("faults", lines.chain(more));

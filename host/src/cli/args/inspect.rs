@@ -17,7 +17,7 @@ pub(in crate::cli) struct InspectArgs {
     /// Show this checkpoint instead of the newest state.
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) checkpoint: Option<String>,
-    /// Show one action: what it is at, what it used, what it said last, its fault.
+    /// Show one action: what it is at, what it used, what it said last, its fault. `ROLE.think` is what chooses for a role.
     #[arg(long, value_name = "ROLE.ACTION")]
     pub(in crate::cli) action: Option<String>,
     /// Show the recorded calls of the host and what came back, oldest first; with `--action`, those of one action.

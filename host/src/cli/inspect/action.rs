@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 use strata_core::activation::Activation;
+use strata_core::budget::spender;
 use strata_core::fault::Fault;
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::message::Message;
-use strata_core::stepper::{Stepper, slot};
+use strata_core::stepper::Stepper;
+use strata_core::team::{React, Thinker};
 
 use super::life::Life;
 use super::standing;
@@ -23,26 +25,30 @@ pub(super) struct Action<'a> {
 }
 
 impl<'a> Action<'a> {
-    /// The one that `ROLE.ACTION` names.
+    /// The one that `ROLE.ACTION` names; `ROLE.think` is what chooses among a role's actions, be it a model.
     pub(super) fn named(stepper: &'a Stepper, name: &str) -> Result<Self, Failure> {
         let team = stepper.team();
-        let of_role = |role: RoleId| {
-            let acts = team.role(role).actions.iter().zip(0..);
-            acts.map(move |(action, index)| (format!("{}.{}", team.role(role).name, action.name), role, index))
+        let of_role = |id: RoleId| {
+            let role = team.role(id);
+            let acts = (0..).zip(&role.actions).map(|(index, _)| Part::Action(ActionId(index)));
+            let chooses = matches!(role.react, React::Choose { .. }).then_some(Part::Think);
+            acts.chain(chooses).map(move |part| Slot { role: id, part })
         };
-        let all: Vec<(String, RoleId, u16)> = team.role_ids().flat_map(of_role).collect();
-        let Some((_, role, index)) = all.iter().find(|(full, ..)| full == name) else {
-            let names: Vec<&str> = all.iter().map(|(full, ..)| full.as_str()).collect();
+        let all: Vec<(String, Slot)> =
+            team.role_ids().flat_map(of_role).map(|slot| (team.slot_name(slot), slot)).collect();
+        let Some((_, slot)) = all.iter().find(|(full, _)| full == name) else {
+            let names: Vec<&str> = all.iter().map(|(full, _)| full.as_str()).collect();
             let hint = suggest(name, &names).unwrap_or_else(|| format!("there are {}", names.join(", ")));
             return Err(Failure::usage(format!("the team has no action `{name}`; {hint}")));
         };
-        let (role, action) = (*role, ActionId(*index));
-        let name = &team.role(role).action(action).name;
-        Ok(Self { stepper, slot: Slot { role, part: Part::Action(action) }, name })
+        Ok(Self { stepper, slot: *slot, name: team.role(slot.role).part_name(slot.part) })
     }
 
-    /// What it said last.
+    /// What it said last. What chooses says nothing.
     fn last(&self) -> Option<&'a Message> {
+        if self.slot.part == Part::Think {
+            return None;
+        }
         let (env, role) = (self.stepper.env(), &self.stepper.team().role(self.slot.role).name);
         let said = env.messages.iter().rev().map(|message| &**message);
         said.into_iter().find(|message| message.sent_from == *role && message.cause_by == self.name)
@@ -56,7 +62,11 @@ impl<'a> Action<'a> {
         show_line(&format!("action      {}.{}", role.name, self.name));
         show_line(&format!(
             "component   {}",
-            env.components.get(&self.slot).map_or("none yet", |digest| digest.0.as_str())
+            match env.components.get(&self.slot) {
+                Some(digest) => digest.0.as_str(),
+                None if self.is_of_the_host() => "none: the host asks the model",
+                None => "none yet",
+            }
         ));
         show_line(&format!("role is at  {}", standing(self.stepper, self.slot.role, life)));
         show_line(&format!("spent       {} for {} tokens in {} calls", used.usd, used.tokens, used.calls));
@@ -103,9 +113,14 @@ impl<'a> Action<'a> {
     /// The activation that is at it.
     fn open(&self) -> Option<&'a Activation> {
         let activation = self.stepper.env().role(self.slot.role).activation.as_ref()?;
-        let role = self.stepper.team().role(self.slot.role);
-        let work = activation.work(role)?;
-        (slot(role, self.slot.role, work) == Some(self.slot)).then_some(activation)
+        let work = activation.work(self.stepper.team().role(self.slot.role))?;
+        (spender(self.slot.role, work) == self.slot).then_some(activation)
+    }
+
+    /// Whether no component does it.
+    fn is_of_the_host(&self) -> bool {
+        let react = self.stepper.team().role(self.slot.role).react;
+        self.slot.part == Part::Think && matches!(react, React::Choose { thinker: Thinker::Model, .. })
     }
 
     fn fault(&self) -> Option<&'a Fault> {
