@@ -79,7 +79,7 @@ pub enum ImportError {
         found: u64,
     },
     /// A value is not what it has to be.
-    #[error("`{pointer}` {what}")]
+    #[error("{} {what}", named(.pointer))]
     Invalid {
         /// Where, as a JSON pointer.
         pointer: String,
@@ -92,6 +92,11 @@ pub enum ImportError {
         /// The differences.
         Vec<String>,
     ),
+}
+
+/// A place in a document, in words.
+fn named(pointer: &str) -> String {
+    if pointer.is_empty() { "it".into() } else { format!("`{pointer}`") }
 }
 
 /// The team file that a `team.json` carries, if it does.
@@ -115,7 +120,8 @@ pub fn letter(message: &Message, to: &[String]) -> String {
 /// The message in a text that came from outside of the team, in any of the forms that messages have in files.
 pub fn read_letter(text: &str) -> Result<Message, ImportError> {
     json::fits(text).map_err(|error| ImportError::Syntax(format!("it is {error}")))?;
-    let document = parse::parse(text.as_bytes())?;
+    let mut document = parse::parse(text.as_bytes())?;
+    read_recipients(&mut document)?;
     let mut message = messages::parse(&Place::root(&document), &messages::Labels::default())?;
     // Ids are given by the environment.
     if !message.id.0.is_empty() {
@@ -126,6 +132,25 @@ pub fn read_letter(text: &str) -> Result<Message, ImportError> {
         message.role = message.sent_from.clone();
     }
     Ok(message)
+}
+
+/// What goes out says in `to` for whom it is; what comes in may, too. That one goes out again as it came is not to send
+/// it to others than it says.
+fn read_recipients(document: &mut Value) -> Result<(), ImportError> {
+    let Some(fields) = document.as_object_mut() else { return Ok(()) };
+    let says_something = |to: &Value| !to.is_null() && to.as_array().is_none_or(|names| !names.is_empty());
+    let Some(to) = fields.remove("to").filter(says_something) else { return Ok(()) };
+    let list = |names: &Value| if names.is_string() { Value::Array(vec![names.clone()]) } else { names.clone() };
+    let said = messages::SEND_TO.iter().find(|name| fields.get(**name).is_some_and(|names| !names.is_null()));
+    match said {
+        None => drop(fields.insert(messages::SEND_TO[0].into(), to)),
+        Some(name) if list(&fields[*name]) == list(&to) => {}
+        Some(name) => {
+            let what = format!("names others than `{name}`; leave one of them out");
+            return Err(ImportError::Invalid { pointer: "/to".into(), what });
+        }
+    }
+    Ok(())
 }
 
 /// Whether nothing would be left to do if the team in this file were resumed.

@@ -11,7 +11,7 @@ use strata_core::id::{ActionId, RoleId};
 use strata_core::money::Usd;
 
 use super::tests::{again, read};
-use super::{export, import};
+use super::{export, import, read_letter};
 use crate::store::script::{Run, definition, team};
 
 /// A file of MetaGPT's with these roles.
@@ -25,6 +25,20 @@ fn message(id: &str, cause_by: &str, from: &str) -> Value {
         "id": id, "content": format!("{cause_by} ran"), "instruct_content": null, "role": format!("{from}(Role {from})"),
         "cause_by": cause_by, "sent_from": from, "send_to": ["<all>"]
     })
+}
+
+#[test]
+fn a_message_that_comes_in_names_its_recipients_as_one_that_goes_out_does() {
+    let sent_to = |line: &str| read_letter(line).map(|message| message.send_to).map_err(|error| error.to_string());
+    let check = |line: &str, names: &[&str]| assert_eq!(sent_to(line).unwrap(), names, "{line}");
+    check(r#"{"content":"x","to":["Q"]}"#, &["Q"]);
+    check(r#"{"content":"x","to":"Q"}"#, &["Q"]);
+    check(r#"{"content":"x","to":"Q","send_to":["Q"]}"#, &["Q"]);
+    check(r#"{"content":"x","to":[],"send_to":["Q"]}"#, &["Q"]);
+    check(r#"{"content":"x","to":null}"#, &["<all>"]);
+    let both = sent_to(r#"{"content":"x","to":["Q"],"restricted_to":["<all>"]}"#);
+    assert_eq!(both.unwrap_err(), "`/to` names others than `restricted_to`; leave one of them out");
+    assert_eq!(sent_to("[1]").unwrap_err(), "it is a list, expected an object");
 }
 
 #[test]
