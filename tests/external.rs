@@ -114,6 +114,30 @@ done"#;
 }
 
 #[test]
+fn what_comes_from_outside_and_is_heard_by_nobody_is_told() {
+    let check = |line: &str, told: &str, said: &[&str]| {
+        let place = place(STDIO, "now = true");
+        place.write("bridge.sh", format!("read -r line; printf '{line}\\n'"));
+        let ended = place.run().expect(0);
+        assert!(ended.stderr.contains(told), "`{told}`: {}", ended.stderr);
+        assert_eq!(
+            ended.stderr.contains("reached no mailbox"),
+            told.contains("reached no mailbox"),
+            "{}",
+            ended.stderr
+        );
+        assert_eq!(heard(&place)[1..], *said, "{line}");
+    };
+    let nothing = "reached no mailbox: it has no `cause_by`, and names nobody in `to`; it has no `content`, either: {";
+    check(r#"{"contnt":"x"}"#, nothing, &[]);
+    check("{}", nothing, &[]);
+    let unknown = "reached no mailbox: nobody watches its `cause_by`, `Anser`, and it names nobody in `to`: {";
+    check(r#"{"content":"x","cause_by":"Anser"}"#, unknown, &[]);
+    check(r#"{"content":"x","cause_by":"Anser","to":["B"]}"#, "", &["heard x"]);
+    check("[1]", "is no message and was dropped: it is a list, expected an object", &[]);
+}
+
+#[test]
 fn an_outside_that_fails_is_told() {
     let place = place("kind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"read line; exit 5\"]", "now = true");
     let ended = place.run().expect(0);

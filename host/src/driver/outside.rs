@@ -7,8 +7,12 @@ use strata_core::id::MessageId;
 
 use super::end::GRACE;
 use super::{Arrived, Driver, DriverError, WhenIdle};
+use crate::excerpt::excerpt;
 use crate::services::external::{Bridge, External, Incoming, Letter, Tries};
 use crate::store::team_json;
+
+/// How much is shown of what nobody hears.
+const SHOWN: usize = 60;
 
 /// The way out of a team.
 pub(super) struct Outside {
@@ -163,11 +167,34 @@ impl Driver {
     /// Publishes a message from outside. What is none is told to the operator: nobody else could mend it.
     fn came_in(&mut self, text: &str) -> Result<(), DriverError> {
         match team_json::read_letter(text) {
-            Ok(message) => self.journal.take_in(message).map(drop),
+            Ok(message) => {
+                let sent = self.journal.take_in(message)?;
+                // Those that somebody hears are many, and need no second look.
+                if sent.to.is_empty() && sent.dead.is_empty() && !sent.known {
+                    self.warn_unheard(text);
+                }
+                Ok(())
+            }
             Err(error) => {
                 tracing::warn!("what came from outside is no message and was dropped: {error}");
                 Ok(())
             }
         }
+    }
+
+    /// Tells the operator of what came from outside and went nowhere: most likely it means something else than it says.
+    fn warn_unheard(&self, text: &str) {
+        let Ok(message) = team_json::read_letter(text) else { return };
+        let (cause, is_empty) = (message.cause_by.clone(), message.content.is_empty() && message.instruct.is_none());
+        let Event::MessageSent { routed, .. } = self.journal.stepper().sent(message) else { return };
+        if !routed.joins.is_empty() || !routed.outside.is_empty() {
+            return;
+        }
+        let why = match cause.as_str() {
+            "" => "it has no `cause_by`, and names nobody in `to`".to_owned(),
+            cause => format!("nobody watches its `cause_by`, `{cause}`, and it names nobody in `to`"),
+        };
+        let content = if is_empty { "; it has no `content`, either" } else { "" };
+        tracing::warn!("what came from outside reached no mailbox: {why}{content}: {}", excerpt(text, SHOWN));
     }
 }
