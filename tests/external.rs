@@ -166,7 +166,10 @@ fn an_outside_that_ends_well_and_does_not_read_what_it_was_told_is_told() {
 fn what_could_not_be_handed_over_waits_for_a_resume_and_keeps_its_id() {
     let place = place("kind = \"stdio\"\ncommand = [\"./missing\"]", "now = true");
     let failed = place.run().expect(3);
-    assert!(failed.stderr.contains("could not be handed over"), "{}", failed.stderr);
+    let told = ["could not be handed over", "see `[env.external]` (team.toml:8)", "run team.toml --recover_path store"];
+    told.iter().for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
+    let checked = place.host(&["check", "team.toml"]).expect(0).stderr;
+    assert!(checked.contains("missing`, and there is no such program that may be run (team.toml:8)"), "{checked}");
     assert!(failed.stderr.contains("cannot start `"), "{}", failed.stderr);
     let id = place.team_json()["strata"]["outbox"][0]["message"].clone();
     place.write("team.toml", TEAM.replace("EXTERNAL", STDIO).replace("HOW", "now = true"));

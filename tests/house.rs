@@ -106,6 +106,8 @@ const RULES: &[Rule] = &[
             "host/src/telemetry",
             // Where the user's directories are.
             "host/src/user",
+            // Where programs are.
+            "host/src/services/external",
         ],
     },
     Rule {

@@ -73,6 +73,8 @@ pub struct Definition {
     pub(crate) says_budget: bool,
     places: BTreeMap<Slot, Place>,
     modes: Vec<Range<usize>>,
+    /// Where it is said how the outside is reached.
+    beyond: Option<Range<usize>>,
     given: BTreeMap<Slot, Given>,
     /// What the operators' policies took away.
     cuts: Vec<Cut>,
@@ -156,7 +158,8 @@ impl Definition {
             idea: authored.idea,
             plugins: checked.plugins,
             llm: authored.llm,
-            external: authored.env.external,
+            beyond: authored.env.external.as_ref().map(|external| external.span.clone()),
+            external: authored.env.external.map(|external| external.value),
             trust: authored.trust,
             run: authored.run.config,
             says_budget: authored.says_budget,
@@ -268,6 +271,11 @@ impl Definition {
             Some(place) => self.source.place(&place.entry),
             None => self.source.name.clone(),
         }
+    }
+
+    /// Where it is said how the outside of the team is reached.
+    pub fn place_of_external(&self) -> Option<String> {
+        self.beyond.as_ref().map(|span| self.source.place(span))
     }
 
     fn at(&self, slot: Slot, message: String, span: impl Fn(&Place) -> Range<usize>) -> Diagnostic {

@@ -7,7 +7,7 @@ use strata_core::event::Status;
 use strata_core::money::Usd;
 use strata_core::stepper::{Stepper, step_of_fault};
 
-use super::fault::{Cure, tell, tell_kept};
+use super::fault::{Cure, section, tell, tell_kept};
 use super::plain::one_line;
 use super::reporter::Loudness;
 use super::requests::{command, listing};
@@ -105,6 +105,10 @@ impl<'a> Ending<'a> {
             let (head, why) = (painted(BAD, "fault:"), outbound.failed.as_deref().unwrap_or_default());
             let what = format!("message {id} for {to} could not be handed over to `[env.external]`: {why}");
             note(format_args!("{head} {}", one_line(&what)));
+            let place = self.makings.external.as_ref();
+            section("to mend it", place.map(|place| format!("see `[env.external]` ({place})")).into_iter(), |line| {
+                note(line)
+            });
         }
         for Doubt { id, what, .. } in doubts(self.stepper) {
             let head = painted(ODD, "in doubt:");

@@ -15,6 +15,8 @@ pub struct Makings {
     pub file: PathBuf,
     /// What its operator lets it spend at most, and the policy that says so.
     pub most: Option<(Usd, String)>,
+    /// Where it is said how the outside of the team is reached.
+    pub external: Option<String>,
     parts: BTreeMap<Slot, Made>,
 }
 
@@ -40,7 +42,12 @@ impl Makings {
         };
         let parts = definition.plugins.keys().map(|slot| (*slot, made(slot))).collect();
         let name = Path::new(&source.name).file_name().unwrap_or_default();
-        Self { file: source.base.join(name), most: definition.most().cloned(), parts }
+        Self {
+            file: source.base.join(name),
+            most: definition.most().cloned(),
+            external: definition.place_of_external(),
+            parts,
+        }
     }
 
     /// What is in this place of the team was made from.

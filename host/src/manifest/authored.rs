@@ -56,7 +56,7 @@ pub(super) struct Env {
     pub(super) desc: String,
     pub(super) groups: Vec<(At<String>, Vec<At<String>>)>,
     pub(super) scopes: BTreeMap<String, Option<Reducer>>,
-    pub(super) external: Option<External>,
+    pub(super) external: Option<At<External>>,
 }
 
 /// `[run]`.

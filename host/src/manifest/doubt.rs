@@ -28,7 +28,15 @@ impl Definition {
                 )
             })
         });
-        doubts.chain(mistyped(team)).chain(self.plugins.keys().flat_map(|slot| self.ungiven(*slot))).collect()
+        let doubts = doubts.chain(mistyped(team)).chain(self.unreachable());
+        doubts.chain(self.plugins.keys().flat_map(|slot| self.ungiven(*slot))).collect()
+    }
+
+    /// A program outside that cannot be started.
+    fn unreachable(&self) -> Option<String> {
+        let (program, place) = (self.external.as_ref()?.missing()?, self.place_of_external()?);
+        let program = program.display();
+        Some(format!("`[env.external]` starts `{program}`, and there is no such program that may be run ({place})"))
     }
 
     /// What an action is granted and cannot have.

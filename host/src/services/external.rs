@@ -6,12 +6,16 @@
 mod http;
 mod stdio;
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use futures_util::future::BoxFuture;
 use reqwest::Url;
 
 pub use stdio::kill_all;
+
+/// The bits of a file's mode that let somebody run it.
+const EXECUTABLE: u32 = 0o111;
 
 /// How the outside is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +32,24 @@ pub enum External {
         /// Where.
         url: Url,
     },
+}
+
+impl External {
+    /// The program, where it is not there to be started.
+    pub fn missing(&self) -> Option<PathBuf> {
+        let Self::Stdio { command, dir } = self else { return None };
+        let program = stdio::program(command.first()?, dir);
+        let can_be = |file: &Path| {
+            file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & EXECUTABLE != 0)
+        };
+        let is_there = if program.is_absolute() {
+            can_be(&program)
+        } else {
+            let places = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&places).any(|place| can_be(&place.join(&program)))
+        };
+        (!is_there).then_some(program)
+    }
 }
 
 /// A message as text, with what names it.

@@ -128,7 +128,7 @@ pub(super) fn read_joins(root: &Table<'_>) -> Vec<Join> {
 }
 
 /// Reads `[env.external]`.
-pub(super) fn read_external(env: &Table<'_>) -> Option<External> {
+pub(super) fn read_external(env: &Table<'_>) -> Option<At<External>> {
     #[derive(Clone, Copy)]
     enum Kind {
         Stdio,
@@ -144,13 +144,13 @@ pub(super) fn read_external(env: &Table<'_>) -> Option<External> {
             if command.is_empty() {
                 item.refuse("`command` is empty", "name a program and its arguments");
             }
-            Some(External::Stdio { command, dir: item.base().to_owned() })
+            Some(At { value: External::Stdio { command, dir: item.base().to_owned() }, span: item.span() })
         }
         Some(Kind::Http) => {
-            let url = http::read_url(&table.required("url")?, Service::Messages)?;
+            let At { value, span } = http::read_url(&table.required("url")?, Service::Messages)?;
             // It was read as one.
-            let url = url.value.parse().ok()?;
-            Some(External::Http { url })
+            let url = value.parse().ok()?;
+            Some(At { value: External::Http { url }, span })
         }
         // What is wrong is said already; which keys belong cannot be told.
         None => {

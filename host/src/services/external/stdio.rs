@@ -38,6 +38,11 @@ const GLANCE: Duration = Duration::from_millis(5);
 
 type Written = oneshot::Sender<std::io::Result<()>>;
 
+/// What is started. A path is relative to the team file, which is absolute; a bare name is looked for as a shell does.
+pub(super) fn program(name: &str, dir: &Path) -> PathBuf {
+    if name.contains('/') { dir.join(name) } else { PathBuf::from(name) }
+}
+
 /// A running program, in a process group of its own: what it starts belongs to it, and what the terminal sends to the
 /// host does not reach it. It is killed, with all of these, when this is dropped.
 pub(super) struct Program {
@@ -55,8 +60,7 @@ impl Program {
     /// Starts a program in a directory.
     pub(super) fn start(command: &[String], dir: &Path) -> Result<Self, String> {
         let Some((name, arguments)) = command.split_first() else { return Err("the command is empty".into()) };
-        // A path is relative to the team file, a bare name is looked for as a shell does.
-        let program = if name.contains('/') { dir.join(name) } else { PathBuf::from(name) };
+        let program = program(name, dir);
         let spawned = Command::new(&program)
             .args(arguments)
             .current_dir(dir)
