@@ -68,12 +68,22 @@ fn exchange(port: u16, request: &str) -> String {
 #[test]
 fn metrics_tell_what_a_run_does_and_nothing_else_is_served() {
     let place = place();
-    place.run().expect(3);
+    let before = place.run().expect(3).events().len();
     let port = free_port();
     let address = format!("127.0.0.1:{port}");
     let mut host =
         place.start(&["run", "--recover_path", "store", "--keep-alive", "--metrics", &address, "--events", "-"]);
     host.until("request-opened", None);
+    let shown = place.host(&["inspect", "store"]).expect(0).stdout;
+    let mail = |role: &str| {
+        shown.lines().find(|line| line.starts_with(role)).unwrap()[role.len()..].trim_start()[..1].to_owned()
+    };
+    let recorded = &place.recorded()[before..];
+    let events = format!("strata_events_total {}", recorded.len());
+    let routed = recorded.iter().filter(|line| line["kind"] == "message-routed").count();
+    let waits = format!("strata_mailbox_messages{{role=\"Quoted \\\"B\\\"\"}} {}", mail("Quoted \"B\""));
+    let messages = format!("strata_messages_total {routed}");
+    assert!(waits.ends_with(" 1") && routed == 1, "{shown}");
     let answer = exchange(port, "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n");
     let (head, text) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("text/plain; version=0.0.4"), "{head}");
@@ -90,6 +100,9 @@ fn metrics_tell_what_a_run_does_and_nothing_else_is_served() {
         "strata_open_requests 1",
         "strata_spent_dollars 0.02",
         "strata_mailbox_messages{role=\"A\"} 0",
+        &waits,
+        &messages,
+        &events,
     ] {
         assert!(text.lines().any(|found| found == line), "`{line}` is missing in\n{text}");
     }

@@ -208,6 +208,7 @@ impl Driver {
     /// It waits for the disk on the thread that polls it: one that blocks on it and has nothing else to do, or other
     /// tasks wait, too.
     pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
+        self.journal.go();
         self.let_go();
         self.await_ends();
         let ended = match self.go_on(stop).await {

@@ -1,7 +1,7 @@
 //! Metrics: what runs do, counted for Prometheus.
 //!
 //! A run's journal tells each event here once it is durable (`Metrics::committed`). What is counted begins with the
-//! process: a resume counts from nothing, as counters do. Labels are names from the team file, so there is a bounded
+//! process: a resume counts from nothing, as counters do. Numbers agree with what `events` and `inspect` show. Labels are names from the team file, so there is a bounded
 //! number of them. How it is written is in `text`, how it is served in `server`.
 
 pub mod server;
@@ -17,7 +17,7 @@ use strata_core::id::RoleId;
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 
-use crate::narrator::{action_name, fault_kind};
+use crate::narrator::{action_name, fault_kind, is_routed};
 use crate::store::{Durability, Record};
 
 /// Roles that have series of their own; what the others do is counted under `other`.
@@ -97,16 +97,12 @@ impl Metrics {
         let mut counts = self.counts();
         let how = if how == Durability::Full { "full" } else { "process" };
         counts.commits.entry(how).or_default().observe(&COMMIT_SECONDS, took.as_secs_f64());
-        counts.stand(stepper);
-        for record in records {
-            counts.events += 1;
-            counts.event(&record.event, stepper, record.time_ms);
-        }
+        counts.recorded(records, stepper);
     }
 
-    /// How things stand, where nothing happened yet.
-    pub fn standing(&self, stepper: &Stepper) {
-        self.counts().stand(stepper);
+    /// Counts events that were made durable before, if any, and takes in how things stand now.
+    pub fn recorded(&self, records: &[Record], stepper: &Stepper) {
+        self.counts().recorded(records, stepper);
     }
 
     /// All of it, in the text format of Prometheus.
@@ -121,6 +117,14 @@ impl Metrics {
 }
 
 impl Counts {
+    fn recorded(&mut self, records: &[Record], stepper: &Stepper) {
+        self.stand(stepper);
+        for record in records {
+            self.events += u64::from(record.lines);
+            self.event(&record.event, stepper, record.time_ms);
+        }
+    }
+
     fn event(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
         let team = stepper.team();
         match event {
@@ -175,7 +179,7 @@ impl Counts {
     }
 
     fn routed(&mut self, routed: &Routed) {
-        self.messages += 1;
+        self.messages += u64::from(is_routed(routed));
         self.dead_letters += routed.dead.len() as u64;
     }
 
@@ -205,7 +209,7 @@ impl Counts {
         self.mail.resize(self.names.len() + 1, 0);
         for id in stepper.team().role_ids() {
             let place = id.index().min(self.names.len());
-            self.mail[place] += env.role(id).mailbox.len();
+            self.mail[place] += env.buffer(id).count();
         }
     }
 

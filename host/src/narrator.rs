@@ -21,7 +21,7 @@ use strata_core::team::Role;
 
 use count::{is_choice, is_start};
 
-pub use count::count;
+pub use count::{count, is_routed};
 pub use kinds::{Field, KINDS, Kind, Presence};
 
 /// One public event.

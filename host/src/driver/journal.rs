@@ -35,6 +35,8 @@ pub struct Journal {
     blobs: Blobs,
     spans: Spans,
     metrics: Option<Arc<Metrics>>,
+    /// What was recorded before the team goes, for who begins to count then; none once it has gone.
+    opening: Option<Vec<Record>>,
 }
 
 impl Journal {
@@ -53,6 +55,7 @@ impl Journal {
             blobs: Blobs::new(),
             spans: Spans::default(),
             metrics: None,
+            opening: Some(Vec::new()),
         }
     }
 
@@ -68,9 +71,9 @@ impl Journal {
         self
     }
 
-    /// Counts from now on.
+    /// Counts from now on, and from the beginning where the team has not gone yet.
     pub fn count_in(&mut self, metrics: Arc<Metrics>) {
-        metrics.standing(&self.stepper);
+        metrics.recorded(self.opening.as_deref().unwrap_or_default(), &self.stepper);
         self.metrics = Some(metrics);
     }
 
@@ -138,6 +141,11 @@ impl Journal {
         Ok(())
     }
 
+    /// The team goes.
+    pub(super) fn go(&mut self) {
+        self.opening = None;
+    }
+
     /// Lets an event happen that was recorded before. It is not recorded here.
     pub(super) fn repeat(&mut self, event: &Event) -> Result<(), Illegal> {
         self.stepper.apply(event)
@@ -168,7 +176,10 @@ impl Journal {
         self.on_line.tell(&recorded, &mut self.narrator);
         let committed = |record: &Record| matches!(record.event, Event::StepCommitted { .. } | Event::RunEnded { .. });
         self.keep_house(recorded.iter().any(committed));
-        recorded.clear();
+        match &mut self.opening {
+            Some(opening) => opening.append(&mut recorded),
+            None => recorded.clear(),
+        }
         // Its room is used again.
         self.staged = recorded;
         Ok(())

@@ -71,11 +71,11 @@ impl Counts {
         }
         out.family("strata_saved_dollars_total", "counter", "What calls had cost that the journal served again.");
         out.sample("strata_saved_dollars_total", &[], self.saved.dollars());
-        out.family("strata_messages_total", "counter", "Messages sent.");
+        out.family("strata_messages_total", "counter", "Messages that were routed to somebody.");
         out.sample("strata_messages_total", &[], self.messages);
         out.family("strata_dead_letters_total", "counter", "Recipients of messages that stood for nobody.");
         out.sample("strata_dead_letters_total", &[], self.dead_letters);
-        out.family("strata_mailbox_messages", "gauge", "Messages that a role has not looked at yet.");
+        out.family("strata_mailbox_messages", "gauge", "Messages that a role has not finished with.");
         let names = self.names.iter().map(String::as_str).chain([OTHER]);
         for (role, count) in names.zip(&self.mail).filter(|(role, count)| *role != OTHER || **count > 0) {
             out.sample("strata_mailbox_messages", &[("role", role)], count);
@@ -85,7 +85,7 @@ impl Counts {
     }
 
     fn store_text(&self, out: &mut Writer) {
-        out.family("strata_events_total", "counter", "Events recorded.");
+        out.family("strata_events_total", "counter", "Events recorded, as many as there are lines of them.");
         out.sample("strata_events_total", &[], self.events);
         let what = "How long it took to make events durable, by what they survive.";
         out.family("strata_commit_duration_seconds", "histogram", what);

@@ -54,6 +54,11 @@ pub(super) fn is_start(call: &HostCall) -> bool {
     call.kind == HostCallKind::Clock && call.request == START
 }
 
+/// Whether a message is told as routed.
+pub fn is_routed(routed: &Routed) -> bool {
+    routed.dropped.is_none() && is_sent(routed)
+}
+
 /// Whether a message that was not dropped is told as sent: nobody may hear it, but not if it went to the dead alone.
 pub(super) fn is_sent(Routed { to, joins, outside, dead, .. }: &Routed) -> bool {
     !to.is_empty() || !joins.is_empty() || !outside.is_empty() || dead.is_empty()
