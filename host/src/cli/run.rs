@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use strata_core::event::Status;
 use strata_core::id::CheckpointId;
+use strata_core::message::IDEA_LABEL;
 use strata_core::stepper::{Stepper, slot, step_of_fault};
 use tokio::sync::watch;
 
@@ -206,6 +207,12 @@ pub(super) fn tell_notes(notes: &Notes, path: &Path) {
     }
     if notes.nothing_in_doubt {
         warn(format_args!("`--in-doubt` is ignored: nothing is in doubt"));
+    }
+    if notes.unsent_idea {
+        let path = path_word(path);
+        warn(format_args!(
+            "the idea was never sent, and nobody has mail; send it: `strata-host send {path} --cause {IDEA_LABEL} IDEA`"
+        ));
     }
     notes.writes.iter().for_each(|line| warn(format_args!("{line}")));
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use strata_core::environment::Environment;
 use strata_core::event::{CallPolicy, Event, Status};
 use strata_core::id::{CheckpointId, Digest, Slot};
+use strata_core::message::IDEA_LABEL;
 use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
@@ -77,6 +78,8 @@ pub struct Notes {
     pub team_json_differs: bool,
     /// Whether something was said of calls in doubt and none is.
     pub nothing_in_doubt: bool,
+    /// Whether nobody has anything to do because the idea was never sent: so other programs save a team.
+    pub unsent_idea: bool,
     /// What becomes of recorded writes, where that is not what one would expect.
     pub writes: Vec<String>,
 }
@@ -274,6 +277,7 @@ pub(super) fn go_on(
         [&resumed].into_iter().chain(&changes).try_for_each(|event| stepper.apply(event)).map_err(DriverError::from)?;
         settled = doubt::settle(&stepper, resume.in_doubt, resume.calls)?;
         notes.nothing_in_doubt = settled.is_empty() && !resume.in_doubt.is_empty();
+        notes.unsent_idea = has_unsent_idea(env);
         notes.writes = doubt::recorded_writes(&stepper, &changes);
     }
     let elsewhere = opened.way.spent();
@@ -295,6 +299,12 @@ pub(super) fn go_on(
     journal.flush()?;
     let driver = Driver::new(journal, equipment);
     Ok((Run { control: None, driver, path: directory.path().into(), makings }, notes))
+}
+
+/// Whether nothing happens since nothing was ever said.
+fn has_unsent_idea(env: &Environment) -> bool {
+    let is_said = env.messages.iter().any(|message| message.cause_by == IDEA_LABEL || message.content == env.idea);
+    env.is_drained() && !env.idea.is_empty() && !is_said
 }
 
 /// What to say where a team was saved beside another team file than the one it goes by: it was copied, or moved, and the
