@@ -160,6 +160,21 @@ fn a_reader_that_goes_away_does_not_stop_the_run() {
 }
 
 #[test]
+fn a_script_is_told_what_became_of_a_message_it_sent() {
+    let place = Place::with(TEAM);
+    place.host(&["run", "team.toml", "--storage", "store", "--quiet"]).expect(3);
+    let send = |more: &[&str]| {
+        let sent = place.host(&[&["send", "store", "--json", "--cause", "x", "text"], more].concat()).expect(0);
+        serde_json::from_str::<Value>(&sent.stdout).unwrap()
+    };
+    let to = ["--to", "A", "--to", "Nobody", "--idempotency-key", "k"];
+    let expected = serde_json::json!({ "id": "sent-0", "to": ["A"], "dead": ["Nobody"], "known": false });
+    assert_eq!(send(&to), expected);
+    assert_eq!(send(&to)["known"], true);
+    assert_eq!(send(&[])["to"], serde_json::json!([]));
+}
+
+#[test]
 fn data_that_cannot_be_written_is_an_error_unless_nobody_reads_it() {
     let place = Place::with(TEAM);
     place.host(&["run", "team.toml", "--storage", "store", "--quiet"]).expect(3);

@@ -351,6 +351,9 @@ pub(super) struct SendArgs {
     /// A name of your own for this message: sent again under it, it is not published again.
     #[arg(long, value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(super) idempotency_key: Option<String>,
+    /// Print what became of it as JSON: `id`, `to`, `dead`, `known`.
+    #[arg(long)]
+    pub(super) json: bool,
     /// The text; `-` reads it from stdin.
     pub(super) content: String,
 }

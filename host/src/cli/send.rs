@@ -6,7 +6,7 @@ use strata_core::json::Json;
 use strata_core::message::{IDEMPOTENCY_KEY, Message};
 
 use super::edits::look_for_edits;
-use super::{Failure, SendArgs, note, warn};
+use super::{Failure, SendArgs, note, show_json, warn};
 use crate::launch::send as put;
 
 /// Every role that hears a message has it in its memory, and a saved team in several places.
@@ -43,6 +43,9 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
         ([], true) => warn(format_args!("nobody watches `{cause}`: the message reached no mailbox")),
         ([], false) => {}
         (names, _) => note(format_args!("message {} is in the mailbox of {}", sent.id, names.join(", "))),
+    }
+    if args.json {
+        show_json(&serde_json::to_string(&sent).map_err(|error| Failure::internal(error.to_string()))?);
     }
     for name in &sent.dead {
         warn(format_args!("`{name}` takes no messages from outside: it is no role, alias or group of the team"));
