@@ -96,3 +96,16 @@ fn events_of_a_running_team_are_those_told_so_far() {
     }
     process.kill();
 }
+
+#[test]
+fn events_are_followed_until_the_run_ends() {
+    let place = Place::with(&TEAM.replace("fail = \"error\"", "sleep = \"90s\""));
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    while process.until("action-started", None)["action"] != "Two" {}
+    let mut follower = place.start(&["events", "store", "--follow"]);
+    while follower.until("action-started", None)["action"] != "Two" {}
+    process.signal(Signal::INT);
+    let told = process.end().expect(130);
+    assert_eq!(follower.end().expect(0).events(), told.events());
+    assert_eq!(place.host(&["events", "store", "--follow"]).expect(0).events(), told.events());
+}

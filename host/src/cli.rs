@@ -79,7 +79,7 @@ pub fn main() -> ExitCode {
         Command::Lock(args) => lock::lock(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Checkpoints(args) => checkpoints::checkpoints(&args),
-        Command::Events { path, lineage } => events::events(&path, lineage.as_deref()),
+        Command::Events { path, lineage, follow } => events::events(&path, lineage.as_deref(), follow),
         Command::Files(args) => files::files(&args),
         Command::Fork(args) => fork::fork(&args),
         Command::Diff(args) => diff::diff(&args),

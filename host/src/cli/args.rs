@@ -58,7 +58,7 @@ pub(super) enum Command {
     /// Told is what led to where the team stands. What happened in other lineages after they were left is told where they
     /// are named: `PATH@LINEAGE`.
     #[command(
-        after_help = "Examples:\n  strata-host events store | jq -c 'select(.kind == \"host-call\")'\n  strata-host events store@main.1"
+        after_help = "Examples:\n  strata-host events store | jq -c 'select(.kind == \"host-call\")'\n  strata-host events store@main.1\n  strata-host events store --follow"
     )]
     Events {
         /// The storage directory or its team.json, perhaps with @LINEAGE.
@@ -67,6 +67,9 @@ pub(super) enum Command {
         /// Those that lead to the newest state of this lineage instead of the current one.
         #[arg(long, value_name = "NAME")]
         lineage: Option<String>,
+        /// Go on with what is recorded from now on, until no process is at the team any more.
+        #[arg(short, long)]
+        follow: bool,
     },
     /// Show which files actions wrote, as they are in a saved state, or lay them out in a directory.
     Files(FilesArgs),

@@ -1,11 +1,18 @@
 //! `events`: what was recorded, told again from the beginning.
 
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
+use super::terminal::is_deaf;
 use super::{Failure, note, show_json};
 use crate::launch::Telling;
+use crate::store::Holder;
 
-pub(super) fn events(at: &str, lineage: Option<&str>) -> Result<u8, Failure> {
+/// How often it is looked whether more was recorded.
+const OFTEN: Duration = Duration::from_millis(100);
+
+pub(super) fn events(at: &str, lineage: Option<&str>, follow: bool) -> Result<u8, Failure> {
     let mut telling = match lineage {
         Some(_) => Telling::of(Path::new(at), lineage)?,
         None => Telling::at(at)?,
@@ -14,8 +21,15 @@ pub(super) fn events(at: &str, lineage: Option<&str>) -> Result<u8, Failure> {
     if dropped > 0 {
         note(format_args!("{dropped} of {all} recorded events were pruned and are not told"));
     }
-    while let Some(lines) = telling.more()? {
-        lines.iter().for_each(|line| show_json(&line.to_json()));
+    loop {
+        // Before it is read: who lets go has recorded all.
+        let goes_on = follow && telling.holder()? != Holder::Nobody;
+        while let Some(lines) = telling.more()? {
+            lines.iter().for_each(|line| show_json(&line.to_json()));
+        }
+        if !goes_on || is_deaf() {
+            return Ok(0);
+        }
+        sleep(OFTEN);
     }
-    Ok(0)
 }

@@ -163,6 +163,11 @@ pub(super) fn show_text(text: &str) {
     text.split('\n').for_each(show_line);
 }
 
+/// Whether nothing that is printed gets to where it goes any more.
+pub(super) fn is_deaf() -> bool {
+    screen().deaf.is_some()
+}
+
 /// Whether all that was printed got to where it goes. A reader that has gone away wants no more, and is no error.
 pub(super) fn all_printed() -> std::io::Result<()> {
     screen().deaf.take().map_or(Ok(()), unless_gone)

@@ -1,14 +1,15 @@
 //! What was recorded, told again from the beginning, a piece at a time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::compare::parted;
-use super::{LaunchError, reader};
+use super::{LaunchError, holder, reader};
 use crate::narrator::{Line, Narrator};
-use crate::store::{At, PIECE, Reader, StoreError};
+use crate::store::{At, Holder, PIECE, Reader, StoreError};
 
 /// Tells the records of a saved team as public lines, also while it runs.
 pub struct Telling {
+    path: PathBuf,
     reader: Reader,
     narrator: Narrator,
     /// The place of the last record that was told.
@@ -26,7 +27,7 @@ impl Telling {
         let mut reader = reader(path)?;
         lineage.map_or(Ok(()), |name| reader.turn_to(name))?;
         let narrator = narrator(&reader)?;
-        Ok(Self { reader, narrator, told: 0 })
+        Ok(Self { path: path.to_owned(), reader, narrator, told: 0 })
     }
 
     /// The same for what is given as `PATH` or `PATH@LINEAGE`.
@@ -43,6 +44,11 @@ impl Telling {
     /// How many of the events were pruned, and of how many.
     pub fn dropped(&self) -> Result<(u64, u64), StoreError> {
         self.reader.dropped()
+    }
+
+    /// Which process records more, if any.
+    pub fn holder(&self) -> Result<Holder, LaunchError> {
+        holder(&self.path)
     }
 
     /// The next lines; none when there are no more by now.
