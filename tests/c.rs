@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 
 use crate::place::Place;
 use crate::probe::project;
+use crate::scaffold::a_mistyped_config_is_refused;
 
 /// The probe in C. Building it sets up the compiler, which takes longer than the usual patience of these tests.
 static PROBE: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -82,6 +83,8 @@ fn a_team_in_c_is_begun_tested_built_run_broken_and_mended() {
     assert_eq!(done[1]["output"]["data"]["words"], 17);
     let again = place.host(&["build", "press/respond"]).expect(0);
     assert_eq!(again.stderr, "");
+
+    a_mistyped_config_is_refused(&place);
 
     let source = fs::read_to_string(action.join("action.c")).unwrap();
     let cases = [

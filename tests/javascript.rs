@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::place::Place;
+use crate::scaffold::a_mistyped_config_is_refused;
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]
@@ -204,6 +205,7 @@ fn is_begun_run_and_tested(lang: &str) {
     assert!(tested.status.success() && told.contains("# pass 1"), "{told}{}", String::from_utf8_lossy(&tested.stderr));
     let again = place.host(&["build", "press/respond"]).expect(0);
     assert_eq!(again.stderr, "");
+    a_mistyped_config_is_refused(&place);
 }
 
 #[test]

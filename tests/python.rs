@@ -10,6 +10,7 @@ use std::process::Command;
 
 use crate::place::Place;
 use crate::probe::project;
+use crate::scaffold::a_mistyped_config_is_refused;
 
 /// Runs the tests in plain Python that lie in a directory.
 #[track_caller]
@@ -63,6 +64,8 @@ fn a_team_in_python_is_begun_tested_built_run_broken_and_mended() {
 
     let described = place.host(&["describe", "press/respond"]).expect(0).stdout;
     assert!(described.contains("config") && !described.contains("functions"), "no tool's functions: {described}");
+
+    a_mistyped_config_is_refused(&place);
 
     let source = fs::read_to_string(action.join("action.py")).unwrap();
     let broken = source.replace("return Output(", "raise ValueError(f\"no {cx.action} today\") or Output(");

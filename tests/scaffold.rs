@@ -8,6 +8,15 @@ use std::process::Command;
 use crate::place::Place;
 use crate::probe::project;
 
+/// Holds in a new team of any language: its action says what it takes, so that a slip costs no call of a model.
+#[track_caller]
+pub fn a_mistyped_config_is_refused(place: &Place) {
+    let team = String::from_utf8(place.read("press/team.toml")).unwrap();
+    place.write("press/mistyped.toml", team.replacen("{ instruction =", "{ instructoin =", 1));
+    let refused = place.host(&["check", "press/mistyped.toml"]).expect(2).stderr;
+    assert!(refused.contains("did you mean `instruction`?"), "{refused}");
+}
+
 #[test]
 fn a_new_team_runs_and_its_action_passes_its_test() {
     let place = Place::empty();
@@ -22,6 +31,7 @@ fn a_new_team_runs_and_its_action_passes_its_test() {
     assert!(ended.stderr.contains("Editor.Edit"), "{}", ended.stderr);
     let again = place.host(&["build", "press/respond"]).expect(0);
     assert_eq!(again.stderr, "");
+    a_mistyped_config_is_refused(&place);
 
     let mut tests = Command::new("cargo");
     tests.args(["test", "--quiet"]).current_dir(&action);

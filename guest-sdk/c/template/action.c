@@ -31,4 +31,7 @@ static strata_error respond(const strata_call *call, strata_output *output) {
 }
 
 STRATA_ACTION(respond, .name = "{{name}}", .version = "0.1.0",
-              .description = "Answers what it is asked, as its instruction says", .needs = { "llm" })
+              .description = "Answers what it is asked, as its instruction says",
+              .config_schema = "{\"type\": \"object\", \"properties\": {\"instruction\": {\"type\": \"string\"}}, "
+                               "\"required\": [\"instruction\"], \"additionalProperties\": false}",
+              .needs = { "llm" })

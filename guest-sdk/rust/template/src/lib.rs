@@ -25,6 +25,15 @@ impl Action for Respond {
     type Config = Config;
     type Data = Answer;
 
+    /// `Config`, as `check` holds the team file against it.
+    const CONFIG_SCHEMA: Option<&'static str> = Some(
+        r#"{
+            "type": "object",
+            "properties": { "instruction": { "type": "string" } },
+            "required": ["instruction"],
+            "additionalProperties": false
+        }"#,
+    );
     const NEEDS: &'static [&'static str] = &["llm"];
 
     fn run(cx: &Context<Config>) -> Result<Output<Answer>, Failure> {

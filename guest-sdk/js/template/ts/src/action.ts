@@ -14,6 +14,13 @@ export interface Answer {
 
 export default action<Config, Answer>({
   needs: ["llm"],
+  // `Config` as `check` holds the team file against it.
+  configSchema: {
+    type: "object",
+    properties: { instruction: { type: "string" } },
+    required: ["instruction"],
+    additionalProperties: false,
+  },
   run(cx) {
     const { text } = llm.ask({ system: cx.persona(), prompt: `${cx.config.instruction}\n\n${cx.text}` });
     return { content: text, data: { words: text.split(/\s+/).filter(Boolean).length } };
