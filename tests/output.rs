@@ -80,6 +80,13 @@ fn what_is_nearly_spelt_right_is_asked_about() {
     let ended = place.host(&["check", "team.toml"]).expect(0);
     let doubt = "warning: `A` watches `UserRequirment`, and no action is called that; did you mean `UserRequirement`?";
     assert_eq!(ended.stderr.trim_end(), doubt);
+    let other = "[[role]]\nname = \"B\"\nwatch = [\"two\", \"ONE\"]\n[[role.action]]\nname = \"Three\"\ncomponent = \"probe.wasm\"\n";
+    place.write("team.toml", format!("{TEAM}{other}"));
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    for (label, action) in [("two", "Two"), ("ONE", "One")] {
+        let doubt = format!("`B` watches `{label}`, and no action is called that; did you mean `{action}`?");
+        assert!(ended.stderr.contains(&doubt), "however short they are: {}", ended.stderr);
+    }
     place.write("team.toml", format!("{TEAM}[[role]]\nname = \"B\"\nwatch = [\"A\"]\n[[role.action]]\nname = \"Three\"\ncomponent = \"probe.wasm\"\n"));
     let ended = place.host(&["check", "team.toml"]).expect(0);
     let doubt = "warning: `B` watches `A`, which is a role: messages are heard by the action they come from, as `Two`";

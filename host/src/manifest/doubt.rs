@@ -82,7 +82,8 @@ fn mistyped(team: &Team) -> impl Iterator<Item = String> {
             ));
         }
         let written = Word::of(label);
-        let meant = known.iter().find(|meant| written.is_slip_for(meant))?.text;
+        let in_case = known.iter().find(|meant| written.small == meant.small);
+        let meant = in_case.or_else(|| known.iter().find(|meant| written.is_slip_for(meant)))?.text;
         Some(format!("`{role}` watches `{label}`, and no action is called that; did you mean `{meant}`?"))
     })
 }
