@@ -40,6 +40,7 @@ pub use self::diagnostic::{Diagnostic, Diagnostics, Paint, Source};
 use self::operator::Cut;
 pub use self::overrides::{OverrideError, Overrides};
 use self::place::{Given, Place};
+use self::schema::places::places;
 use self::table::Table;
 use crate::build::script;
 use crate::plugin::Plugin;
@@ -333,13 +334,14 @@ fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
 
 /// What to do about a key that stands there twice.
 fn twice(text: &str, key: &Range<usize>) -> String {
-    let line = text.get(..key.start).and_then(|before| before.rsplit('\n').next()).unwrap_or_default();
-    match text.get(key.clone()) {
+    let begin = text.get(..key.start).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
+    let line = text.get(begin..).and_then(|rest| rest.lines().next()).unwrap_or_default().trim_start();
+    let head = line.strip_prefix('[').and_then(|line| line.split(']').next()).unwrap_or_default();
+    match head.strip_prefix('[') {
         // One of a list, and what stands before it is none.
-        Some(name) if line.trim_start().starts_with("[[") => {
-            format!("write `[[{name}]]` in place of the `[{name}]` before it: there are several")
-        }
-        _ => "remove one of the two".into(),
+        Some(name) => format!("write `[[{name}]]` in place of the `[{name}]` before it: there are several"),
+        None if places().is_list(head) => format!("write `[[{head}]]` for both: there can be several"),
+        None => "remove one of the two".into(),
     }
 }
 
