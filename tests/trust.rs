@@ -62,7 +62,10 @@ fn a_locked_team_refuses_other_components_and_says_how_to_lock_them() {
     let other = changed(&probe);
     place.write("probe.wasm", &other);
     let (was, is) = (digest(&probe), digest(&other));
-    refused(&place, &["`probe.wasm` has the sha256", &was, &is, "`strata-host lock team.toml`"]);
+    refused(
+        &place,
+        &["`probe.wasm` has the sha256", &was, &is, "put the locked one back", "`strata-host lock team.toml`"],
+    );
     // What is given on the command line is meant.
     fs::rename(place.path("probe.wasm"), place.path("mended.wasm")).unwrap();
     place.write("probe.wasm", &probe);
@@ -83,7 +86,8 @@ fn teams_of_a_folder_share_its_lock_and_what_is_not_in_it_is_refused() {
     place.write("other.toml", team("").replace("probe.wasm", "other.wasm"));
     place.write("other.wasm", place.read("probe.wasm"));
     place.host(&["lock", "other.toml"]).expect(0);
-    refused(&place, &["`probe.wasm`", "is not in `", "strata.lock`", "`strata-host lock team.toml`"]);
+    let to_lock = "help: if it is meant, lock it: `strata-host lock team.toml`";
+    refused(&place, &["`probe.wasm`", "is not in `", "strata.lock`", to_lock]);
     place.host(&["lock"]).expect(0);
     place.host(&["check", "other.toml"]).expect(0);
     fs::remove_file(place.path("other.wasm")).unwrap();

@@ -22,7 +22,7 @@ use crate::sandbox::{Directories, FunctionError, Loaded, Metering, Own, WasmSand
 use crate::services::http::Http;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
-use crate::trust::lock::{Lock, Name};
+use crate::trust::lock::{Lock, Mismatch, Name};
 
 /// A team's components, loaded and checked.
 pub struct Components {
@@ -219,7 +219,12 @@ fn admit(
     let name = || Name::of(&plugin.component, definition.skill(slot), &definition.source.base);
     if let Some(mismatch) = lock.and_then(|lock| lock.check(&name(), source.locked()).err()) {
         let team = &definition.source.name;
-        let hint = format!("put the locked one back, or, if it is meant, lock it: `strata-host lock {team}`");
+        let lock = format!("lock it: `strata-host lock {team}`");
+        let hint = match mismatch {
+            Mismatch::Changed { .. } => format!("put the locked one back, or, if it is meant, {lock}"),
+            // No other one was ever locked.
+            Mismatch::Unlocked { .. } => format!("if it is meant, {lock}"),
+        };
         return Err(definition.refused(slot, mismatch.to_string(), hint));
     }
     let signed = source.signed.as_ref();
