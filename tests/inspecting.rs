@@ -33,6 +33,15 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
+fn two_checkpoints_at_once_are_refused_as_that() {
+    let place = failed();
+    let refused = place.host(&["inspect", "store@main-0", "--checkpoint", "main-0"]).expect(2).stderr;
+    let why = "two places were given, `main-0` behind `@` and `main-0` by `--checkpoint`; name one: `strata-host inspect \
+               store@main-0`";
+    assert!(refused.contains(why), "{refused}");
+}
+
+#[test]
 fn an_action_is_shown_with_what_it_is_at_what_it_said_and_its_fault() {
     let place = failed();
     let shown = |args: &[&str]| place.host(&[&["inspect", "store"], args].concat()).expect(0).stdout;

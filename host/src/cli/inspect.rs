@@ -36,7 +36,14 @@ const PREVIEW: usize = 70;
 
 pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
     let (path, at) = match &args.checkpoint {
-        Some(id) => (PathBuf::from(&args.path), At::Checkpoint(CheckpointId(id.clone()))),
+        Some(id) => {
+            if let (path, At::Checkpoint(CheckpointId(other)) | At::Lineage(other)) = place(&args.path)? {
+                let path = path_word(&path);
+                let why = format!("two places were given, `{other}` behind `@` and `{id}` by `--checkpoint`");
+                return Err(Failure::usage(format!("{why}; name one: `strata-host inspect {path}@{id}`")));
+            }
+            (PathBuf::from(&args.path), At::Checkpoint(CheckpointId(id.clone())))
+        }
         None => place(&args.path)?,
     };
     if args.calls && at != At::Head {
