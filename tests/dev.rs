@@ -70,6 +70,16 @@ fn the_role_at_fault_is_tried_again_with_what_was_mended() {
 }
 
 #[test]
+fn a_team_file_that_is_not_there_yet_is_waited_for() {
+    let place = Place::empty();
+    let mut dev = looped(&place, "team.toml", &["--until-done"]);
+    dev.until_said("waiting for `team.toml` to be there");
+    place.write("team.toml", two("go", "a", "say = \"b\""));
+    dev.end().expect(0);
+    assert_eq!(started(&place), ["A.One", "B.Two"]);
+}
+
+#[test]
 fn what_is_answered_or_sent_from_elsewhere_is_gone_on_with() {
     let place = Place::with(&two("go", "{inputs}", "ask = \"how many?\""));
     let mut dev = looped(&place, "team.toml", &[]);
@@ -109,7 +119,7 @@ fn what_was_done_with_what_is_changed_is_done_again_from_before_it() {
     assert_eq!(outputs, ["b", "b?"]);
     // Nothing that counts.
     place.write("team.toml", two("go", "b", "say = \"{inputs}?\"") + "# a remark\n");
-    dev.until_said("nothing has changed that it did it with");
+    dev.until_said("the team is done, and nothing that it ran with has changed");
     dev.until_said("waiting for a change");
     // Another idea is another run; the one before is set aside.
     place.write("team.toml", two("again", "b", "say = \"{inputs}?\""));

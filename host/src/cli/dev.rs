@@ -82,9 +82,13 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
         change = match seen {
             Some(change) => Some(change),
             None => {
-                let count = watch.count();
-                let files = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
-                note(format_args!("waiting for a change of {files}; Ctrl-C ends it"));
+                let what = match watch.count() {
+                    // What the team is made from is not known before it is read.
+                    _ if !args.team.exists() => format!("`{}` to be there", shown(&args.team)),
+                    1 => "a change of 1 file".to_owned(),
+                    count => format!("a change of {count} files"),
+                };
+                note(format_args!("waiting for {what}; Ctrl-C ends it"));
                 tokio::select! {
                     biased;
                     _ = stop.wait_for(|stop| *stop) => return Ok(code),
@@ -124,7 +128,7 @@ async fn round(
             run
         }
         Ok(Developed::Unchanged) => {
-            note("the team is done, and nothing has changed that it did it with");
+            note("the team is done, and nothing that it ran with has changed");
             return Ok(Round::Ended(Status::Done));
         }
         Err(error) if is_mendable(&error) => {

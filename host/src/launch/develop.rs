@@ -39,7 +39,7 @@ pub struct Develop<'a> {
 pub enum Developed {
     /// There is something to run.
     Goes(Box<Run>, Notes),
-    /// The team is done, and nothing was changed that it did it with.
+    /// The team is done, and nothing that it ran with has changed.
     Unchanged,
 }
 
