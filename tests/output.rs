@@ -289,9 +289,10 @@ fn check_prints_the_policy_and_runs_nothing() {
 #[test]
 fn a_command_line_that_makes_no_sense_is_refused_with_what_would() {
     let place = Place::with(TEAM);
-    let cases: [(&[&str], &str); 9] = [
-        (&["run", "one", "two"], "quote an idea"),
+    let cases: [(&[&str], &str); 10] = [
+        (&["run", "one", "two"], "in quotes"),
         (&["run", "team.toml", "other.toml"], "`other.toml`"),
+        (&["run", "team.toml", "write", "a", "game"], "put the idea in quotes"),
         (&["run", "missing.toml"], "`missing.toml`"),
         (&["run", "team.toml", "--investment=-1"], "not negative"),
         (&["run", "team.toml", "--max-parallel", "0"], "from 1"),
@@ -306,9 +307,23 @@ fn a_command_line_that_makes_no_sense_is_refused_with_what_would() {
         assert_eq!(ended.stdout, "", "{args:?}");
         assert!(!place.path("store").exists(), "{args:?}");
     }
+    for args in [&["send", "store", "--cause", "l", "two", "words"][..], &["dev", "team.toml", "two", "words"]] {
+        assert!(place.host(args).expect(2).stderr.contains("in quotes"), "{args:?}");
+    }
+    fs::create_dir(place.path("in")).unwrap();
+    place.write("in/team.toml", TEAM);
+    for command in ["check", "graph", "lock"] {
+        let ended = place.host(&[command, "in"]).expect(2);
+        assert!(ended.stderr.contains("it is a directory; did you mean `in/team.toml`?"), "{}", ended.stderr);
+    }
+    place.host(&["run", "team.toml", "write a Cargo.toml", "--storage", "idea"]).expect(3);
+    assert_eq!(json(&place.host(&["inspect", "idea", "--json"]).stdout)["idea"], "write a Cargo.toml");
     let nowhere = Place::empty();
     let ended = nowhere.host(&["run", "an idea"]).expect(2);
-    assert!(ended.stderr.contains("which team?"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("which team?") && !ended.stderr.contains("did you mean"), "{}", ended.stderr);
+    nowhere.write("in/team.toml", TEAM);
+    let ended = nowhere.host(&["run", "in"]).expect(2);
+    assert!(ended.stderr.contains("did you mean `in/team.toml`?"), "{}", ended.stderr);
     assert!(!nowhere.path("workspace").exists());
 }
 

@@ -304,6 +304,12 @@ fn beside(path: &Path) -> Option<String> {
     Some(path.with_file_name(name).display().to_string())
 }
 
+/// The team file in a directory, if there is one.
+pub(crate) fn team_in(dir: &Path) -> Option<String> {
+    let team = dir.join("team.toml");
+    team.is_file().then(|| team.display().to_string())
+}
+
 /// Reads a file of ours; `kind` is what it is.
 fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
     let name = path.display().to_string();
@@ -316,7 +322,11 @@ fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
         _ => fail(e.to_string()),
     })?;
     if !meta.is_file() {
-        return Err(fail("it is not a file".into()));
+        let inside = team_in(path).filter(|_| kind == "team");
+        return Err(fail(match inside {
+            Some(team) => format!("it is a directory; did you mean `{team}`?"),
+            None => "it is not a file".into(),
+        }));
     }
     if meta.len() > MAX_FILE_BYTES as u64 {
         return Err(fail(format!("it has more than {MAX_FILE_BYTES} bytes")));

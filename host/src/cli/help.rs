@@ -1,6 +1,7 @@
 //! The command line's help: short with `-h`; with `--help` examples and exit codes, too. What there is to tell of is in
 //! `args`.
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
 use super::args::Cli;
@@ -44,9 +45,27 @@ const HEAD: &str = "Examples:
   strata-host check team.toml
   strata-host run --recover_path workspace/storage/team";
 
+/// What takes a text, and what that is called there.
+const TEXTS: [(&str, &str); 3] = [("run", "idea"), ("dev", "idea"), ("send", "text")];
+
+/// One word too many is most often a text that was not quoted.
+fn quoted(mut error: clap::Error) -> clap::Error {
+    let is_more = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(arg))) => !arg.starts_with('-'),
+        (kind, _) => kind == ErrorKind::TooManyValues,
+    };
+    let called = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let text = TEXTS.iter().find(|(command, _)| called.as_deref() == Some(*command));
+    if let (true, Some((_, text))) = (is_more, text) {
+        let tip = format!("put the {text} in quotes if it has several words");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
 /// What the process was called with.
 pub(super) fn parse() -> Result<Cli, clap::Error> {
     let mut command = command();
-    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let matches = command.try_get_matches_from_mut(std::env::args_os()).map_err(quoted)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }

@@ -20,8 +20,8 @@ use super::signals::Signals;
 use super::{Failure, RunArgs, exit_code, joins, metrics, note, path_word, screen, show_json, warn};
 use crate::driver::{Motion, OnLine, Stop};
 use crate::launch::{Notes, Resume, Resumed, Run, Start, resume, start};
-use crate::manifest::Overrides;
 use crate::manifest::operator::in_force;
+use crate::manifest::{Overrides, team_in};
 use crate::narrator::{self, Line};
 use crate::services::llm::Audience;
 use crate::store::Replace;
@@ -188,7 +188,12 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         };
     }
     let default = || Path::new(DEFAULT_TEAM).exists().then(|| DEFAULT_TEAM.into());
-    let none = || Failure::usage("which team? give a TEAM.toml, or `--recover_path PATH` to go on with a saved one");
+    let none = || {
+        let inside = idea.as_deref().and_then(|idea| team_in(Path::new(idea)));
+        let meant = inside.map(|team| format!("; did you mean `{team}`?")).unwrap_or_default();
+        let which = "which team? give a TEAM.toml, or `--recover_path PATH` to go on with a saved one";
+        Failure::usage(format!("{which}{meant}"))
+    };
     let team: PathBuf = team.or_else(default).ok_or_else(none)?;
     let replace = if args.force { Replace::Unfinished } else { Replace::Never };
     let storage = args.storage();
@@ -219,11 +224,15 @@ pub(super) fn tell_notes(notes: &Notes, path: &Path) {
 
 /// The team file and the idea among the words of the command line.
 fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure> {
-    let (teams, ideas): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| word.ends_with(".toml"));
+    let (mut teams, mut ideas): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| word.ends_with(".toml"));
+    // An idea may end in the name of a file, too.
+    if ideas.is_empty() && teams.len() > 1 {
+        ideas.extend(teams.pop_if(|last| last.contains(char::is_whitespace)));
+    }
     if teams.len() > 1 || ideas.len() > 1 {
         let what = match teams.as_slice() {
             [one, two, ..] => format!("two team files were given, `{one}` and `{two}`; a run has one"),
-            _ => "two ideas were given; quote an idea of several words".into(),
+            _ => "two ideas were given; put an idea of several words in quotes".into(),
         };
         return Err(Failure::usage(what));
     }
