@@ -240,7 +240,7 @@ fn what_is_no_script_is_refused_where_it_is_written() {
     };
     check("script = \"work.rb\"", "`work.rb` is not a script");
     check("component = \"work.js\"", "write `script = \"work.js\"`");
-    check("script = \"work.js\"", "work.js");
+    check("script = \"work.js\"", "cannot find the script `");
     check("script = \"work.js\"\ncomponent = \"probe.wasm\"", "there cannot be both `script` and `component`");
 }
 

@@ -187,9 +187,12 @@ impl Definition {
             }
             let error = std::fs::metadata(&plugin.component).err()?;
             let path = plugin.component.display();
-            let message = format!("cannot find the component `{path}`: {error}");
+            let (what, hint) = match script::is_script(&plugin.component) {
+                true => ("script", "give a script that is there; relative paths begin where the team file lies"),
+                false => ("component", "give a component, a directory with the source of one, or a script"),
+            };
+            let message = format!("cannot find the {what} `{path}`: {error}");
             let problem = self.at(*slot, message, |place| place.component.clone());
-            let hint = "give a component, a directory with the source of one, or a script";
             Some(Diagnostics::from(problem.hint(hint)))
         });
         let undecided = self.team.role_ids().filter_map(|id| {
