@@ -86,6 +86,19 @@ fn a_secret_is_found_in_nothing_that_the_host_writes() {
 }
 
 #[test]
+fn a_key_of_a_model_that_is_not_set_is_shown_where_it_is_named() {
+    let place = team(1, "{ say = \"x\" }");
+    let file = String::from_utf8(place.read("team.toml")).unwrap();
+    let llm = "[llm]\nprovider = \"openai\"\nbase_url = \"https://127.0.0.1:1/v1\"\nmodel = \"m\"\napi_key = { env = \"NO_KEY\" }\n";
+    place.write("team.toml", format!("{file}{llm}"));
+    let line = format!("team.toml:{}:", file.lines().count() + 5);
+    let refused = host(&place, &["check", "team.toml"]).expect(2);
+    for part in ["`NO_KEY`, which is not set", &line, "export NO_KEY=…"] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+}
+
+#[test]
 fn a_secret_that_is_not_set_is_shown_where_it_is_named() {
     let place = team(1, "{ say = \"x\" }");
     for command in [&["check", "team.toml"][..], &["run", "team.toml", "--storage", "store"]] {

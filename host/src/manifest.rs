@@ -269,6 +269,16 @@ impl Definition {
         named.map(problem).next()
     }
 
+    /// A problem with the model's key, shown where its variable is named.
+    pub(crate) fn at_api_key(&self, variable: &str, message: String) -> Diagnostics {
+        let hint = format!("set it where the host is started: `export {variable}=…`, or name another variable");
+        let problem = match llm::place_of_key(&self.source) {
+            Some(span) => Diagnostic::at(&self.source, span, message),
+            None => Diagnostic::new(message),
+        };
+        problem.hint(hint).into()
+    }
+
     /// Where a component is written, for people: `team.toml:17`.
     pub fn place(&self, slot: Slot) -> String {
         match self.places.get(&slot) {

@@ -22,6 +22,7 @@ use crate::sandbox::{Directories, FunctionError, Loaded, Metering, Own, WasmSand
 use crate::services::http::Http;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
+use crate::services::llm::config::ConfigError;
 use crate::trust::lock::{Lock, Mismatch, Name};
 
 /// A team's components, loaded and checked.
@@ -65,9 +66,8 @@ impl Components {
 
     /// What a driver needs to run the team, which keeps off what the host itself saves.
     pub fn equip(&self, definition: &Definition, sandbox: WasmSandbox, own: Own) -> Result<Equipment, LaunchError> {
-        let models = definition.llm.as_ref().map(Models::new).transpose()?;
         Ok(Equipment {
-            models: models.map(Arc::new),
+            models: models(definition)?.map(Arc::new),
             http: Arc::new(Http::new(secrets(definition)?)?),
             external: definition.external.clone(),
             ..self.equip_offline(definition, sandbox, own)?
@@ -103,6 +103,19 @@ fn located(plugin: &Plugin) -> Plugin {
     let mut plugin = plugin.clone();
     plugin.grants.dirs.iter_mut().for_each(|dir| dir.host = real_path(&dir.host));
     plugin
+}
+
+/// The team's language model, if it has one.
+fn models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
+    let Some(llm) = &definition.llm else { return Ok(None) };
+    let models = Models::new(llm).map_err(|error| match &error {
+        ConfigError::ApiKey { name, problem } => {
+            let message = format!("the llm's api key is read from the environment variable `{name}`, which {problem}");
+            LaunchError::Definition(definition.at_api_key(name, message))
+        }
+        _ => LaunchError::Model(error),
+    });
+    models.map(Some)
 }
 
 /// The secrets that a team's grants name.

@@ -1,11 +1,14 @@
 //! `[llm]`: which language model the team talks to. The providers themselves are in `services`.
 
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use strata_core::money::Usd;
 
 use super::authored::slot;
+use super::diagnostic::Source;
 use super::http;
 use super::table::{Item, Table};
 use crate::services::endpoint::{self, Service};
@@ -116,6 +119,13 @@ fn read_api_key(item: &Item<'_>) -> Option<String> {
     let table = item.table("`api_key`")?;
     let name = table.required("env").and_then(|item| item.text())?;
     Some(name.value)
+}
+
+/// Where a team file names the variable of the key.
+pub(super) fn place_of_key(source: &Arc<Source>) -> Option<Range<usize>> {
+    let document = super::document(source).ok()?;
+    let key = document.get_ref().get("llm")?.get_ref().get("api_key")?;
+    Some(key.span())
 }
 
 fn read_price(item: &Item<'_>) -> Option<Price> {
