@@ -197,3 +197,16 @@ fn a_policy_that_the_command_line_names_does_not_stand_in_for_that_of_the_variab
     let checked = Process::spawn(command).end().expect(0);
     assert!(checked.stderr.contains("`investment` is 2.5 USD, not 10 (strict.toml)"), "{}", checked.stderr);
 }
+
+#[test]
+fn a_policy_of_the_variable_that_is_none_is_refused_with_where_it_was_named() {
+    let place = Place::with(TEAM);
+    place.write("broken.toml", "schema = \"strata.policy/1\"\nlimit = 1\n");
+    for (file, why) in [("absent.toml", "cannot read the policy file `absent.toml`"), ("broken.toml", "no key `limit`")]
+    {
+        let mut command = place.command(&["check", "team.toml"]);
+        command.env("STRATA_POLICY", file);
+        let refused = Process::spawn(command).end().expect(2).stderr;
+        assert!(refused.contains(why) && refused.contains("(`$STRATA_POLICY` names this policy)"), "{refused}");
+    }
+}

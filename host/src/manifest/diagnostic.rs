@@ -169,6 +169,14 @@ impl Diagnostics {
         self
     }
 
+    /// Says more of where they come from, with the first.
+    pub(super) fn remark(mut self, what: &str) -> Self {
+        if let Some(first) = self.0.first_mut() {
+            first.message.push_str(&format!(" ({what})"));
+        }
+        self
+    }
+
     /// All problems for people, each with `file:line:column`, the text underlined, and a hint.
     pub fn render(&self, paint: Paint) -> String {
         let renderer = match paint {

@@ -25,8 +25,12 @@ pub fn in_force(named: Option<&Path>) -> Result<Vec<Operator>, Diagnostics> {
     let usual = [Some(PathBuf::from(OF_MACHINE)), user::config().map(|config| config.join(OF_USER))];
     // One that cannot be looked at may hold all the same: reading it says why.
     let there = |path: &PathBuf| path.try_exists().unwrap_or(true);
-    let mut files: Vec<PathBuf> = usual.into_iter().flatten().filter(there).collect();
+    let files: Vec<PathBuf> = usual.into_iter().flatten().filter(there).collect();
     let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
-    files.extend(variable.into_iter().chain(named.map(Path::to_owned)));
-    files.iter().map(|file| Operator::read(file)).collect()
+    let by_variable = variable.iter().map(|file| {
+        // Nothing on the command line says where it comes from.
+        Operator::read(file).map_err(|problems| problems.remark(&format!("`${VARIABLE}` names this policy")))
+    });
+    let usual = files.iter().map(|file| Operator::read(file));
+    usual.chain(by_variable).chain(named.map(Operator::read)).collect()
 }
