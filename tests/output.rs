@@ -99,16 +99,19 @@ fn what_is_nearly_spelt_right_is_asked_about() {
 
 #[test]
 fn what_is_granted_and_not_there_is_asked_about() {
-    let more = "limits = { memory = 64 }\nallow = { llm = { models = [\"*\"] }, dirs = [{ host = \"in\", guest = \"/in\" }] }\n";
+    let more = "limits = { memory = 64 }\nallow = { llm = { models = [\"*\"] }, \
+        http = [{ host = \"a.example\", methods = [\"PSOT\", \"PROPFIND\"] }], dirs = [{ host = \"in\", guest = \"/in\" }] }\n";
     let place = Place::with(&(TEAM.to_owned() + more));
     let ended = place.host(&["check", "team.toml"]).expect(0);
     for doubt in [
         "warning: `A.Two` may ask models, and the team has none; add `[llm] provider = …`",
         "warning: `A.Two` has a memory of 64 bytes, in which nothing runs",
         "warning: `A.Two` may read `/in`, and `",
+        "warning: `A.Two` may call servers by `PSOT`, which few know; did you mean `POST`?",
     ] {
         assert!(ended.stderr.contains(doubt), "{}", ended.stderr);
     }
+    assert!(!ended.stderr.contains("PROPFIND"), "servers know many methods: {}", ended.stderr);
     fs::create_dir(place.path("in")).unwrap();
     let ended = place.host(&["check", "team.toml"]).expect(0);
     assert!(!ended.stderr.contains("may read"), "{}", ended.stderr);

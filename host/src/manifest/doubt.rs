@@ -8,10 +8,15 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::team::{Join, Mode, Team};
 
 use super::Definition;
+use super::diagnostic::closest;
 use crate::plugin::Access;
 
 /// The least that a memory can be, if it is not nothing.
 const PAGE: u64 = 64 << 10;
+
+/// The methods that are known, and those of some servers that are like them.
+const METHODS: [&str; 12] =
+    ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "LIST", "REPORT", "SEARCH"];
 
 impl Definition {
     /// What is doubtful about the team, a line each.
@@ -52,6 +57,12 @@ impl Definition {
                 "`{name}` has a memory of {memory} bytes, in which nothing runs; is a unit meant, as `MiB`?"
             ));
         }
+        let methods = plugin.grants.http.iter().flat_map(|grant| &grant.methods);
+        let unknown = methods.filter(|method| !METHODS.contains(&method.as_str()));
+        doubts.extend(unknown.filter_map(|method| {
+            let meant = closest(method, METHODS)?;
+            Some(format!("`{name}` may call servers by `{method}`, which few know; did you mean `{meant}`?"))
+        }));
         // One that may be written is made.
         let is_made = |host: &Path| {
             let mut dirs = self.plugins.values().flat_map(|plugin| &plugin.grants.dirs);
