@@ -51,7 +51,14 @@ impl AddAssign for Usd {
 
 impl fmt::Display for Usd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "${:.4}", self.dollars())
+        let (mut digits, mut unit) = (4, 100_000_000);
+        // What is something does not read as nothing: two digits that count.
+        while self.0 != 0 && self.0 < unit {
+            unit /= 10;
+            digits += 1;
+        }
+        let digits = if digits > 4 { digits + 1 } else { digits };
+        write!(f, "${:.*}", digits.min(12), self.dollars())
     }
 }
 
@@ -87,6 +94,16 @@ mod tests {
         check(0.15, 1234, 185_100_000);
         assert_eq!(Usd(u64::MAX).per_million(u32::MAX), Usd(u64::MAX));
         assert_eq!(Usd(1).per_million(999_999), Usd::ZERO);
+    }
+
+    #[test]
+    fn what_is_something_does_not_read_as_nothing() {
+        let check = |usd: u64, expected: &str| assert_eq!(Usd(usd).to_string(), expected);
+        check(0, "$0.0000");
+        check(123_456_789, "$0.0001");
+        check(38_000_000, "$0.000038");
+        check(38_000, "$0.000000038");
+        check(1, "$0.000000000001");
     }
 
     #[test]
