@@ -53,6 +53,7 @@ fn an_action_is_shown_with_what_it_is_at_what_it_said_and_its_fault() {
     assert!(draw.contains("drawn \u{fffd}[2J") && !draw.contains("unreachable"), "{draw}");
     let fail = json(&shown(&["--action", "A.Fail", "--json"]));
     assert_eq!((&fail["fault"]["kind"], &fail["attempts"]), (&"trap".into(), &1.into()), "{fail}");
+    assert!(draw.contains("for 0 tokens in 1 call\n"), "{draw}");
     let draw = json(&shown(&["--action", "A.Draw", "--json"]));
     assert_eq!((&draw["fault"], &draw["output"]["sent_from"]), (&Value::Null, &"A".into()), "{draw}");
     let refused = place.host(&["inspect", "store", "--action", "A.Fial"]).expect(2).stderr;

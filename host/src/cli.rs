@@ -165,6 +165,12 @@ fn path_word(path: &Path) -> String {
     shell_word(&if text.starts_with('-') { format!("./{text}") } else { text.into_owned() })
 }
 
+/// So many things, in words.
+fn counted(n: impl Into<u64>, what: &str) -> String {
+    let n = n.into();
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
 /// A path as people read it: what lies below here, from here.
 fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();

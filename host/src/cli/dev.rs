@@ -16,7 +16,7 @@ use super::reporter::{Loudness, Reporter};
 use super::run::{Listener, listener, play, tell_notes, to_its_end};
 use super::signals::Signals;
 use super::watch::{Change, Watch, written};
-use super::{Failure, exit_code, note, shown};
+use super::{Failure, counted, exit_code, note, shown};
 use crate::driver::OnLine;
 use crate::driver::clock::now_ms;
 use crate::launch::{Develop, Developed, LaunchError, Run, develop};
@@ -85,8 +85,7 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
                 let what = match watch.count() {
                     // What the team is made from is not known before it is read.
                     _ if !args.team.exists() => format!("`{}` to be there", shown(&args.team)),
-                    1 => "a change of 1 file".to_owned(),
-                    count => format!("a change of {count} files"),
+                    count => format!("a change of {}", counted(count as u64, "file")),
                 };
                 note(format_args!("waiting for {what}; Ctrl-C ends it"));
                 tokio::select! {

@@ -12,7 +12,7 @@ use super::plain::one_line;
 use super::reporter::Loudness;
 use super::requests::{command, listing};
 use super::terminal::{BAD, FAINT, GOOD, ODD, note, painted};
-use super::{joins, path_word, shell_word, shown};
+use super::{counted, joins, path_word, shell_word, shown};
 use crate::launch::{Doubt, Makings, Run, doubts};
 
 /// The end of a run.
@@ -48,7 +48,7 @@ impl<'a> Ending<'a> {
             Status::Done if loudness == Loudness::Quiet => {}
             Status::Done => {
                 let spent = if env.spent == Usd::default() { String::new() } else { format!(" for {}", env.spent) };
-                note(format_args!("{} after {}{spent}; {saved}", painted(GOOD, "done"), steps(step)));
+                note(format_args!("{} after {}{spent}; {saved}", painted(GOOD, "done"), counted(step, "step")));
             }
             Status::Failed => {
                 tell_kept(stepper);
@@ -67,7 +67,7 @@ impl<'a> Ending<'a> {
                 note(format_args!("{what} at step {step}; {saved}; go on with:\n  {resume}"));
             }
             Status::StepLimit => {
-                let (what, steps) = (painted(ODD, "step limit reached"), steps(step));
+                let (what, steps) = (painted(ODD, "step limit reached"), counted(step, "step"));
                 note(format_args!("{what} after {steps}; {saved}; go on with:\n  {resume} --max-steps N"));
             }
             Status::OutOfBudget => {
@@ -147,7 +147,7 @@ impl<'a> Ending<'a> {
 
     /// Tells which joins wait for what, and how they may get it.
     fn tell_stalled(&self, saved: &str) {
-        let after = steps(self.stepper.env().step);
+        let after = counted(self.stepper.env().step, "step");
         note(format_args!("{} after {after}; {saved}", painted(BAD, "stalled")));
         let mut someone = None;
         for standing in joins::standings(self.stepper).filter(|standing| !standing.missing.is_empty()) {
@@ -198,9 +198,4 @@ pub(super) fn more(stepper: &Stepper, most: Option<&(Usd, String)>) -> String {
         (_, Some((most, policy))) => format!("--investment USD   # once `{policy}` allows more than {most}"),
         _ => "--investment USD".into(),
     }
-}
-
-/// A number of steps, in words.
-fn steps(count: u64) -> String {
-    if count == 1 { "1 step".into() } else { format!("{count} steps") }
 }

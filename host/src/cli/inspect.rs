@@ -24,7 +24,7 @@ use table::Table;
 use super::edits::look_for_edits;
 use super::files;
 use super::requests::{command, listing};
-use super::{Failure, InspectArgs, joins, path_word, preview, shell_word, show_json, show_line};
+use super::{Failure, InspectArgs, counted, joins, path_word, preview, shell_word, show_json, show_line};
 use crate::launch::{Doubt, SavedTeam, place, saved};
 use crate::narrator;
 use crate::store::{At, team_json};
@@ -84,7 +84,8 @@ fn show(saved: &SavedTeam, path: &Path, life: Life) {
     let tokens = |most| format!(" and {} of {most} tokens", env.spending(|_| true).tokens);
     let tokens = team.policy.purses.tokens.map(tokens).unwrap_or_default();
     show_line(&format!("spent       {} of {budget}{tokens}", env.spent));
-    show_line(&format!("messages    {} published, {} dead letters", env.history.len(), env.dead_letters.len()));
+    let dead = counted(env.dead_letters.len() as u64, "dead letter");
+    show_line(&format!("messages    {} published, {dead}", env.history.len()));
     show_line("");
     let mut table = Table::new(&["role", "mail", "memory", "spent", "at", "last output"]);
     for id in team.role_ids() {
@@ -133,12 +134,13 @@ fn standing(stepper: &Stepper, id: RoleId, life: Life) -> String {
 /// Who spent what, and what the journal saved.
 fn show_spending(stepper: &Stepper) {
     let line = |(slot, used): (&Slot, &Spending)| {
-        let (name, calls, tokens) = (stepper.team().slot_name(*slot), used.calls, used.tokens);
+        let name = stepper.team().slot_name(*slot);
+        let (calls, tokens) = (counted(used.calls, "call"), counted(used.tokens, "token"));
         let served = match used.served {
             0 => String::new(),
             served => format!(", {served} served from the journal, which saved {}", used.saved),
         };
-        format!("  {name:<28} {} for {tokens} tokens in {calls} calls{served}", used.usd)
+        format!("  {name:<28} {} for {tokens} in {calls}{served}", used.usd)
     };
     section("spending", stepper.env().ledger.iter().map(line));
 }

@@ -1,6 +1,6 @@
 //! `lock`: writes down which components a team has, so that others are refused.
 
-use super::{Failure, LockArgs, note, print};
+use super::{Failure, LockArgs, counted, note, print};
 use crate::launch;
 use crate::manifest::operator::in_force;
 
@@ -9,8 +9,7 @@ pub(super) fn lock(args: &LockArgs) -> Result<u8, Failure> {
     for (name, before, now) in &written.changed {
         note(format_args!("`{name}` was `{}` and is `{}`", before.sha256, now.sha256));
     }
-    let count = written.components;
-    note(format_args!("locked {count} component{}", if count == 1 { "" } else { "s" }));
+    note(format_args!("locked {}", counted(written.components as u64, "component")));
     print(&written.path.display().to_string());
     Ok(0)
 }

@@ -1,6 +1,6 @@
 //! `prune`: forgets old checkpoints and frees what only they needed.
 
-use super::{Failure, PruneArgs, note, show_json};
+use super::{Failure, PruneArgs, counted, note, show_json};
 use crate::launch::prune as carry_out;
 
 pub(super) fn prune(args: &PruneArgs) -> Result<u8, Failure> {
@@ -13,22 +13,23 @@ pub(super) fn prune(args: &PruneArgs) -> Result<u8, Failure> {
         show_json(&told.to_string());
         return Ok(0);
     }
-    let (checkpoints, events) = (count(pruned.checkpoints, "checkpoint"), count(pruned.events, "event"));
+    let (checkpoints, events) = (counted(pruned.checkpoints, "checkpoint"), counted(pruned.events, "event"));
+    let freed = match (pruned.events, pruned.bytes) {
+        (0, 0) => String::new(),
+        // Little of a file of whole pages may leave none empty.
+        (_, 0) => ", too little to make the file smaller".into(),
+        (_, bytes) => format!(", {} freed", size(bytes)),
+    };
     note(format_args!(
-        "pruned {checkpoints} and {events}, {} freed; the newest {} of each lineage can be gone back to",
-        size(pruned.bytes),
+        "pruned {checkpoints} and {events}{freed}; the newest {} of each lineage can be gone back to",
         kept.keep
     ));
     Ok(0)
 }
 
-fn count(n: u64, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
-}
-
 fn size(bytes: u64) -> String {
     match bytes {
-        0..1024 => count(bytes, "byte"),
+        0..1024 => counted(bytes, "byte"),
         1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
         _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
     }

@@ -189,6 +189,7 @@ fn grants(row: &PolicyRow) -> Vec<(&'static str, String)> {
     let mut grants = Vec::new();
     if let Some(llm) = &row.llm {
         let calls = match llm.calls {
+            Some(1) => ", at most 1 call".to_owned(),
             Some(calls) => format!(", at most {calls} calls"),
             None => String::new(),
         };

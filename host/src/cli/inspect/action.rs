@@ -10,7 +10,7 @@ use strata_core::stepper::Stepper;
 use strata_core::team::{React, Thinker};
 
 use super::life::Life;
-use super::standing;
+use super::{counted, standing};
 use crate::cli::fault::{called, section};
 use crate::cli::{Failure, show_json, show_line, show_text};
 use crate::manifest::diagnostic::suggest;
@@ -69,7 +69,8 @@ impl<'a> Action<'a> {
             }
         ));
         show_line(&format!("role is at  {}", standing(self.stepper, self.slot.role, life)));
-        show_line(&format!("spent       {} for {} tokens in {} calls", used.usd, used.tokens, used.calls));
+        let (calls, tokens) = (counted(used.calls, "call"), counted(used.tokens, "token"));
+        show_line(&format!("spent       {} for {tokens} in {calls}", used.usd));
         if let Some(fault) = self.fault() {
             let attempts = self.open().map_or(0, |activation| activation.current.attempts);
             let kind = narrator::fault_kind(self.open().and_then(|activation| activation.work(role)), fault);
