@@ -184,7 +184,8 @@ pub(super) struct RunArgs {
     /// Go on from this checkpoint instead of the newest state. What came after it stays saved, in a lineage of its own.
     #[arg(long, value_name = "ID", requires = "recover_path")]
     pub(super) checkpoint: Option<String>,
-    /// When nothing is left to do, wait for messages (see `send`) until stopped.
+    /// When nothing is left to do, wait for messages (see `send`) until stopped. Stopped while it waits, it ends with the
+    /// exit code that it would have ended with without waiting: 0, or 3, 4, 6, 10.
     #[arg(long)]
     pub(super) keep_alive: bool,
     /// What becomes of writes whose result is unknown: make them again (`redo`), go on without (`skip`), or take this
