@@ -100,7 +100,7 @@ fn what_is_nearly_spelt_right_is_asked_about() {
 #[test]
 fn what_is_granted_and_not_there_is_asked_about() {
     let more = "limits = { memory = 64 }\nallow = { llm = { models = [\"*\"] }, \
-        http = [{ host = \"a.example\", methods = [\"PSOT\", \"PROPFIND\"] }], dirs = [{ host = \"in\", guest = \"/in\" }] }\n";
+        http = [{ host = \"a.example\", methods = [\"PSOT\", \"PROPFIND\"] }], dirs = [{ host = \"./in\", guest = \"/in\" }] }\n";
     let place = Place::with(&(TEAM.to_owned() + more));
     let ended = place.host(&["check", "team.toml"]).expect(0);
     for doubt in [
@@ -111,6 +111,8 @@ fn what_is_granted_and_not_there_is_asked_about() {
     ] {
         assert!(ended.stderr.contains(doubt), "{}", ended.stderr);
     }
+    let absent = place.path("in");
+    assert!(ended.stderr.contains(&format!("and `{}` is not there", absent.display())), "{}", ended.stderr);
     assert!(!ended.stderr.contains("PROPFIND"), "servers know many methods: {}", ended.stderr);
     fs::create_dir(place.path("in")).unwrap();
     let ended = place.host(&["check", "team.toml"]).expect(0);

@@ -43,7 +43,7 @@ mod skill;
 mod terminal;
 mod watch;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use args::{
@@ -59,6 +59,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 use crate::excerpt::excerpt;
 use crate::manifest::Paint;
 use crate::telemetry::Exporting;
+use crate::tidy::tidy;
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {
@@ -174,7 +175,8 @@ fn counted(n: impl Into<u64>, what: &str) -> String {
 /// A path as people read it: what lies below here, from here.
 fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(&here).unwrap_or(path).display().to_string()
+    let path = PathBuf::from(tidy(path));
+    path.strip_prefix(&here).unwrap_or(&path).display().to_string()
 }
 
 /// The beginning of a text, on one line, at most so many characters, and nothing in it that moves the cursor.

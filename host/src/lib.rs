@@ -56,6 +56,7 @@ mod sha256;
 pub mod skills;
 pub mod store;
 pub mod telemetry;
+mod tidy;
 pub mod trust;
 mod user;
 

@@ -46,6 +46,7 @@ use crate::build::script;
 use crate::plugin::Plugin;
 use crate::services::external::External;
 use crate::services::llm::config::{Config, Provider};
+use crate::tidy::tidy;
 use crate::trust::signature::Keys;
 
 /// Team files are written by hand; a larger file is another file.
@@ -186,7 +187,7 @@ impl Definition {
                 return None;
             }
             let error = std::fs::metadata(&plugin.component).err()?;
-            let path = plugin.component.display();
+            let path = tidy(&plugin.component);
             let (what, hint) = match script::is_script(&plugin.component) {
                 true => ("script", "give a script that is there; relative paths begin where the team file lies"),
                 false => ("component", "give a component, a directory with the source of one, or a script"),

@@ -11,6 +11,7 @@ use crate::blob::digest_of;
 use crate::build::{self, script};
 use crate::plugin::{Limit, Limits, Plugin};
 use crate::sandbox::{LoadError, Loaded, Metering, ScriptFile, WasmSandbox};
+use crate::tidy::tidy;
 use crate::trust::lock::Locked;
 use crate::trust::signature::{Keys, Untrusted};
 
@@ -99,7 +100,7 @@ impl Source {
 }
 
 fn read_within(file: &Path, limit: u64) -> Result<Vec<u8>, Unloadable> {
-    let unreadable = |error: io::Error| format!("cannot read the component `{}`: {error}", file.display());
+    let unreadable = |error: io::Error| format!("cannot read the component `{}`: {error}", tidy(file));
     bounded(file, limit)
         .map_err(unreadable)?
         .map_err(|length| Unloadable::of(file, &LoadError::TooLarge { length, limit }))
@@ -121,7 +122,7 @@ fn bounded(file: &Path, limit: u64) -> io::Result<Result<Vec<u8>, u64>> {
 }
 
 fn read_text(script: &Path) -> Result<String, Unloadable> {
-    let refused = |why: String| Unloadable::from(format!("cannot read the script `{}`: {why}", script.display()));
+    let refused = |why: String| Unloadable::from(format!("cannot read the script `{}`: {why}", tidy(script)));
     let read = bounded(script, MAX_SCRIPT_BYTES).map_err(|error| refused(error.to_string()))?;
     let bytes = read.map_err(|length| {
         refused(format!("it has {length} bytes, at most {MAX_SCRIPT_BYTES} are run; build an action of it"))
@@ -148,7 +149,7 @@ pub(super) struct Unloadable {
 
 impl Unloadable {
     pub(super) fn of(file: &Path, error: &LoadError) -> Self {
-        let message = format!("cannot load the component `{}`: {error}", file.display());
+        let message = format!("cannot load the component `{}`: {error}", tidy(file));
         Self { message, limit: error.limit() }
     }
 

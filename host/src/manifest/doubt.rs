@@ -10,6 +10,7 @@ use strata_core::team::{Join, Mode, Team};
 use super::Definition;
 use super::diagnostic::closest;
 use crate::plugin::Access;
+use crate::tidy::tidy;
 
 /// The least that a memory can be, if it is not nothing.
 const PAGE: u64 = 64 << 10;
@@ -70,7 +71,7 @@ impl Definition {
         };
         let missing = plugin.grants.dirs.iter().filter(|dir| !dir.host.exists() && !is_made(&dir.host));
         doubts.extend(missing.map(|dir| {
-            let (guest, host) = (&dir.guest, dir.host.display());
+            let (guest, host) = (&dir.guest, tidy(&dir.host));
             format!("`{name}` may read `{guest}`, and `{host}` is not there")
         }));
         doubts

@@ -13,6 +13,7 @@ use super::http;
 use super::table::{Item, Table};
 use crate::services::endpoint::{self, Service};
 use crate::services::llm::config::{Config, Endpoint, Price, Provider};
+use crate::tidy::tidy;
 
 /// More tries than any upstream deserves.
 pub(super) const MAX_RETRIES: u64 = 100;
@@ -83,7 +84,7 @@ fn refuse(table: &Table<'_>, keys: &[&'static str], provider: &str) {
 fn read_replies(item: &Item<'_>) -> Option<PathBuf> {
     let replies = slot::file(item)?.value;
     if item.looks_beside() && !replies.is_file() {
-        let message = format!("there is no file `{}`", replies.display());
+        let message = format!("there is no file `{}`", tidy(&replies));
         item.refuse(message, "it holds the replies: `[[reply]]` tables, or what `--record` wrote");
         return None;
     }

@@ -12,6 +12,7 @@ use super::Definition;
 use super::units::{show_duration, show_size};
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Access, Limits};
+use crate::tidy::tidy;
 
 /// The effective policy of one component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -148,7 +149,7 @@ fn block(row: &PolicyRow) -> String {
         let _ = writeln!(text, "  {name:<11}{value}");
     };
     let limits = &row.limits;
-    line("component", row.component.display().to_string());
+    line("component", tidy(&row.component));
     if let Some(function) = &row.function {
         line("function", function.clone());
     }
@@ -198,7 +199,7 @@ fn grants(row: &PolicyRow) -> Vec<(&'static str, String)> {
     for dir in &row.dirs {
         let verb = if dir.write { "write" } else { "read" };
         let most = dir.max_bytes.map(|bytes| format!(", up to {}", show_size(bytes))).unwrap_or_default();
-        grants.push((verb, format!("{} = {}{most}", dir.guest, dir.host.display())));
+        grants.push((verb, format!("{} = {}{most}", dir.guest, tidy(&dir.host))));
     }
     if !row.env.is_empty() {
         grants.push(("see", format!("env {}", row.env.join(", "))));

@@ -14,6 +14,7 @@ use crate::manifest::http;
 use crate::manifest::skill::{self, Chosen, Placed};
 use crate::manifest::table::{At, Item, Table};
 use crate::plugin::{Access, DirGrant, Grants, LlmGrant, Schema};
+use crate::tidy::tidy;
 
 /// Schemas are written by hand; a larger file is another file.
 const MAX_SCHEMA_BYTES: u64 = 1 << 20;
@@ -193,7 +194,7 @@ fn read_schema(item: &Item<'_>) -> Option<(Schema, PathBuf)> {
     }
     let schema = load_schema(&file);
     if let Err(reason) = &schema {
-        let message = format!("cannot use the schema `{}`: {reason}", file.display());
+        let message = format!("cannot use the schema `{}`: {reason}", tidy(&file));
         item.refuse(message, "it must be a file that holds a JSON Schema");
     }
     Some((schema.ok()?, file))
@@ -300,7 +301,7 @@ pub(in crate::manifest) fn read_max_size(table: &Table<'_>, access: Access) -> O
 fn read_host_dir(item: &Item<'_>) -> Option<PathBuf> {
     let host = path(item)?.value;
     if item.looks_beside() && host.exists() && !host.is_dir() {
-        let message = format!("`{}` is not a directory", host.display());
+        let message = format!("`{}` is not a directory", tidy(&host));
         item.refuse(message, "grant the directory that holds it");
     }
     Some(host)

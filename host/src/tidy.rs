@@ -1,0 +1,43 @@
+//! Paths for people to read.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// A path as it is shown: without `.`, and without `..` behind a directory. Behind a link it leads elsewhere, and stays.
+pub fn tidy(path: &Path) -> String {
+    let mut tidy = PathBuf::new();
+    for part in path.components() {
+        let is_way_back = part == Component::ParentDir
+            && matches!(tidy.components().next_back(), Some(Component::Normal(_)))
+            && fs::symlink_metadata(&tidy).is_ok_and(|meta| meta.is_dir());
+        if is_way_back {
+            tidy.pop();
+        } else if part != Component::CurDir {
+            tidy.push(part);
+        }
+    }
+    let is_here = tidy.as_os_str().is_empty();
+    if is_here { ".".into() } else { tidy.display().to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_shown_as_short_as_it_leads_to_the_same_place() {
+        let home = tempfile::tempdir().expect("a directory");
+        fs::create_dir_all(home.path().join("a/b")).expect("a directory");
+        std::os::unix::fs::symlink("a/b", home.path().join("link")).expect("a link");
+        let check = |path: &str, expected: &str| {
+            let shown = tidy(&home.path().join(path));
+            assert_eq!(shown, home.path().join(expected).display().to_string(), "{path}");
+        };
+        check("a/../a/./b", "a/b");
+        check("a/b/../../x.wasm", "x.wasm");
+        check("link/../x.wasm", "link/../x.wasm");
+        check("absent/../x.wasm", "absent/../x.wasm");
+        assert_eq!(tidy(Path::new("./../x")), "../x");
+        assert_eq!(tidy(Path::new("./")), ".");
+    }
+}
