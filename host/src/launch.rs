@@ -43,7 +43,7 @@ use crate::store::team_json::ImportError;
 use crate::store::{Durability, SavedDefinition, StoreError};
 use crate::trust::lock::LockError;
 
-pub use answer::answer;
+pub use answer::{Taken, Taker, answer};
 pub use calls::calls;
 pub use compare::{Comparison, Side, compare, place};
 pub use components::Components;

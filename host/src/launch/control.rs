@@ -53,6 +53,16 @@ pub(super) enum Reached<T> {
     Told(Result<T, LaunchError>),
 }
 
+impl<T> Reached<T> {
+    pub(super) fn map<U>(self, told: impl FnOnce(T) -> U) -> Reached<U> {
+        match self {
+            Self::Nobody => Reached::Nobody,
+            Self::Ended => Reached::Ended,
+            Self::Told(result) => Reached::Told(result.map(told)),
+        }
+    }
+}
+
 /// How long the end waits for those who were heard to be answered.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
