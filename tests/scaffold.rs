@@ -66,6 +66,8 @@ fn a_new_action_says_what_to_do_and_nothing_is_overwritten() {
     for part in ["cd greet-people", "strata-host build", "python3 -m unittest"] {
         assert!(made.stderr.contains(part), "{}", made.stderr);
     }
+    let sdk = |name: &str| place.host(&["sdk", name]).expect(0).stdout;
+    assert_eq!(sdk("ts"), sdk("js"), "every language that is begun has one");
     let before = fs::read(place.path("greet-people/action.py")).unwrap();
     let cases: [(&[&str], &str); 4] = [
         (&["new", "team", "greet-people"], "it is there already"),

@@ -163,8 +163,9 @@ impl Kit {
     /// All of them.
     pub const ALL: [Self; 5] = [RUST, PYTHON, JAVASCRIPT, C, WIT];
 
-    /// The one of this name.
+    /// The one of this name, or of a language that shares it: `ts`.
     pub fn named(name: &str) -> Option<Self> {
+        let name = if name == "ts" { JAVASCRIPT.name } else { name };
         Self::ALL.into_iter().find(|kit| kit.name == name)
     }
 

@@ -129,7 +129,8 @@ pub(super) enum Command {
     /// Print where the SDK of a language is, for tests, editors and other build tools.
     #[command(after_help = "Examples:\n  strata-host sdk wit")]
     Sdk {
-        /// The language, or `wit` for the interfaces that all languages share.
+        /// The language: `rust`, `python`, `js` (`ts` has the same) or `c`; or `wit` for the interfaces that all
+        /// languages share.
         #[arg(value_name = "LANG")]
         name: String,
     },
