@@ -54,6 +54,8 @@ fn a_failed_attempt_leaves_nothing_and_a_finished_action_its_files() {
     assert_eq!(written[0]["files"][2]["bytes"], 3);
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
     assert!(shown.contains("out/kept"), "{shown}");
+    let before = place.host(&["files", "store@main-0"]).expect(0);
+    assert_eq!((before.stdout.as_str(), before.stderr.as_str()), ("", "no action has written a file\n"));
 }
 
 #[test]

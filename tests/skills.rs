@@ -176,7 +176,8 @@ fn skills_are_listed_searched_and_shown() {
     let saver = saver.to_str().unwrap();
     let elsewhere = place.path("elsewhere").display().to_string();
     host(&place, &["skill", "add", "probe.wasm", saver, "--shelf", &elsewhere]).expect(0);
-    assert_eq!(host(&place, &["skill", "list"]).expect(0).stdout, "");
+    let empty = host(&place, &["skill", "list"]).expect(0);
+    assert_eq!((empty.stdout.as_str(), empty.stderr.as_str()), ("", "the shelf is empty\n"));
     let listed = host(&place, &["skill", "list", "--shelf", &elsewhere]).expect(0).stdout;
     let names: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names, ["probe@0.1.0", "save-file@0.1.0"]);

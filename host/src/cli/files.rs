@@ -6,7 +6,7 @@ use strata_core::id::RoleId;
 use strata_core::stepper::Stepper;
 
 use super::plain::one_line;
-use super::{Failure, FilesArgs, show_json, show_line, warn};
+use super::{Failure, FilesArgs, note, show_json, show_line, warn};
 use crate::launch::files as saved_files;
 
 pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
@@ -14,7 +14,11 @@ pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
     if args.json {
         show_json(&json(&saved.stepper).to_string());
     } else {
-        listing(&saved.stepper).for_each(|line| show_line(line.trim_start()));
+        let lines: Vec<String> = listing(&saved.stepper).collect();
+        if lines.is_empty() {
+            note("no action has written a file");
+        }
+        lines.iter().for_each(|line| show_line(line.trim_start()));
     }
     for path in &saved.missing {
         let path = one_line(path);

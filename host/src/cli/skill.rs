@@ -18,8 +18,10 @@ const PREVIEW: usize = 70;
 pub(super) fn skill(command: &SkillCommand) -> Result<u8, Failure> {
     match command {
         SkillCommand::Add { components, shelf } => add(components, &open(shelf)?),
-        SkillCommand::List { json, shelf } => list(open(shelf)?.list()?, *json),
-        SkillCommand::Search { words, json, shelf } => list(open(shelf)?.search(words)?, *json),
+        SkillCommand::List { json, shelf } => list(open(shelf)?.list()?, *json, "the shelf is empty"),
+        SkillCommand::Search { words, json, shelf } => {
+            list(open(shelf)?.search(words)?, *json, "no skill on the shelf is described so")
+        }
         SkillCommand::Show { name, json, shelf } => show(name, *json, &open(shelf)?),
         SkillCommand::Remove { name, shelf } => {
             let removed = open(shelf)?.remove(&name.parse()?)?;
@@ -60,11 +62,15 @@ fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn list(listing: Listing, json: bool) -> Result<u8, Failure> {
+/// `none` is said where there is nothing to list.
+fn list(listing: Listing, json: bool, none: &str) -> Result<u8, Failure> {
     listing.damaged.iter().for_each(|error| warn(format_args!("{error}")));
     if json {
         show_document(&Value::Array(listing.skills.iter().map(json_of).collect()))?;
         return Ok(0);
+    }
+    if listing.skills.is_empty() && listing.damaged.is_empty() {
+        note(none);
     }
     let width = listing.skills.iter().map(|skill| skill.name().len()).max().unwrap_or_default();
     for skill in &listing.skills {
