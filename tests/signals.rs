@@ -1,5 +1,7 @@
 //! Signals and the lock: Ctrl-C, SIGTERM, a second process, one that was killed.
 
+use std::time::Duration;
+
 use crate::place::Place;
 use crate::process::{Process, Signal};
 use crate::stream;
@@ -64,6 +66,18 @@ fn the_first_signal_saves_and_ends_with_its_own_code() {
         assert_eq!(team["env"]["roles"]["A"]["rc"]["state"], 1);
         assert_goes_on(&place);
     }
+}
+
+#[test]
+fn a_run_that_is_kept_alive_and_stopped_while_it_waits_ends_as_it_would_have_without_waiting() {
+    let place = Place::with(&WAITS.replace("HOW", "ask = \"who?\""));
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    process.until("request-opened", None);
+    // It has turned to waiting long before.
+    std::thread::sleep(Duration::from_millis(300));
+    process.signal(Signal::TERM);
+    process.end().expect(4);
+    assert_eq!(place.team_json()["strata"]["status"], "waiting");
 }
 
 #[test]
