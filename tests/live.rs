@@ -330,7 +330,10 @@ fn who_gives_up_waiting_for_a_process_that_is_held_up_has_sent_nothing() {
     // Nobody reads what it tells, so it hangs in the middle of telling it.
     let place = Place::with(&GREETER.replace("re: ", &("x".repeat(200_000) + "re: ")));
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
-    while !place.path("store").exists() || !place.recorded().iter().any(|line| line["kind"] == "action-finished") {}
+    // Before that there may be nothing to read.
+    while !place.path("store/team.json").exists()
+        || !place.recorded().iter().any(|line| line["kind"] == "action-finished")
+    {}
     let given_up = place.start(&["send", "store", "--cause", "UserRequirement", "lost"]);
     // By now it waits for its turn.
     std::thread::sleep(Duration::from_millis(1000));
