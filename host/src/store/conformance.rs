@@ -159,7 +159,7 @@ fn a_checkpoint_is_the_state_after_the_event_that_made_it() {
 }
 
 #[test]
-fn checkpoints_are_listed_as_a_chain() {
+fn checkpoints_are_listed_as_a_chain_and_the_first_step_below_the_entry() {
     let (records, _) = run(&turns(3, 3000), 300);
     check(&fresh(), |kept| {
         assert_eq!(kept.store().checkpoints().unwrap(), []);
@@ -170,7 +170,8 @@ fn checkpoints_are_listed_as_a_chain() {
         assert_eq!(rows.iter().map(|row| &row.id).collect::<Vec<_>>(), made);
         assert_eq!((rows[0].source, rows[0].step, rows[0].parent.clone()), (Origin::Entry, 0, None));
         for pair in rows.windows(2) {
-            assert_eq!(pair[1].parent.as_ref(), Some(&pair[0].id));
+            let is_first = pair[1].source == Origin::Step && pair[1].step == 0;
+            assert_eq!(pair[1].parent.as_ref(), Some(if is_first { &rows[0].id } else { &pair[0].id }));
             assert!(pair[0].step <= pair[1].step);
         }
         let ends = |r: &&Record| matches!(r.event, Event::RunEnded { status: Status::Failed, checkpoint: Some(_), .. });
