@@ -36,13 +36,13 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
     let cause = message.cause_by.clone();
     look_for_edits(&args.path);
     let sent = put(&args.path, message)?;
-    match (sent.to.as_slice(), sent.dead.is_empty()) {
+    match sent.to.as_slice() {
         _ if sent.known => {
             note(format_args!("it has come before under this key, as message {}: nothing is sent", sent.id))
         }
-        ([], true) => warn(format_args!("nobody watches `{cause}`: the message reached no mailbox")),
-        ([], false) => {}
-        (names, _) => note(format_args!("message {} is in the mailbox of {}", sent.id, names.join(", "))),
+        _ if sent.is_unheard() => warn(format_args!("nobody watches `{cause}`: the message reached no mailbox")),
+        [] => {}
+        names => note(format_args!("message {} is in the mailbox of {}", sent.id, names.join(", "))),
     }
     if args.json {
         show_json(&serde_json::to_string(&sent).map_err(|error| Failure::internal(error.to_string()))?);

@@ -51,6 +51,11 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// Whether it reached nobody, and names nobody either. Neither joins nor the outside take what comes from outside.
+    pub fn is_unheard(&self) -> bool {
+        self.to.is_empty() && self.dead.is_empty() && !self.known
+    }
+
     /// What the recording of a message says; none for another event.
     fn of(event: &Event, stepper: &Stepper) -> Option<Self> {
         let Event::MessageSent { routed, .. } = event else { return None };

@@ -168,10 +168,10 @@ impl Driver {
     fn came_in(&mut self, text: &str) -> Result<(), DriverError> {
         match team_json::read_letter(text) {
             Ok(message) => {
-                let sent = self.journal.take_in(message)?;
-                // Those that somebody hears are many, and need no second look.
-                if sent.to.is_empty() && sent.dead.is_empty() && !sent.known {
-                    self.warn_unheard(text);
+                let (cause, is_empty) =
+                    (message.cause_by.clone(), message.content.is_empty() && message.instruct.is_none());
+                if self.journal.take_in(message)?.is_unheard() {
+                    warn_unheard(text, &cause, is_empty);
                 }
                 Ok(())
             }
@@ -181,20 +181,14 @@ impl Driver {
             }
         }
     }
+}
 
-    /// Tells the operator of what came from outside and went nowhere: most likely it means something else than it says.
-    fn warn_unheard(&self, text: &str) {
-        let Ok(message) = team_json::read_letter(text) else { return };
-        let (cause, is_empty) = (message.cause_by.clone(), message.content.is_empty() && message.instruct.is_none());
-        let Event::MessageSent { routed, .. } = self.journal.stepper().sent(message) else { return };
-        if !routed.joins.is_empty() || !routed.outside.is_empty() {
-            return;
-        }
-        let why = match cause.as_str() {
-            "" => "it has no `cause_by`, and names nobody in `to`".to_owned(),
-            cause => format!("nobody watches its `cause_by`, `{cause}`, and it names nobody in `to`"),
-        };
-        let content = if is_empty { "; it has no `content`, either" } else { "" };
-        tracing::warn!("what came from outside reached no mailbox: {why}{content}: {}", excerpt(text, SHOWN));
-    }
+/// Tells the operator of what came from outside and went nowhere: most likely it means something else than it says.
+fn warn_unheard(text: &str, cause: &str, is_empty: bool) {
+    let why = match cause {
+        "" => "it has no `cause_by`, and names nobody in `to`".to_owned(),
+        cause => format!("nobody watches its `cause_by`, `{cause}`, and it names nobody in `to`"),
+    };
+    let content = if is_empty { "; it has no `content`, either" } else { "" };
+    tracing::warn!("what came from outside reached no mailbox: {why}{content}: {}", excerpt(text, SHOWN));
 }
