@@ -166,6 +166,12 @@ fn path_word(path: &Path) -> String {
     shell_word(&if text.starts_with('-') { format!("./{text}") } else { text.into_owned() })
 }
 
+/// What a run is to go on with, and under which policy: one that was named does not hold by itself.
+fn recover(path: &Path, policy: Option<&Path>) -> String {
+    let policy = policy.map(|policy| format!(" --policy {}", path_word(policy))).unwrap_or_default();
+    format!("--recover_path {}{policy}", path_word(path))
+}
+
 /// So many things, in words.
 fn counted(n: impl Into<u64>, what: &str) -> String {
     let n = n.into();

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{note, path_word, shown, warn};
+use super::{note, path_word, recover, shown, warn};
 use crate::launch::{edited_team_file, is_edited};
 
 /// Tells whoever changed it, in commands that go by what is saved there.
@@ -23,8 +23,7 @@ pub(super) fn tell_edited(path: &Path) {
 /// Tells whoever changed the team file that a resume which does not name it goes by the one that was saved.
 pub(super) fn tell_mended(path: &Path, policy: Option<&Path>) {
     let Ok(Some(file)) = edited_team_file(path) else { return };
-    let (file, path) = (shown(&file), path_word(path));
-    let policy = policy.map(|policy| format!(" --policy {}", path_word(policy))).unwrap_or_default();
+    let (file, resume) = (shown(&file), recover(path, policy));
     let word = path_word(Path::new(&file));
-    note(format_args!("`{file}` has changed since; `strata-host run {word} --recover_path {path}{policy}` goes by it"));
+    note(format_args!("`{file}` has changed since; `strata-host run {word} {resume}` goes by it"));
 }

@@ -12,7 +12,7 @@ use super::plain::one_line;
 use super::reporter::Loudness;
 use super::requests::{command, listing};
 use super::terminal::{BAD, FAINT, GOOD, ODD, note, painted};
-use super::{counted, joins, path_word, shell_word, shown};
+use super::{counted, joins, path_word, recover, shell_word, shown};
 use crate::launch::{Doubt, Makings, Run, doubts};
 
 /// The end of a run.
@@ -121,10 +121,8 @@ impl<'a> Ending<'a> {
         format!("strata-host run {}", self.what())
     }
 
-    /// What a run is to go on with, and under which policy: one that was named does not hold by itself.
     fn what(&self) -> String {
-        let policy = self.policy.map(|policy| format!(" --policy {}", path_word(policy))).unwrap_or_default();
-        format!("--recover_path {}{policy}", path_word(self.storage))
+        recover(self.storage, self.policy)
     }
 
     /// The ways to go on after faults.

@@ -100,12 +100,13 @@ fn show(saved: &SavedTeam, path: &Path, life: Life) {
     show_spending(stepper);
     show_faults(stepper, path, life);
     let when = if life.is_cut_off(stepper) { "in doubt on the next run" } else { "in doubt" };
-    section(&format!("{when} (go on with `--in-doubt redo|skip|VALUE`)"), in_doubt(stepper, life));
+    let doubts = life.doubts(stepper);
+    section(&format!("{when} (go on with `--in-doubt redo|skip|VALUE`)"), doubts.iter().map(in_doubt));
     show_joins(stepper);
     show_requests(stepper, path);
     section("files", files::listing(stepper));
     show_mail(stepper, env);
-    section("go on with", life.ways(saved, path).into_iter());
+    section("go on with", life.ways(saved, path, !doubts.is_empty()).into_iter());
 }
 
 /// What a role is at, in words.
@@ -168,9 +169,8 @@ fn show_faults(stepper: &Stepper, path: &Path, life: Life) {
     section("faults", lines.chain(more));
 }
 
-fn in_doubt(stepper: &Stepper, life: Life) -> impl Iterator<Item = String> {
-    let line = |doubt: Doubt| format!("  {}: {}", doubt.id, doubt.what);
-    life.doubts(stepper).into_iter().map(line)
+fn in_doubt(doubt: &Doubt) -> String {
+    format!("  {}: {}", doubt.id, doubt.what)
 }
 
 fn show_joins(stepper: &Stepper) {

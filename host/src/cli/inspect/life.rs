@@ -6,7 +6,7 @@ use strata_core::event::{CallPolicy, Status};
 use strata_core::stepper::Stepper;
 
 use crate::cli::ending::more;
-use crate::cli::path_word;
+use crate::cli::{path_word, recover, shown};
 use crate::launch::{Doubt, SavedTeam, doubts, holder};
 use crate::store::{At, Holder};
 
@@ -70,9 +70,9 @@ impl Life {
         doubts(if goes { &resumed } else { stepper })
     }
 
-    /// The commands that go on with it, where that takes one.
-    pub(super) fn ways(self, saved: &SavedTeam, path: &Path) -> Vec<String> {
-        let (stepper, resume) = (&saved.stepper, format!("--recover_path {}", path_word(path)));
+    /// The commands that go on with it, where that takes one. Something may be in doubt.
+    pub(super) fn ways(self, saved: &SavedTeam, path: &Path, in_doubt: bool) -> Vec<String> {
+        let (stepper, resume) = (&saved.stepper, recover(path, None));
         let env = stepper.env();
         if self != Self::Free || (env.status == Status::Done && env.is_drained()) {
             return Vec::new();
@@ -81,10 +81,10 @@ impl Life {
         match env.status {
             Status::OutOfBudget => vec![format!("{plain} {}", more(stepper, None))],
             Status::StepLimit => vec![format!("{plain} --max-steps N")],
-            _ if !self.doubts(stepper).is_empty() => vec![format!("{plain} --in-doubt redo|skip|VALUE")],
+            _ if in_doubt => vec![format!("{plain} --in-doubt redo|skip|VALUE")],
             Status::Failed => {
                 let file = saved.definition.file();
-                let file = file.is_file().then(|| path_word(Path::new(&crate::cli::shown(&file))));
+                let file = file.is_file().then(|| path_word(Path::new(&shown(&file))));
                 let file =
                     file.map(|file| format!("  strata-host run {file} {resume}   # after a change of the team file"));
                 file.into_iter().chain([plain]).collect()
