@@ -51,14 +51,12 @@ impl AddAssign for Usd {
 
 impl fmt::Display for Usd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (mut digits, mut unit) = (4, 100_000_000);
         // What is something does not read as nothing: two digits that count.
-        while self.0 != 0 && self.0 < unit {
-            unit /= 10;
-            digits += 1;
-        }
-        let digits = if digits > 4 { digits + 1 } else { digits };
-        write!(f, "${:.*}", digits.min(12), self.dollars())
+        let digits = match self.0.checked_ilog10() {
+            Some(place @ 0..8) => (13 - place as usize).min(12),
+            _ => 4,
+        };
+        write!(f, "${:.*}", digits, self.dollars())
     }
 }
 
