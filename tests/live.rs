@@ -13,7 +13,7 @@ use crate::stream;
 use crate::web::Web;
 
 /// Greets whoever speaks to it.
-const GREETER: &str = r#"
+pub const GREETER: &str = r#"
 schema = "strata.team/1"
 [team]
 name = "greeter"

@@ -1,22 +1,8 @@
 //! `send`: what is put into a team that runs or does not, once and whole.
 
+use crate::live::GREETER;
 use crate::place::Place;
 use crate::stream;
-
-/// Greets whoever speaks to it.
-const GREETER: &str = r#"
-schema = "strata.team/1"
-[team]
-name = "greeter"
-idea = "hello"
-[[role]]
-name = "A"
-watch = ["UserRequirement"]
-[[role.action]]
-name = "Greet"
-component = "probe.wasm"
-config = { steps = [{ say = "re: {inputs}" }] }
-"#;
 
 #[test]
 fn what_is_sent_again_under_its_key_is_not_published_again_running_or_not() {

@@ -296,35 +296,3 @@ fn worker(role: &Role, task: &Task, turn: usize) -> Option<ActionId> {
     let named = task.action.as_deref().and_then(|name| workers.iter().position(|action| action.name == name));
     Some(ActionId((1 + named.unwrap_or(turn % workers.len())) as u16))
 }
-
-#[cfg(test)]
-mod tests {
-    use alloc::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn no_two_calls_of_a_step_have_one_key_whatever_their_roles_are_called() {
-        let activation = |choices: &[i32]| Activation {
-            opened: 0,
-            news: Vec::new(),
-            skipped: 0,
-            choices: choices.into(),
-            tasks: Vec::new(),
-            done: Vec::new(),
-            made: 0,
-            current: Current::default(),
-            phase: Phase::Ready,
-            undone: Vec::new(),
-        };
-        let act = |action, task| Work::Act { action: ActionId(action), task };
-        let works = [act(1, None), act(1, Some(1)), Work::Think { round: 1 }, Work::Plan, Work::Answer];
-        let roles = ["A", "A/1", "A/think", "A/0", "A/1/1", "A%2F1", "A%"];
-        let mut keys = BTreeSet::new();
-        for role in roles {
-            assert!(works.into_iter().all(|work| keys.insert(activation(&[]).key("run", role, work))), "{role}");
-        }
-        assert!(roles.into_iter().all(|role| keys.insert(activation(&[1]).key("run", role, act(1, None)))));
-        assert!(keys.contains("run/0/A/1/1") && keys.contains("run/0/A%2F1/1"), "{keys:?}");
-    }
-}

@@ -1,9 +1,12 @@
 //! Attempts, told by hand: how many run at once, which comes next, and how long it is waited before another.
 
+use std::collections::BTreeSet;
+
+use strata_core::activation::Activation;
 use strata_core::effect::Effect;
-use strata_core::event::{CallPolicy, Event, Finished, Status};
+use strata_core::event::{CallPolicy, Event, Finished, Journal, Status, Work};
 use strata_core::fault::{Fault, FaultKind};
-use strata_core::id::RoleId;
+use strata_core::id::{ActionId, RoleId};
 use strata_core::message::IDEA_LABEL;
 use strata_core::team::{React, Reducer, Retry, Team, Thinker};
 
@@ -52,6 +55,23 @@ fn a_role_that_a_file_says_is_past_an_action_goes_on_behind_it() {
     assert_eq!(life.stepper.request_id(RoleId(0), 0).map(|id| id.0).as_deref(), Some("ask-0-0-2-0"));
     life.end(RoleId(0), Ok(says("z ok")));
     assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
+fn no_two_calls_of_a_step_have_one_key_whatever_their_roles_are_called() {
+    let activation = |choices: &[i32]| {
+        let opened = Activation::open(0, Vec::new(), &role("A", &[], &["x", "y"]));
+        Activation { choices: choices.into(), ..opened }
+    };
+    let act = |action, task| Work::Act { action: ActionId(action), task };
+    let works = [act(1, None), act(1, Some(1)), Work::Think { round: 1 }, Work::Plan, Work::Answer];
+    let roles = ["A", "A/1", "A/think", "A/0", "A/1/1", "A%2F1", "A%"];
+    let mut keys = BTreeSet::new();
+    for role in roles {
+        assert!(works.into_iter().all(|work| keys.insert(activation(&[]).key("run", role, work))), "{role}");
+    }
+    assert!(roles.into_iter().all(|role| keys.insert(activation(&[1]).key("run", role, act(1, None)))));
+    assert!(keys.contains("run/0/A/1/1") && keys.contains("run/0/A%2F1/1"), "{keys:?}");
 }
 
 /// One that chooses, and another role that writes the same.
@@ -103,7 +123,7 @@ fn records_in_which_a_choice_that_was_made_again_began_anew_can_be_read() {
     let Event::CallStarted { role, work, digest, forgotten, .. } = life.stepper.call_started(&call) else {
         panic!("it begins")
     };
-    let journal = strata_core::event::Journal::Fresh;
+    let journal = Journal::Fresh;
     life.record(Event::CallStarted { role, work, attempt: 1, journal, digest, forgotten });
     life.end(role, Ok(Finished::Chosen(-1)));
     assert_eq!(life.env().roles[0].activation.as_ref().map(|activation| activation.choices.len()), Some(2));
