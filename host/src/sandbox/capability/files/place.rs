@@ -130,8 +130,9 @@ fn settle(
 
 /// Whether this is what one sees when a place is no longer as it looked.
 fn is_interference(error: &io::Error) -> bool {
-    use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, IsADirectory, NotADirectory, NotFound};
-    matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | IsADirectory | NotADirectory | NotFound)
+    use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, InvalidInput, IsADirectory, NotADirectory, NotFound};
+    // The last where what looked like a file is something else by the time it is read.
+    matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | IsADirectory | NotADirectory | NotFound | InvalidInput)
 }
 
 /// The same, once. `aside` is what was given another name, now or before.
