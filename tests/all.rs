@@ -9,6 +9,7 @@
 //! | `driver` | the driver alone, with a store that fails: how often it saves, what it does when it cannot |
 //! | `signals` | Ctrl-C, SIGTERM, the lock and who holds it |
 //! | `live` | teams that stay: the library, `run --keep-alive`, `send` to a team that runs |
+//! | `shared_log` | teams of one process that share a log |
 //! | `sending` | `send`: once and whole |
 //! | `people` | questions and answers: kills around them, expiry, moves, a person at the terminal |
 //! | `writes` | requests that change something: killed, timed out, broken, settled by the operator |
@@ -118,6 +119,7 @@ mod scopes;
 mod scripts;
 mod secrets;
 mod sending;
+mod shared_log;
 mod signals;
 mod signer;
 mod skills;

@@ -27,7 +27,7 @@ component = "probe.wasm"
 config = { steps = [{ say = "re: {inputs}" }] }
 "#;
 
-fn said(text: &str) -> Message {
+pub fn said(text: &str) -> Message {
     Message::of_user("".into(), text.into(), "UserRequirement".into())
 }
 
@@ -46,7 +46,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
 }
 
-fn in_runtime(work: impl Future<Output = ()>) {
+pub fn in_runtime(work: impl Future<Output = ()>) {
     runtime().block_on(work);
 }
 

@@ -5,6 +5,7 @@
 //! | | |
 //! |---|---|
 //! | [`LiveEnvironment`] | a team's environment: `create` from a [`Start`], or `load` from a [`Resume`]; then `start`, `send`, `idle`, `stop` |
+//! | [`GroupLog`] | a log that many teams share, so that those that wait for the disk at once wait for one sync |
 //! | [`manifest::Overrides`] | what the program changes of a team file: caps, components, and the policies that bind the team |
 //! | [`manifest::operator::in_force`] | the policies that bind teams on this machine, as the command line has them |
 //! | [`live::Events`], [`narrator::Line`] | what happens, line by line, as `--events` writes it |
@@ -64,7 +65,7 @@ pub use driver::WhenIdle;
 pub use launch::{Resume, Start};
 pub use live::{Answered, Given, LiveEnvironment, Sent};
 pub use manifest::Overrides;
-pub use store::Replace;
+pub use store::{GroupLog, Replace};
 pub use strata_core::event::{CallPolicy, Status};
 pub use strata_core::id::CheckpointId;
 pub use strata_core::message::Message;

@@ -161,15 +161,14 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         let answers = args.answer.iter().map(|text| answer_of(text)).collect::<Result<Vec<_>, _>>()?;
         let checkpoint = args.checkpoint.clone().map(CheckpointId);
         let what = Resume {
-            path,
             team: team.as_deref(),
-            overrides: &overrides,
             answers: &answers,
             calls: args.calls.into(),
             strict: args.strict,
             checkpoint: checkpoint.as_ref(),
             in_doubt: &args.in_doubt,
             when_idle: args.when_idle(),
+            ..Resume::new(path, &overrides)
         };
         let resumed = resume(what, report, on_line);
         // Also where it is refused: the line that is named may be mended already.
@@ -198,7 +197,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
     let replace = if args.force { Replace::Unfinished } else { Replace::Never };
     let storage = args.storage();
     let calls = args.calls.into();
-    let what = Start { team: &team, idea, overrides: &overrides, storage, replace, calls };
+    let what = Start { idea, replace, calls, ..Start::new(&team, storage, &overrides) };
     let started = start(what, report, on_line)?;
     if let Some(aside) = started.moved_to {
         report(&format!("the team that was saved there is now in `{}`", aside.display()));

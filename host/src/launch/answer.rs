@@ -35,7 +35,7 @@ pub fn answer(path: &Path, given: &[Given]) -> Result<Taken, LaunchError> {
     let record = |opened: Opened| {
         // Before a `team.json` alone is given a database.
         opened.judge(given)?;
-        let (mut journal, _) = opened.journal()?;
+        let (mut journal, _) = opened.journal(None)?;
         let answers = journal.reply(given)?;
         journal.save()?;
         Ok(Taken { answers, taker: Taker::Saved })

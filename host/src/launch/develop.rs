@@ -109,7 +109,7 @@ fn anew(what: &Develop<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Re
     let idea = what.idea.map(str::to_owned);
     let (team, overrides, storage) = (what.team, what.overrides, what.storage);
     let (replace, calls) = (Replace::Unfinished, CallPolicy::Auto);
-    let started = start(Start { team, idea, overrides, storage, replace, calls }, report, on_line)?;
+    let started = start(Start { idea, replace, calls, ..Start::new(team, storage, overrides) }, report, on_line)?;
     if let Some(aside) = started.moved_to {
         report(&format!("the team that was saved there is now in `{}`", aside.display()));
     }

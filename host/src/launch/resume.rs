@@ -20,7 +20,8 @@ use crate::driver::{AnswerError, Driver, DriverError, Given, Journal, OnLine, Ve
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::{Own, WasmSandbox, real_path};
 use crate::store::{
-    At, Content, Directory, Durability, FIRST_LINE, Fill, SavedDefinition, SqliteStore, Store, StoreError, team_json,
+    At, Content, Directory, Durability, FIRST_LINE, Fill, GroupLog, SavedDefinition, SqliteStore, Store, StoreError,
+    team_json,
 };
 
 /// What a resume is made of.
@@ -44,6 +45,8 @@ pub struct Resume<'a> {
     pub in_doubt: &'a [String],
     /// What will happen once nothing is left to do. A finished team is woken only to stay.
     pub when_idle: WhenIdle,
+    /// A log to share with other teams of this process, if any.
+    pub group: Option<&'a GroupLog>,
 }
 
 impl<'a> Resume<'a> {
@@ -59,6 +62,7 @@ impl<'a> Resume<'a> {
             checkpoint: None,
             in_doubt: &[],
             when_idle: WhenIdle::End,
+            group: None,
         }
     }
 }
@@ -150,14 +154,17 @@ impl Opened {
 
     /// A journal that goes on where the records end, or on the way that was chosen; a `team.json` alone gets a
     /// database now.
-    pub(super) fn journal(self) -> Result<(Journal, Directory), LaunchError> {
-        let store = match self.origin {
+    pub(super) fn journal(self, group: Option<&GroupLog>) -> Result<(Journal, Directory), LaunchError> {
+        let mut store = match self.origin {
             Origin::Database { store, .. } => *store,
             Origin::TeamJson(bytes) => {
                 self.directory.adopt(&bytes, self.stepper.env(), &saved_definition(&self.definition))?
             }
         };
         let durability = durability(&self.definition);
+        if let (Some(group), Durability::Full) = (group, durability) {
+            store.join(group);
+        }
         let mut journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability)
             .keep_checkpoints(self.definition.run.checkpoints_kept);
         match self.way {
@@ -281,7 +288,7 @@ pub(super) fn go_on(
         notes.writes = doubt::recorded_writes(&stepper, &changes);
     }
     let elsewhere = opened.way.spent();
-    let (journal, directory) = opened.journal()?;
+    let (journal, directory) = opened.journal(resume.group)?;
     let mut journal = journal.on_line(on_line);
     if resume.team.is_some() || !resume.overrides.components.is_empty() {
         journal.store().set_definition(&saved)?;

@@ -18,7 +18,7 @@ pub fn send(path: &Path, message: Message) -> Result<Sent, LaunchError> {
             let what = format!("the run in `{path}` was killed before it began; go on with it first");
             return Err(LaunchError::Missing(format!("{what}: `run --recover_path {path}`")));
         }
-        let (mut journal, _) = opened.journal()?;
+        let (mut journal, _) = opened.journal(None)?;
         let sent = journal.take_in(message.clone())?;
         journal.flush()?;
         journal.save()?;

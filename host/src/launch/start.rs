@@ -13,7 +13,7 @@ use crate::driver::{Driver, Journal, OnLine, clock};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::{Own, WasmSandbox};
 use crate::sha256::sha256;
-use crate::store::{Directory, FIRST_LINE, Replace};
+use crate::store::{Directory, Durability, FIRST_LINE, GroupLog, Replace};
 
 /// What a fresh run is made of.
 #[derive(Debug)]
@@ -30,12 +30,14 @@ pub struct Start<'a> {
     pub replace: Replace,
     /// Which recorded host calls another attempt is served.
     pub calls: CallPolicy,
+    /// A log to share with other teams of this process, if any.
+    pub group: Option<&'a GroupLog>,
 }
 
 impl<'a> Start<'a> {
     /// A run of a team file with its own idea, saved where no unfinished team is.
     pub fn new(team: &'a Path, storage: &'a Path, overrides: &'a Overrides) -> Self {
-        Self { team, idea: None, overrides, storage, replace: Replace::Never, calls: CallPolicy::Auto }
+        Self { team, idea: None, overrides, storage, replace: Replace::Never, calls: CallPolicy::Auto, group: None }
     }
 }
 
@@ -66,7 +68,10 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
     env.idea = idea.clone();
     env.calls = start.calls;
     let (durability, keep) = (durability(&definition), definition.run.checkpoints_kept);
-    let created = Directory::new(start.storage).create(start.replace, &env, &saved)?;
+    let mut created = Directory::new(start.storage).create(start.replace, &env, &saved)?;
+    if let (Some(group), Durability::Full) = (start.group, durability) {
+        created.store.join(group);
+    }
     let stepper = Stepper::new(Arc::new(definition.team), env);
     let journal = Journal::new(stepper, Box::new(created.store), FIRST_LINE, durability);
     let mut journal = journal.keep_checkpoints(keep).on_line(on_line);

@@ -12,8 +12,8 @@ use strata_core::stepper::Stepper;
 
 use super::script::{definition, run, team};
 use super::{
-    At, CheckpointRow, Directory, Durability, FIRST_LINE, MemoryStore, Origin, Record, Replace, Saved, SavedDefinition,
-    Store, StoreError, checkpoint_of,
+    At, CheckpointRow, Directory, Durability, FIRST_LINE, GroupLog, MemoryStore, Origin, Record, Replace, Saved,
+    SavedDefinition, Store, StoreError, checkpoint_of,
 };
 use crate::blob::digest_of;
 
@@ -48,13 +48,43 @@ impl Kept for InFile {
     }
 }
 
+/// A store that shares a log with others, and whose process is killed before it is opened again.
+struct Killed(InFile);
+
+impl Kept for Killed {
+    fn store(&mut self) -> &mut dyn Store {
+        self.0.store()
+    }
+
+    fn reopen(&mut self) {
+        let temp = tempfile::tempdir().unwrap();
+        for entry in std::fs::read_dir(self.0.directory.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if name != "team.lock" && name != "team.db-shm" {
+                std::fs::copy(&path, temp.path().join(name)).unwrap();
+            }
+        }
+        self.0.directory = Directory::new(temp.path());
+        self.0.reopen();
+        self.0.store.as_mut().unwrap().join(&GroupLog::new());
+        self.0._temp = temp;
+    }
+}
+
 /// Runs a check against every kind of store, starting from a state.
 fn check(base: &Environment, check: impl Fn(&mut dyn Kept)) {
     check(&mut MemoryStore::new(base.clone(), definition()));
-    let temp = tempfile::tempdir().unwrap();
-    let directory = Directory::new(temp.path().join("a % strange?name#/store"));
-    let created = directory.create(Replace::Never, base, &definition()).unwrap();
-    check(&mut InFile { store: Some(created.store), directory, _temp: temp });
+    let in_file = || {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = Directory::new(temp.path().join("a % strange?name#/store"));
+        let created = directory.create(Replace::Never, base, &definition()).unwrap();
+        InFile { store: Some(created.store), directory, _temp: temp }
+    };
+    check(&mut in_file());
+    let (mut killed, group) = (Killed(in_file()), GroupLog::new());
+    killed.0.store.as_mut().unwrap().join(&group);
+    check(&mut killed);
 }
 
 fn fresh() -> Environment {

@@ -10,10 +10,12 @@ use strata_core::stepper::Stepper;
 
 use super::conformance::{state, turns};
 use super::script::{definition, run, team};
-use super::{At, Directory, Durability, Record, Replace, Store, StoreError, checkpoint_of};
+use super::{At, Directory, Durability, GroupLog, Record, Replace, Store, StoreError, checkpoint_of};
 
 /// Tells the child where to write.
 const DIRECTORY: &str = "STRATA_TEST_CRASH_DIRECTORY";
+/// Tells the child to write to a log that could be shared.
+const SHARES: &str = "STRATA_TEST_CRASH_SHARES";
 /// The seed and length of the run that the child records.
 const RUN: (u64, usize) = (11, 4000);
 
@@ -24,6 +26,9 @@ fn child_appends_until_it_is_killed() {
     let Ok(path) = std::env::var(DIRECTORY) else { return };
     let (records, _) = run(&turns(RUN.0, 8 * RUN.1), RUN.1);
     let mut store = Directory::new(path).open().unwrap().store;
+    if std::env::var_os(SHARES).is_some() {
+        store.join(&GroupLog::new());
+    }
     let saved = state(&store.load(&At::Head).unwrap());
     let mut stepper = Stepper::new(team(), saved);
     let mut at = store.records(0, usize::MAX).unwrap().len();
@@ -68,13 +73,13 @@ fn child_forks_and_prunes_until_it_is_killed() {
 }
 
 fn child(directory: &Directory) -> Child {
-    spawn(directory, "store::crash::child_appends_until_it_is_killed")
+    spawn(directory, "store::crash::child_appends_until_it_is_killed", None)
 }
 
-fn spawn(directory: &Directory, test: &str) -> Child {
+fn spawn(directory: &Directory, test: &str, told: Option<(&str, &str)>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]);
-    command.env(DIRECTORY, directory.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.env(DIRECTORY, directory.path()).envs(told).stdout(Stdio::piped()).stderr(Stdio::null());
     command.spawn().unwrap()
 }
 
@@ -104,7 +109,9 @@ fn what_a_killed_process_saved_is_there() {
     let directory = Directory::new(temp.path());
     drop(directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap());
     for round in 0..12u64 {
-        let said = kill_after(child(&directory), Duration::from_micros(700 * (round * round % 29)));
+        let shares = if round % 2 == 0 { None } else { Some((SHARES, "")) };
+        let child = spawn(&directory, "store::crash::child_appends_until_it_is_killed", shares);
+        let said = kill_after(child, Duration::from_micros(700 * (round * round % 29)));
         // A reader sees it as it lies there, before anybody repairs anything.
         let read = super::Reader::open(&directory).unwrap().load(&At::Head).unwrap();
         let opened = directory.open().unwrap();
@@ -132,7 +139,7 @@ fn what_a_process_that_was_killed_while_it_forked_or_pruned_saved_is_there() {
         states.extend(checkpoint_of(&record.event).map(|id| (id.clone(), stepper.env().clone())));
     }
     for round in 0..12u64 {
-        let child = spawn(&directory, "store::crash::child_forks_and_prunes_until_it_is_killed");
+        let child = spawn(&directory, "store::crash::child_forks_and_prunes_until_it_is_killed", None);
         let said = kill_after(child, Duration::from_micros(1900 * (round * round % 29)));
         let store = directory.open().unwrap().store;
         let lineages = store.lineages().unwrap();

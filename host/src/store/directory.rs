@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ use super::error::StoreError;
 use super::lock::{Holder, LOCK_FILE, Lock};
 use super::reader::Reader;
 use super::sqlite::{NEW_DATABASE, SqliteStore};
-use super::{At, Durability, SavedDefinition, Store, file, schema, team_json};
+use super::{At, Durability, SavedDefinition, Store, file, group, schema, team_json};
 use crate::blob::Blobs;
 
 /// The database's name.
@@ -132,7 +133,8 @@ impl Directory {
             let above = path.parent().filter(|above| !above.as_os_str().is_empty());
             whole(above.unwrap_or(Path::new(".")))
         };
-        let is_named = file.file_name().is_some_and(|name| file::NAMES.iter().any(|one| *one == name))
+        let is_ours = |name: &str| file::NAMES.contains(&name) || group::is_link(name);
+        let is_named = file.file_name().and_then(OsStr::to_str).is_some_and(is_ours)
             && above(file).is_some_and(|above| Some(above) == whole(&self.path));
         let is_one =
             |file: PathBuf| file::NAMES.iter().any(|name| whole(&self.path.join(name)).as_ref() == Some(&file));
@@ -288,7 +290,11 @@ impl Directory {
             }
         }
         let aside = self.make_aside()?;
-        // The database comes after `team.json`: wherever this is cut off, one place holds the whole state.
+        // What a shared log has of it stays here, too, until there is another database. That comes after `team.json`:
+        // wherever this is cut off, one place holds the whole state.
+        for link in group::links(&self.path)? {
+            link.put_into(&aside)?;
+        }
         for name in [TEAM_JSON, DATABASE, LOG, "team.db-shm"] {
             match std::fs::rename(self.path.join(name), aside.join(name)) {
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(StoreError::io(&aside, "move to", e)),
@@ -322,5 +328,6 @@ impl Directory {
 
 /// Whether a name is of what we leave behind beside teams.
 fn is_leftover(name: &str) -> bool {
-    name == LOCK_FILE || name == ".team.json.new" || name.starts_with(NEW_DATABASE) || name.starts_with(ASIDE)
+    let starts = [NEW_DATABASE, ASIDE].iter().any(|start| name.starts_with(start));
+    starts || name == LOCK_FILE || name == ".team.json.new" || group::is_link(name)
 }

@@ -1,5 +1,6 @@
 //! What can go wrong with a storage directory, and what to do about it. Each case is one that an operator meets.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,7 @@ use strata_core::environment::lineage::place;
 use strata_core::id::CheckpointId;
 
 use super::directory::TEAM_JSON;
+use super::group::is_link;
 
 /// Why the storage directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -226,7 +228,9 @@ impl StoreError {
 
 /// What helps against a damaged file.
 fn remedy(path: &Path) -> &'static str {
+    let is_link = path.file_name().and_then(OsStr::to_str).is_some_and(is_link);
     match path.with_file_name(TEAM_JSON).exists() && !path.ends_with(TEAM_JSON) {
+        _ if is_link => "restore it from a backup, or move it away to go on with what `team.db` has",
         true => "move it away to go on from `team.json` beside it, or restore it from a backup",
         false => "restore it from a backup",
     }

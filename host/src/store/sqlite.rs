@@ -2,6 +2,7 @@
 //! how rows are written is in `write`, how they are made safe in `log`, what is known of the `team.json` beside it in
 //! `known`, pruning in `prune`.
 
+mod joined;
 mod known;
 mod log;
 mod prune;
@@ -21,6 +22,7 @@ use strata_core::money::Usd;
 
 use super::directory::{DATABASE, LOG};
 use super::error::StoreError;
+use super::group::{Link, links};
 use super::lineage::{Head, MAX_LINEAGES, Row, key};
 use super::lock::Lock;
 use super::reader::{Outline, Reader, begins, check_pages};
@@ -31,6 +33,7 @@ use super::{
 
 use crate::blob::Blobs;
 
+use joined::Joined;
 use log::Log;
 use snapshot::Snapshot;
 use write::{begin_log, fill, insert, put_definition};
@@ -63,6 +66,8 @@ pub struct SqliteStore {
     made: Option<VecDeque<i64>>,
     /// An event on its way, reused.
     buffer: Vec<u8>,
+    /// Its part in a log that several teams share. Dropped after the database is closed, while the lock is held.
+    joined: Option<Joined>,
     lock: LockedDirectory,
 }
 
@@ -87,6 +92,8 @@ impl SqliteStore {
         let conn = Connection::open(&new).map_err(fail)?;
         fill(&conn, base, definition, blobs).map_err(fail)?;
         conn.close().map_err(|(_, e)| fail(e))?;
+        // What a shared log has is of a team that lay here before.
+        links(directory)?.iter().try_for_each(Link::remove)?;
         let publish = || {
             File::open(&new)?.sync_all()?;
             std::fs::rename(&new, &path)
@@ -117,7 +124,9 @@ impl SqliteStore {
         let (line, _) = reader.head()?;
         let lock = LockedDirectory { path: directory.to_path_buf(), _lock: lock };
         let snapshot = reader.newest_snapshot(&reader.path(&line, line.events)?)?;
-        Ok(Self { reader, line, snapshot, log: None, made: None, buffer: Vec::new(), lock })
+        let mut store = Self { reader, line, snapshot, log: None, made: None, buffer: Vec::new(), joined: None, lock };
+        store.take_in()?;
+        Ok(store)
     }
 
     /// Makes a lineage the current one.
@@ -139,6 +148,18 @@ impl SqliteStore {
         durability: Durability,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
+        let made = self.commit(work)?;
+        if let Some(joined) = &mut self.joined {
+            joined.note_other();
+        }
+        if durability == Durability::Full {
+            self.sync_log()?;
+        }
+        Ok(made)
+    }
+
+    /// The same, of what survives the end of the process. What is not events may be lost with the power.
+    fn commit<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let conn = &self.reader.conn;
         let run = |sql: &str| conn.prepare_cached(sql)?.execute([]).map(drop);
         let all = || {
@@ -152,14 +173,19 @@ impl SqliteStore {
             // The transaction ends with the connection if it cannot be ended now: nothing of it is ever seen.
             let _ = conn.execute_batch("ROLLBACK");
         }
-        let made = result.map_err(|e| self.reader.error("write", e))?;
-        if durability == Durability::Full {
-            self.sync_log()?;
-        }
-        Ok(made)
+        result.map_err(|e| self.reader.error("write", e))
     }
 
-    /// Makes everything that was committed survive a loss of power.
+    /// Makes everything that was committed survive a loss of power, together with what other teams committed where that
+    /// can be done.
+    fn sync(&mut self) -> Result<(), StoreError> {
+        // Before its own log was synced for the first time, the names in the directory may be lost.
+        let (Some(log), Some(joined)) = (&mut self.log, &mut self.joined) else { return self.sync_log() };
+        log.keep_room().map_err(|e| StoreError::io(&self.lock.path.join(LOG), "write", e))?;
+        if joined.commit() { Ok(()) } else { self.sync_log() }
+    }
+
+    /// The same by syncing its own log.
     fn sync_log(&mut self) -> Result<(), StoreError> {
         let path = self.lock.path.join(LOG);
         let fail = |e| StoreError::io(&path, "write", e);
@@ -171,7 +197,11 @@ impl SqliteStore {
                 none.insert(log)
             }
         };
-        log.sync().map_err(fail)
+        match &mut self.joined {
+            Some(joined) => joined.sync(log),
+            None => log.sync(),
+        }
+        .map_err(fail)
     }
 
     /// The places of the checkpoints of the current lineage that are not forgotten.
@@ -224,7 +254,8 @@ impl Store for SqliteStore {
         let current = Head { lineage: self.line.id, line: super::next_line(Some(newest)) as i64 };
         let mut line = branch.clone().unwrap_or_else(|| self.line.clone());
         let mut buffer = std::mem::take(&mut self.buffer);
-        let result = self.transact(durability, |conn| {
+        let mut joined = self.joined.take();
+        let result = self.commit(|conn| {
             if let Some(branch) = &branch {
                 branch.insert(conn)?;
                 Head { lineage: if moves { branch.id } else { current.lineage }, ..current }.write(conn)?;
@@ -235,13 +266,22 @@ impl Store for SqliteStore {
                 line.since += buffer.len() as i64;
                 line.events += 1;
                 line.last = insert(conn, key(line.id, line.events), record, &buffer)?;
+                if let Some(joined) = &mut joined {
+                    joined.note((line.id, line.events), record, &buffer);
+                }
                 let cost = i64::try_from(cost_of(&record.event).0).unwrap_or(i64::MAX);
                 line.spent = line.spent.saturating_add(cost);
             }
             line.update(conn)
         });
-        self.buffer = buffer;
+        if let (Some(joined), true) = (&mut joined, branch.is_some() || result.is_err()) {
+            joined.note_other();
+        }
+        (self.buffer, self.joined) = (buffer, joined);
         result?;
+        if durability == Durability::Full {
+            self.sync()?;
+        }
         match branch {
             None => {
                 if let Some(made) = &mut self.made {
@@ -267,7 +307,7 @@ impl Store for SqliteStore {
             let (at, line) = (key(self.line.id, self.line.events), Row { since: 0, ..self.line.clone() });
             let bundles = self.snapshot.bundles.clone();
             // It may be lost with the power: the events it sums up are not.
-            let put = self.transact(Durability::Process, |conn| {
+            let put = self.commit(|conn| {
                 snapshot::thin(conn, at)?;
                 line.update(conn)?;
                 new.put(conn, at, bundles)
@@ -321,7 +361,7 @@ impl Store for SqliteStore {
         self.made = Some(made);
         let Some(last) = last else { return Ok(()) };
         let line = Row { forgotten: last, ..self.line.clone() };
-        self.transact(Durability::Process, |conn| line.update(conn))?;
+        self.commit(|conn| line.update(conn))?;
         self.line = line;
         Ok(())
     }

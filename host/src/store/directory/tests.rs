@@ -8,12 +8,12 @@ use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 
 use super::{Content, Directory, Replace};
-use crate::store::conformance::turns;
+use crate::store::conformance::{state, turns};
 use crate::store::damage::{read_all, saved};
 use crate::store::reader::Reader;
 use crate::store::script::{Run, definition, record, run, team};
 use crate::store::team_json::export;
-use crate::store::{At, Durability, Store, StoreError};
+use crate::store::{At, Durability, GroupLog, Store, StoreError};
 
 #[test]
 fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
@@ -74,6 +74,28 @@ fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to() {
     replace(&directory, Replace::Never).unwrap_err();
     assert_eq!(replace(&directory, Replace::Unfinished).unwrap(), Some(vec!["team.db".into()]));
     assert_eq!(names(directory.path()), ["notes.txt", "old-1", "old-2", "team.db"]);
+}
+
+#[test]
+fn what_a_shared_log_has_of_a_team_goes_aside_with_it() {
+    let (records, end) = run(&turns(3, 800), 40);
+    let temp = tempfile::tempdir().unwrap();
+    let [running, cut_off] = ["running", "cut-off"].map(|name| Directory::new(temp.path().join(name)));
+    let mut store = running.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap().store;
+    store.join(&GroupLog::new());
+    store.append(&records[..1], Durability::Full).unwrap();
+    // What comes after that is not on the disk when the power is lost, but for the log.
+    std::fs::create_dir(cut_off.path()).unwrap();
+    let keep = |name: &str| assert!(std::fs::copy(running.path().join(name), cut_off.path().join(name)).is_ok());
+    keep("team.db");
+    keep("team.db-wal");
+    store.append(&records[1..], Durability::Full).unwrap();
+    keep("team.log-1");
+    assert!(cut_off.holds(&cut_off.path().join("team.log-1")));
+    let aside = cut_off.create(Replace::Unfinished, &Environment::new(&team()), &definition()).unwrap();
+    assert_eq!(names(cut_off.path()), ["old-1", "team.db", "team.db-shm", "team.db-wal", "team.lock"]);
+    let moved = Directory::new(aside.moved_to.unwrap()).open().unwrap();
+    assert_eq!(state(&moved.store.load(&At::Head).unwrap()), end);
 }
 
 #[test]

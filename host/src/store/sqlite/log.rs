@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::LOG_PAGES;
 
@@ -18,27 +19,38 @@ const LONGEST_BYTES: u64 = LOG_PAGES as u64 * 4096;
 /// The write-ahead log of a database that this process writes to.
 #[derive(Debug)]
 pub(super) struct Log {
-    file: File,
+    file: Arc<File>,
     /// How long it was when there was last made room.
     bytes: u64,
 }
 
 impl Log {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let mut file = File::options().write(true).open(path)?;
-        let bytes = length(&mut file)?;
-        Ok(Self { file, bytes })
+        let file = File::options().write(true).open(path)?;
+        let bytes = length(&file)?;
+        Ok(Self { file: Arc::new(file), bytes })
+    }
+
+    /// It, for others that sync it.
+    pub(super) fn file(&self) -> &Arc<File> {
+        &self.file
     }
 
     /// Makes everything that was committed survive a loss of power. SQLite as it is built here would use `fsync`, which
     /// also writes the time of the change: twice as long, once the log no longer grows.
     pub(super) fn sync(&mut self) -> io::Result<()> {
-        let bytes = length(&mut self.file)?;
+        self.keep_room()?;
+        self.file.sync_data()
+    }
+
+    /// Sees to it that there is room once it has grown.
+    pub(super) fn keep_room(&mut self) -> io::Result<()> {
+        let bytes = length(&self.file)?;
         if bytes != self.bytes {
             // Without room, say on a full disk, there is still what was written.
             self.bytes = self.make_room(bytes).unwrap_or(bytes);
         }
-        self.file.sync_data()
+        Ok(())
     }
 
     /// Appends zeros, which no frame begins with: for whoever reads it the log ends there. While a file grows, each sync
@@ -59,7 +71,7 @@ impl Log {
 /// By seeking, not by `stat`: whoever asks for the times of a file makes Linux (6.13 and newer) note the next change at its
 /// exact time, and where the file system keeps no journal each sync then writes these times too, which takes as long as
 /// half of the sync.
-fn length(file: &mut File) -> io::Result<u64> {
+fn length(mut file: &File) -> io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
 

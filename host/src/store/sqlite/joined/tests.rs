@@ -1,0 +1,174 @@
+//! What a team that shares a log finds after a loss of power: its database as it last synced that, and the log.
+
+use std::sync::Arc;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tempfile::TempDir;
+
+use super::*;
+use crate::blob::{Blobs, digest_of};
+use crate::store::conformance::{replay, state, turns};
+use crate::store::script::{definition, run};
+use crate::store::{At, Directory, Replace};
+
+/// A team with what a disk would have of it.
+struct Disk {
+    store: SqliteStore,
+    directory: Directory,
+    /// Its database as it last synced it.
+    synced: TempDir,
+    _temp: TempDir,
+}
+
+/// Copies the files of a database, or the links beside it.
+fn copy(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if wanted(&name) {
+            std::fs::copy(from.join(&name), to.join(&name)).unwrap();
+        }
+    }
+}
+
+fn is_database(name: &str) -> bool {
+    matches!(name, "team.db" | "team.db-wal")
+}
+
+impl Disk {
+    fn new(group: &GroupLog) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = Directory::new(temp.path().join("store"));
+        let mut store = directory.create(Replace::Never, &replay(&[]), &definition()).unwrap().store;
+        store.join(group);
+        Self { store, directory, synced: tempfile::tempdir().unwrap(), _temp: temp }
+    }
+
+    fn entries(&self) -> usize {
+        links(self.directory.path()).unwrap()[0].entries().unwrap().len()
+    }
+
+    /// Appends in full. Gives whether it was made safe by the log alone; else the team's own log was synced.
+    fn append(&mut self, records: &[Record]) -> bool {
+        let before = self.entries();
+        self.store.append(records, Durability::Full).unwrap();
+        let together = self.entries() > before;
+        if !together {
+            copy(self.directory.path(), self.synced.path(), is_database);
+        }
+        together
+    }
+
+    /// The store that is found after a loss of power now. What was written since the last sync came to the disk by
+    /// chance, or not at all.
+    fn after_loss(&self, by_chance: bool) -> (SqliteStore, TempDir) {
+        let left = tempfile::tempdir().unwrap();
+        let database = if by_chance { self.directory.path() } else { self.synced.path() };
+        copy(database, left.path(), is_database);
+        copy(self.directory.path(), left.path(), |name| name.starts_with("team.log-"));
+        (Directory::new(left.path()).open().unwrap().store, left)
+    }
+}
+
+#[test]
+fn what_was_appended_in_full_survives_a_loss_of_power() {
+    let (records, _) = run(&turns(23, 3000), 400);
+    let group = GroupLog::new();
+    let mut others = Disk::new(&group);
+    let mut alone = 0;
+    for seed in 0..4 {
+        let mut chance = StdRng::seed_from_u64(seed);
+        let mut disk = Disk::new(&group);
+        let (mut at, mut safe, mut blob) = (0, 0, None);
+        while at < records.len() {
+            let next = (at + chance.random_range(1..4)).min(records.len());
+            let mut new_blob = None;
+            match chance.random_range(0..20) {
+                0 => disk.store.save_snapshot(&replay(&records[..at])).unwrap(),
+                1 => disk.store.keep_checkpoints(3).unwrap(),
+                2 => disk.store.write_team_json(&|out| write!(out, "{{}}"), Durability::Process).unwrap(),
+                3 => {
+                    let bytes: Arc<[u8]> = at.to_le_bytes().into();
+                    new_blob = Some(digest_of(&bytes));
+                    disk.store.put_blobs(&Blobs::from([(digest_of(&bytes), bytes)])).unwrap();
+                }
+                _ => {}
+            }
+            if chance.random_bool(0.3) && new_blob.is_none() {
+                disk.store.append(&records[at..next], Durability::Process).unwrap();
+            } else {
+                alone += usize::from(!disk.append(&records[at..next]));
+                (safe, blob) = (next, new_blob.or(blob));
+            }
+            at = next;
+            others.append(&records[others.store.line.events as usize..][..1]);
+            if chance.random_bool(0.1) && safe > 0 {
+                let (store, left) = disk.after_loss(chance.random());
+                let kept = store.records(0, usize::MAX).unwrap();
+                assert!(kept.len() >= safe && kept.len() <= at, "{} of {safe} are left", kept.len());
+                assert_eq!(kept, records[..kept.len()]);
+                assert_eq!(state(&store.load(&At::Head).unwrap()), replay(&kept));
+                assert!(blob.as_ref().is_none_or(|blob| store.blob(blob).unwrap().is_some()));
+                assert_eq!(links(left.path()).unwrap().len(), 0);
+            }
+        }
+        others = Disk::new(&group);
+    }
+    assert!((50..400).contains(&alone), "its own log was synced {alone} times");
+}
+
+#[test]
+fn what_is_found_may_be_found_again() {
+    let (records, end) = run(&turns(5, 800), 60);
+    let group = GroupLog::new();
+    let mut disk = Disk::new(&group);
+    for some in records.chunks(2) {
+        disk.append(some);
+    }
+    let (store, left) = disk.after_loss(false);
+    drop(store);
+    // Cut off before the link was removed.
+    copy(disk.directory.path(), left.path(), |name| name.starts_with("team.log-"));
+    let store = Directory::new(left.path()).open().unwrap().store;
+    assert_eq!(state(&store.load(&At::Head).unwrap()), end);
+    assert_eq!(links(left.path()).unwrap().len(), 0);
+}
+
+#[test]
+fn a_log_that_goes_on_further_on_is_refused() {
+    let (records, _) = run(&turns(5, 800), 60);
+    let group = GroupLog::new();
+    let mut disk = Disk::new(&group);
+    for some in records[..20].chunks(2) {
+        disk.append(some);
+    }
+    disk.store.set_definition(&definition()).unwrap();
+    let earlier = tempfile::tempdir().unwrap();
+    copy(disk.synced.path(), earlier.path(), is_database);
+    disk.append(&records[20..22]);
+    let link = links(disk.directory.path()).unwrap().remove(0);
+    let last = link.entries().unwrap().pop().unwrap();
+    let mut store = Directory::new(earlier.path()).open().unwrap().store;
+    let refused = store.take_in_entry(Entry::read(&link, &last).unwrap()).unwrap_err().to_string();
+    assert!(refused.contains("the database ends with event 2, this goes on with event 21"), "{refused}");
+    assert!(Entry::read(&link, &last[..last.len() - 1]).is_err());
+}
+
+#[test]
+fn who_leaves_takes_nothing_along_and_leaves_nothing_behind() {
+    let (records, end) = run(&turns(5, 800), 60);
+    let group = GroupLog::new();
+    let [mut one, mut two] = [Disk::new(&group), Disk::new(&group)];
+    for some in records.chunks(3) {
+        one.append(some);
+        two.append(some);
+    }
+    let Disk { store, directory, _temp, .. } = one;
+    drop(store);
+    assert_eq!(links(directory.path()).unwrap().len(), 0);
+    let mut store = directory.open().unwrap().store;
+    assert_eq!(state(&store.load(&At::Head).unwrap()), end);
+    store.join(&group);
+    assert_eq!(links(directory.path()).unwrap().len(), 1);
+    assert_eq!(state(&two.after_loss(false).0.load(&At::Head).unwrap()), end);
+}
