@@ -1,11 +1,11 @@
-//! Many teams in one process, each saved by itself, beside one team alone: durable steps a second, and how many bare
-//! syncs the disk does meanwhile when as many threads ask for them.
+//! Many teams in one process beside one team alone: durable steps a second, of teams that share a log and of those that
+//! sync each their own, and how many bare syncs the disk does meanwhile when as many threads ask for them.
 
 use std::time::Instant;
 
 use serde_json::{Value, json};
 use strata_host::manifest::Overrides;
-use strata_host::{LiveEnvironment, Start, WhenIdle};
+use strata_host::{GroupLog, LiveEnvironment, Start, WhenIdle};
 
 use super::bare::{At, Log, Until};
 use super::run::Place;
@@ -19,10 +19,10 @@ pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result
     std::fs::write(&team, place.chain(steps))?;
     let bare = [bare(place, 1)?, bare(place, teams)?];
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(1).build()?;
-    let run = |name: &str, count: usize| {
+    let run = |name: &str, count: usize, group: Option<&GroupLog>| {
         let start = |n: usize| {
-            let storage = place.dir.join(format!("{name}-{n}"));
-            LiveEnvironment::create(Start::new(&team, &storage, &Overrides::default()))
+            let (storage, overrides) = (place.dir.join(format!("{name}-{n}")), Overrides::default());
+            LiveEnvironment::create(Start { group, ..Start::new(&team, &storage, &overrides) })
         };
         runtime.block_on(async {
             let mut environments = (0..count).map(start).collect::<Result<Vec<_>, _>>()?;
@@ -35,9 +35,11 @@ pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result
             anyhow::Ok((steps / begun.elapsed().as_secs_f64(), (cpu_us() - spent) / steps))
         })
     };
-    let (one, many) = (run("one", 1)?, run("many", teams)?);
+    let (one, apart) = (run("one", 1, None)?, run("apart", teams, None)?);
+    let many = run("many", teams, Some(&GroupLog::new()))?;
     Ok(json!({
-        "teams": teams, "one_per_s": one.0, "many_per_s": many.0, "one_cpu_us": one.1, "many_cpu_us": many.1,
+        "teams": teams, "one_per_s": one.0, "many_per_s": many.0, "apart_per_s": apart.0,
+        "one_cpu_us": one.1, "many_cpu_us": many.1, "apart_cpu_us": apart.1,
         "bare_one_per_s": bare[0], "bare_many_per_s": bare[1], "peak_mib": super::run::peak_mib(),
     }))
 }
