@@ -34,6 +34,7 @@ use super::{
 use crate::blob::Blobs;
 
 use joined::Joined;
+use known::KnownFile;
 use log::Log;
 use snapshot::Snapshot;
 use write::{begin_log, fill, insert, put_definition};
@@ -177,12 +178,12 @@ impl SqliteStore {
     }
 
     /// Makes everything that was committed survive a loss of power, together with what other teams committed where that
-    /// can be done.
-    fn sync(&mut self) -> Result<(), StoreError> {
+    /// can be done: events, and what is known of `team.json`.
+    fn sync(&mut self, known: Option<&KnownFile>) -> Result<(), StoreError> {
         // Before its own log was synced for the first time, the names in the directory may be lost.
         let (Some(log), Some(joined)) = (&mut self.log, &mut self.joined) else { return self.sync_log() };
         log.keep_room().map_err(|e| StoreError::io(&self.lock.path.join(LOG), "write", e))?;
-        if joined.commit() { Ok(()) } else { self.sync_log() }
+        if joined.commit(known) { Ok(()) } else { self.sync_log() }
     }
 
     /// The same by syncing its own log.
@@ -280,7 +281,7 @@ impl Store for SqliteStore {
         (self.buffer, self.joined) = (buffer, joined);
         result?;
         if durability == Durability::Full {
-            self.sync()?;
+            self.sync(None)?;
         }
         match branch {
             None => {

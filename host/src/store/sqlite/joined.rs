@@ -1,8 +1,9 @@
 //! A team that shares a log with others: what it hands over there, and how the next run takes that in.
 //!
 //! The database has every event as soon as it is committed; what the log adds is that it survives a loss of power. An
-//! entry is events that follow each other in one lineage: where that is (8 bytes), the place of the first (8), then for
-//! each its first public line (8), how many (4), its time (8), its length (4) and its bytes; numbers little-endian.
+//! entry is events that follow each other in one lineage: its number (8 bytes), the place of the first (8), then for
+//! each its first public line (8), how many (4), its time (8), its length (4) and its bytes; numbers little-endian. Or, in
+//! place of a lineage, `KNOWN`, and what is known of `team.json`, as JSON.
 
 #[cfg(test)]
 mod tests;
@@ -12,12 +13,20 @@ use std::path::Path;
 
 use strata_core::event::Event;
 
+use super::known::KnownFile;
 use super::log::Log;
 use super::{LOG_PAGES, SqliteStore};
 use crate::store::directory::LOG;
 use crate::store::error::StoreError;
 use crate::store::group::{GroupLog, Link, Member, links};
 use crate::store::{Durability, Record, Store, codec};
+
+/// Says that an entry is about `team.json`.
+const KNOWN: i64 = -1;
+
+/// How often a team commits together with others before it syncs its own log, about. Otherwise all of that would be left
+/// for when it is moved into the database, and the others would wait behind it.
+const MAX_TOGETHER: u32 = 64;
 
 /// A team's part in a shared log.
 #[derive(Debug)]
@@ -27,19 +36,26 @@ pub(super) struct Joined {
     entry: Vec<u8>,
     /// Whether there is more that has to be safe than events.
     beside: bool,
+    /// How often it committed together with others since it synced its own log.
+    together: u32,
 }
 
 impl Joined {
     pub(super) fn new(group: &GroupLog, directory: &Path) -> io::Result<Self> {
         // The link lasts once the directory is synced, with the team's own log.
-        Ok(Self { member: group.join(directory)?, entry: Vec::new(), beside: true })
+        Ok(Self { member: group.join(directory)?, entry: Vec::new(), beside: true, together: 0 })
     }
 
-    /// How long its own log grows before it is moved into the database. Teams that do the same work do not move theirs at
-    /// the same moment, in which nobody would be left to go on.
+    /// How long its own log grows before it is moved into the database.
     fn log_pages(&self) -> u32 {
+        self.about(LOG_PAGES)
+    }
+
+    /// About so much, for each team in another way: those that do the same work do not move their logs, or sync them, at
+    /// the same moment, in which nobody would be left to go on.
+    fn about(&self, number: u32) -> u32 {
         const TURNS: u32 = 16;
-        LOG_PAGES * 3 / 4 + LOG_PAGES / 2 / TURNS * self.member.turn(TURNS.into()) as u32
+        number * 3 / 4 + number / 2 * self.member.turn(TURNS.into()) as u32 / TURNS
     }
 
     /// Something was committed that is no event.
@@ -64,11 +80,16 @@ impl Joined {
         self.entry.extend(body);
     }
 
-    /// Makes what was noted safe. Gives whether it is; if not, the team's own log has to be synced.
-    pub(super) fn commit(&mut self) -> bool {
-        let is_safe = !self.beside && self.member.commit(&self.entry);
+    /// Makes what was noted safe, and what is known of `team.json`. Gives whether it is; if not, the team's own log has to
+    /// be synced.
+    pub(super) fn commit(&mut self, known: Option<&KnownFile>) -> bool {
+        let is_safe = !self.beside
+            && self.together < self.about(MAX_TOGETHER)
+            && (self.entry.is_empty() || self.member.commit(&self.entry))
+            && known.is_none_or(|known| self.member.commit(&encoded(known)));
         if is_safe {
             self.entry.clear();
+            self.together += 1;
         }
         is_safe
     }
@@ -79,9 +100,14 @@ impl Joined {
         log.sync()?;
         self.member.synced(log.file(), generation);
         self.entry.clear();
-        self.beside = false;
+        (self.beside, self.together) = (false, 0);
         Ok(())
     }
+}
+
+fn encoded(known: &KnownFile) -> Vec<u8> {
+    let known = serde_json::json!([known.current, known.next, known.stamp]).to_string();
+    [&KNOWN.to_le_bytes(), known.as_bytes()].concat()
 }
 
 impl SqliteStore {
@@ -113,7 +139,10 @@ impl SqliteStore {
         let mut entries = found.iter().map(|(link, bytes)| Entry::read(link, bytes)).collect::<Result<Vec<_>, _>>()?;
         entries.sort_by_key(|entry| entry.first);
         for entry in entries {
-            self.take_in_entry(entry)?;
+            match entry.known {
+                Some(known) => self.know_again(&known)?,
+                None => self.take_in_events(entry)?,
+            }
         }
         if links.is_empty() {
             return Ok(());
@@ -125,8 +154,8 @@ impl SqliteStore {
         links.iter().try_for_each(Link::remove)
     }
 
-    fn take_in_entry(&mut self, entry: Entry<'_>) -> Result<(), StoreError> {
-        let Entry { link, lineage, first, events } = entry;
+    fn take_in_events(&mut self, entry: Entry<'_>) -> Result<(), StoreError> {
+        let Entry { link, lineage, first, events, .. } = entry;
         // Who turned to another lineage synced what came before.
         if lineage != self.line.id {
             return Ok(());
@@ -148,6 +177,8 @@ struct Entry<'a> {
     lineage: i64,
     first: i64,
     events: Vec<(Head, &'a [u8])>,
+    /// What is known of `team.json`, in place of events.
+    known: Option<KnownFile>,
 }
 
 /// What an entry says of an event.
@@ -167,8 +198,14 @@ impl<'a> Entry<'a> {
     fn read(link: &'a Link, bytes: &'a [u8]) -> Result<Self, StoreError> {
         let read = || {
             let (lineage, rest) = bytes.split_first_chunk()?;
-            let (first, mut left) = rest.split_first_chunk()?;
+            let lineage = i64::from_le_bytes(*lineage);
             let mut events = Vec::new();
+            if lineage == KNOWN {
+                let [current, next, stamp] = serde_json::from_slice(rest).ok()?;
+                let known = Some(KnownFile { current, next, stamp });
+                return Some(Self { link, lineage, first: i64::MAX, events, known });
+            }
+            let (first, mut left) = rest.split_first_chunk()?;
             while !left.is_empty() {
                 let (line, rest) = left.split_first_chunk()?;
                 let (lines, rest) = rest.split_first_chunk()?;
@@ -179,7 +216,7 @@ impl<'a> Entry<'a> {
                 events.push((Head { line, lines, time_ms: i64::from_le_bytes(*time_ms) }, body));
                 left = rest;
             }
-            Some(Self { link, lineage: i64::from_le_bytes(*lineage), first: i64::from_le_bytes(*first), events })
+            Some(Self { link, lineage, first: i64::from_le_bytes(*first), events, known: None })
         };
         read().ok_or_else(|| link.corrupt("an entry in it cannot be decoded".into()))
     }

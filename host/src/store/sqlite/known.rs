@@ -12,14 +12,14 @@ use crate::store::reader::Reader;
 use crate::store::{Durability, Fill, file};
 
 /// What is known of the `team.json` beside the database.
-#[derive(Debug, Default)]
-struct KnownFile {
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct KnownFile {
     /// The sum of the one that was there before the last was written.
-    current: String,
+    pub(super) current: String,
     /// The sum of the one that was written last.
-    next: String,
+    pub(super) next: String,
     /// The stamp of that.
-    stamp: String,
+    pub(super) stamp: String,
 }
 
 impl Reader {
@@ -103,8 +103,23 @@ impl SqliteStore {
         let current = if is_next { known.next } else { known.current };
         let stamp = new.stamp().unwrap_or_default();
         let known = KnownFile { current, next: new.sum.clone(), stamp };
-        self.transact(durability, |conn| put_team_json(conn, &known))?;
+        match durability {
+            Durability::Process => self.transact(durability, |conn| put_team_json(conn, &known))?,
+            Durability::Full => {
+                self.commit(|conn| put_team_json(conn, &known))?;
+                self.sync(Some(&known))?;
+            }
+        }
         Ok(new)
+    }
+
+    /// Knows what was written last, as a shared log has it. One that is older than what the database knows does not go
+    /// on from that.
+    pub(super) fn know_again(&mut self, known: &KnownFile) -> Result<(), StoreError> {
+        match self.reader.known_team_json()?.next == known.current {
+            true => self.commit(|conn| put_team_json(conn, known)),
+            false => Ok(()),
+        }
     }
 }
 
