@@ -112,7 +112,8 @@ impl GroupLog {
         if state.members.is_empty() {
             state.file = Some(LogFile::create(&link)?);
             (state.generation, state.broken) = (0, false);
-            state.batch.clear();
+            // What was on its way when the last one broke.
+            (state.batch, state.gathered) = (Vec::new(), 0);
         } else {
             // One whose directory was moved is of no use for that.
             let mut linked = state.members.values().map(|place| std::fs::hard_link(&place.link, &link));

@@ -111,6 +111,11 @@ fn teams_sync_by_themselves_when_the_log_cannot_be_written() {
     assert!(!team.commit(entry(1, 2)));
     assert!(!team.commit(entry(1, 3)));
     assert_eq!(team.read(), [entry(1, 1)]);
+    // Once all have left it is begun anew.
+    drop(team);
+    let mut team = Team::new(&group);
+    assert!(team.commit(entry(2, 1)));
+    team.check();
 }
 
 #[test]
