@@ -40,7 +40,7 @@ use crate::services::http::HttpError;
 use crate::services::llm::Audience;
 use crate::services::llm::config::ConfigError;
 use crate::store::team_json::ImportError;
-use crate::store::{Durability, SavedDefinition, StoreError};
+use crate::store::{Durability, GroupLog, SavedDefinition, SqliteStore, StoreError};
 use crate::trust::lock::LockError;
 
 pub use answer::{Taken, Taker, answer};
@@ -259,6 +259,13 @@ fn define_again(saved: &SavedDefinition, parse: Parse) -> Result<Definition, Lau
     let mut definition = parse(&saved.text, &saved.name, &saved.base)?;
     definition.give_again(&saved.components)?;
     Ok(definition)
+}
+
+/// Lets a team share a log with others. One that need not survive a loss of power has nothing to share.
+fn share(store: &mut SqliteStore, group: Option<&GroupLog>, durability: Durability) {
+    if let (Some(group), Durability::Full) = (group, durability) {
+        store.join(group);
+    }
 }
 
 fn durability(definition: &Definition) -> Durability {

@@ -15,7 +15,7 @@ use strata_core::team::Team;
 use super::back::Way;
 use super::saved::{definition as saved_definition_of, import};
 use super::start::run_id;
-use super::{Components, LaunchError, Makings, Run, doubt, durability, saved_definition};
+use super::{Components, LaunchError, Makings, Run, doubt, durability, saved_definition, share};
 use crate::driver::{AnswerError, Driver, DriverError, Given, Journal, OnLine, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::{Own, WasmSandbox, real_path};
@@ -162,9 +162,7 @@ impl Opened {
             }
         };
         let durability = durability(&self.definition);
-        if let (Some(group), Durability::Full) = (group, durability) {
-            store.join(group);
-        }
+        share(&mut store, group, durability);
         let mut journal = Journal::new(self.stepper, Box::new(store), self.next_line, durability)
             .keep_checkpoints(self.definition.run.checkpoints_kept);
         match self.way {

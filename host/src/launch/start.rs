@@ -8,12 +8,12 @@ use strata_core::event::CallPolicy;
 use strata_core::id::{RunId, hex};
 use strata_core::stepper::Stepper;
 
-use super::{Components, LaunchError, Makings, Run, durability, saved_definition};
+use super::{Components, LaunchError, Makings, Run, durability, saved_definition, share};
 use crate::driver::{Driver, Journal, OnLine, clock};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::{Own, WasmSandbox};
 use crate::sha256::sha256;
-use crate::store::{Directory, Durability, FIRST_LINE, GroupLog, Replace};
+use crate::store::{Directory, FIRST_LINE, GroupLog, Replace};
 
 /// What a fresh run is made of.
 #[derive(Debug)]
@@ -69,9 +69,7 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) ->
     env.calls = start.calls;
     let (durability, keep) = (durability(&definition), definition.run.checkpoints_kept);
     let mut created = Directory::new(start.storage).create(start.replace, &env, &saved)?;
-    if let (Some(group), Durability::Full) = (start.group, durability) {
-        created.store.join(group);
-    }
+    share(&mut created.store, start.group, durability);
     let stepper = Stepper::new(Arc::new(definition.team), env);
     let journal = Journal::new(stepper, Box::new(created.store), FIRST_LINE, durability);
     let mut journal = journal.keep_checkpoints(keep).on_line(on_line);

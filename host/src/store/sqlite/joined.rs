@@ -46,11 +46,6 @@ impl Joined {
         Ok(Self { member: group.join(directory)?, entry: Vec::new(), beside: true, together: 0 })
     }
 
-    /// How long its own log grows before it is moved into the database.
-    fn log_pages(&self) -> u32 {
-        self.about(LOG_PAGES)
-    }
-
     /// About so much, for each team in another way: those that do the same work do not move their logs, or sync them, at
     /// the same moment, in which nobody would be left to go on.
     fn about(&self, number: u32) -> u32 {
@@ -115,7 +110,7 @@ impl SqliteStore {
     pub fn join(&mut self, group: &GroupLog) {
         match Joined::new(group, &self.lock.path) {
             Ok(joined) => {
-                let pages = joined.log_pages();
+                let pages = joined.about(LOG_PAGES);
                 // Where this cannot be set, logs are moved at the same moment as others.
                 let _ = self.reader.conn.pragma_update(None, "wal_autocheckpoint", pages);
                 // The next sync is that of its own log, and of the names in the directory.
