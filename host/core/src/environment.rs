@@ -2,6 +2,7 @@
 
 pub mod join;
 pub mod lineage;
+pub mod messages;
 pub mod outbox;
 pub mod routing;
 pub mod scope;
@@ -30,6 +31,7 @@ use crate::team::{Deliver, Team};
 
 use join::JoinState;
 use lineage::Lineage;
+use messages::Messages;
 use outbox::Outbound;
 use scope::{ROLE_SCOPE, Scope, Write, unite};
 
@@ -61,7 +63,7 @@ pub struct Environment {
     /// All messages, each once, in the order in which they were made. Not among what serde writes: they are many and
     /// nearly all of them settled, so whoever keeps a state keeps them apart.
     #[serde(skip)]
-    pub messages: Vec<Arc<Message>>,
+    pub messages: Messages,
     /// The published ones, in the order in which they were published.
     pub history: Vec<MessageRef>,
     /// What was sent to names that stand for nobody.
@@ -166,7 +168,7 @@ impl Environment {
             roles: team.roles.iter().map(|_| RoleState::default()).collect(),
             joins: team.joins.iter().map(JoinState::of).collect(),
             shared: BTreeMap::new(),
-            messages: Vec::new(),
+            messages: Messages::default(),
             history: Vec::new(),
             dead_letters: Vec::new(),
             outbox: Vec::new(),
@@ -188,7 +190,7 @@ impl Environment {
 
     /// A message of this environment.
     pub fn message(&self, id: MessageRef) -> &Arc<Message> {
-        &self.messages[id.0 as usize]
+        self.messages.get(id.0 as usize)
     }
 
     /// Several messages of this environment.

@@ -3,6 +3,7 @@
 //! Each blob starts with a byte that names its format. Its checksum covers the numbers it is stored under as well.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
@@ -64,7 +65,8 @@ pub(super) fn decode_event(bytes: &[u8]) -> Result<Event, Damage> {
 
 /// Encodes a state, of its messages only those that may still change.
 pub(super) fn encode_snapshot(env: &Environment) -> Vec<u8> {
-    packed(encode(&(&env.messages[env.settled()..], env), Vec::new()))
+    let open: Vec<&Arc<Message>> = env.messages.range(env.settled()..env.messages.len()).collect();
+    packed(encode(&(open, env), Vec::new()))
 }
 
 /// Gives the messages of a state that may still change, and all else of it.
@@ -81,28 +83,50 @@ pub(super) fn decode_bundles(bytes: &[u8]) -> Result<Vec<Bundle>, Damage> {
 }
 
 /// Encodes as many messages as belong in one bundle, at least one if there are any. Tells how many.
-pub(super) fn encode_messages(messages: &[Arc<Message>]) -> (u32, Vec<u8>) {
+pub(super) fn encode_messages<'a>(messages: &mut impl Iterator<Item = &'a Arc<Message>>) -> (u32, Vec<u8>) {
     let (mut count, mut buffer) = (0, vec![POSTCARD]);
-    for message in messages {
-        if buffer.len() > BUNDLE_BYTES {
-            break;
-        }
+    while buffer.len() <= BUNDLE_BYTES
+        && let Some(message) = messages.next()
+    {
         buffer = append(message, buffer);
         count += 1;
     }
     (count, packed(buffer))
 }
 
+/// Whether so many messages can be decoded from a bundle. Takes a fraction of the time that decoding them takes.
+pub(super) fn check_messages(bytes: &[u8], count: u32) -> Result<(), Damage> {
+    each::<Seen<'_>>(body(&unpacked(bytes)?)?, count).try_for_each(|message| message.map(drop))
+}
+
 /// The messages of a bundle.
 pub(super) fn decode_messages(bytes: &[u8], count: u32) -> Result<Vec<Arc<Message>>, Damage> {
-    let plain = unpacked(bytes)?;
-    let mut left = body(&plain)?;
-    let next = |_| {
-        let (message, rest) = postcard::take_from_bytes::<Message>(left).map_err(Damage::Content)?;
+    each(body(&unpacked(bytes)?)?, count).map(|message| message.map(Arc::new)).collect()
+}
+
+/// So many values that lie behind each other.
+fn each<'a, T: Deserialize<'a>>(mut left: &'a [u8], count: u32) -> impl Iterator<Item = Result<T, Damage>> {
+    (0..count).map(move |_| {
+        let (value, rest) = postcard::take_from_bytes(left).map_err(Damage::Content)?;
         left = rest;
-        Ok(Arc::new(message))
-    };
-    (0..count).map(next).collect()
+        Ok(value)
+    })
+}
+
+/// A message as it lies in a bundle, of which nothing is copied.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "that it can be decoded is all one wants to know of it")]
+struct Seen<'a> {
+    id: &'a str,
+    content: &'a str,
+    instruct: Option<(&'a str, &'a str)>,
+    role: &'a str,
+    cause_by: &'a str,
+    sent_from: &'a str,
+    #[serde(borrow)]
+    send_to: Vec<&'a str>,
+    meta: BTreeMap<&'a str, &'a str>,
+    route: Vec<(&'a str, Vec<&'a str>)>,
 }
 
 fn encode<T: Serialize>(value: &T, mut buffer: Vec<u8>) -> Vec<u8> {
@@ -179,6 +203,9 @@ pub(super) fn verify(stored: u32, numbers: &[i64], bytes: &[u8]) -> Result<(), D
 
 #[cfg(test)]
 mod tests {
+    use strata_core::json::Json;
+    use strata_core::message::{Hop, Instruct};
+
     use super::*;
     use crate::store::conformance::turns;
 
@@ -216,11 +243,41 @@ mod tests {
     fn a_bundle_ends_with_the_message_that_fills_it() {
         let message = |size| Arc::new(Message::of_user("m".into(), "x".repeat(size), "label".into()));
         let many = vec![message(1000); 1000];
-        let (count, body) = encode_messages(&many);
+        let (count, body) = encode_messages(&mut many.iter());
         assert!((BUNDLE_BYTES / 1100..BUNDLE_BYTES / 1000 + 1).contains(&(count as usize)), "{count}");
         let read = decode_messages(&body, count).unwrap();
         assert_eq!(read, many[..count as usize]);
-        assert_eq!(encode_messages(&[message(1), message(3 * BUNDLE_BYTES), message(1)]).0, 2);
-        assert_eq!(encode_messages(&[]).0, 0);
+        let large = [message(1), message(3 * BUNDLE_BYTES), message(1)];
+        assert_eq!(encode_messages(&mut large.iter()).0, 2);
+        assert_eq!(encode_messages(&mut [].iter()).0, 0);
+    }
+
+    #[test]
+    fn what_is_found_good_can_be_decoded_and_nothing_else() {
+        let plain = Message::of_user("m".into(), "said".into(), "label".into());
+        let full = Message {
+            instruct: Some(Instruct::untyped(Json::null())),
+            send_to: vec!["A".into(), "é".into()],
+            meta: [("a".into(), Json::null()), ("b".into(), Json::null())].into(),
+            route: vec![Hop { from: "A".into(), to: vec!["B".into()] }, Hop { from: "B".into(), to: Vec::new() }],
+            ..plain.clone()
+        };
+        let messages = [plain, full].map(Arc::new);
+        let (count, good) = encode_messages(&mut messages.iter());
+        assert_eq!(good[0], POSTCARD);
+        let check = |bytes: &[u8], count| {
+            let found = check_messages(bytes, count);
+            assert_eq!(found, decode_messages(bytes, count).map(drop));
+            found.is_ok()
+        };
+        assert!(check(&good, count) && !check(&good, count + 1));
+        let changed = (0..good.len()).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte)));
+        let refused = changed.filter(|(at, byte)| {
+            let mut bad = good.clone();
+            bad[*at] = *byte;
+            !check(&bad, count)
+        });
+        assert!(refused.count() > good.len());
+        assert!((0..good.len()).all(|end| !check(&good[..end], count)));
     }
 }

@@ -1,6 +1,7 @@
 //! Reading `team.db`, with and without its lock. Nothing here writes. What lineages there are is read in `lineage`,
 //! saved states in `state`, single rows in `rows`.
 
+mod page;
 mod records;
 mod rows;
 mod state;

@@ -343,9 +343,10 @@ pub(super) fn normal(env: &Environment) -> Environment {
     let mut used: Vec<MessageRef> = Vec::new();
     references(&mut env, &mut |id| used.push(*id));
     let old = std::mem::take(&mut env.messages);
-    let sorted: BTreeMap<String, MessageRef> = used.iter().map(|id| (old[id.0 as usize].id.0.clone(), *id)).collect();
-    env.messages = sorted.values().map(|id| old[id.0 as usize].clone()).collect();
-    let place = |id: MessageRef| sorted.keys().position(|name| *name == old[id.0 as usize].id.0).unwrap();
+    let sorted: BTreeMap<String, MessageRef> =
+        used.iter().map(|id| (old.get(id.0 as usize).id.0.clone(), *id)).collect();
+    env.messages = sorted.values().map(|id| old.get(id.0 as usize).clone()).collect();
+    let place = |id: MessageRef| sorted.keys().position(|name| *name == old.get(id.0 as usize).id.0).unwrap();
     references(&mut env, &mut |id| *id = MessageRef(place(*id) as u32));
     env
 }

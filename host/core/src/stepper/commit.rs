@@ -125,7 +125,7 @@ impl Stepper {
 
     /// Puts a message into the history and into the mailboxes.
     pub(super) fn deliver(&mut self, message: MessageRef, routed: &Routed) {
-        let stored = &mut self.env.messages[message.0 as usize];
+        let stored = self.env.messages.get_mut(message.0 as usize);
         if stored.route != routed.rest {
             Arc::make_mut(stored).route = routed.rest.clone();
         }

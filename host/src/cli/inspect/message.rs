@@ -45,7 +45,7 @@ pub(super) fn print_json(stepper: &Stepper, id: &str) -> Result<(), Failure> {
 }
 
 fn find<'a>(stepper: &'a Stepper, id: &str) -> Result<(MessageRef, &'a Message), Failure> {
-    let places = (0..).map(MessageRef).zip(&stepper.env().messages);
+    let places = (0..).map(MessageRef).zip(stepper.env().messages.iter());
     let found = places.into_iter().find(|(_, message)| message.id.0 == id);
     found.map(|(place, message)| (place, &**message)).ok_or_else(|| {
         Failure::usage(format!(

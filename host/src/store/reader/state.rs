@@ -6,9 +6,10 @@ use std::sync::Arc;
 use rusqlite::{OptionalExtension, Row as SqlRow, params};
 
 use strata_core::environment::Environment;
-use strata_core::message::Message;
+use strata_core::environment::messages::{Messages, Page};
 
 use super::Reader;
+use super::page::BundlePage;
 use crate::store::codec::{self, Bundle, Damage};
 use crate::store::error::StoreError;
 use crate::store::lineage::{FIRST, Path, Piece, Row, key, place};
@@ -24,17 +25,11 @@ pub(in crate::store) struct Outline {
     pub bundles: Vec<Bundle>,
 }
 
-/// How many bundles are in memory at once as they were read.
-const AT_ONCE: usize = 64;
-
 /// What a row holds, as it was read.
-struct Body {
+pub(super) struct Body {
     sum: u32,
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
 }
-
-/// The messages of a bundle.
-type Decoded = Result<Vec<Arc<Message>>, Damage>;
 
 impl Reader {
     /// The state the run started from.
@@ -46,38 +41,35 @@ impl Reader {
     pub(super) fn snapshot(&self, path: &Path) -> Result<(i64, Environment), StoreError> {
         let newest = self.newest_snapshot(path)?;
         let what = what(newest.n);
-        let mut messages = Vec::new();
-        newest.bundles.chunks(AT_ONCE).try_for_each(|bundles| self.unbundle(bundles, &mut messages))?;
-        let settled = messages.len();
+        let pages = self.pages(&newest.bundles)?;
+        let settled = pages.iter().map(|page| page.count()).sum::<usize>();
         let body = self.body(("snapshot", &what), newest.n)?;
         let decoded = body.verified(&[newest.n]).and_then(codec::decode_snapshot);
         let (rest, env) = decoded.map_err(|e| self.damaged(&what, e))?;
-        messages.extend(rest);
-        let env = Environment { messages, ..env };
+        let env = Environment { messages: Messages::new(pages, rest), ..env };
         if settled > env.settled() {
             return Err(self.corrupt(format!("{what} has bundles of another")));
         }
         Ok((place(newest.n), env))
     }
 
-    /// Adds the messages of bundles to others. Unpacking and decoding is most of what a load takes: all processors do
-    /// it, while this thread reads.
-    fn unbundle(&self, bundles: &[Bundle], into: &mut Vec<Arc<Message>>) -> Result<(), StoreError> {
+    /// The messages of bundles. Checking them is most of what a load takes: all processors do it, while this thread
+    /// reads.
+    fn pages(&self, bundles: &[Bundle]) -> Result<Vec<Arc<dyn Page>>, StoreError> {
         let what = |bundle: &Bundle| format!("bundle {} of messages", bundle.n);
-        let mut decoded: Vec<Decoded> = bundles.iter().map(|_| Ok(Vec::new())).collect();
+        let mut pages: Vec<Option<Result<BundlePage, Damage>>> = bundles.iter().map(|_| None).collect();
         rayon::in_place_scope(|scope| {
-            bundles.iter().zip(&mut decoded).try_for_each(|(bundle, decoded)| {
+            bundles.iter().zip(&mut pages).try_for_each(|(bundle, page)| {
                 let body = self.body(("bundle", &what(bundle)), bundle.n)?;
-                let (count, numbers) = (bundle.messages, [bundle.n, i64::from(bundle.messages)]);
-                let decode = move || codec::decode_messages(body.verified(&numbers)?, count);
-                scope.spawn(move |_| *decoded = decode());
+                scope.spawn(move |_| *page = Some(BundlePage::checked(*bundle, body)));
                 Ok(())
             })
         })?;
-        for (bundle, decoded) in bundles.iter().zip(decoded) {
-            into.extend(decoded.map_err(|e| self.damaged(&what(bundle), e))?);
-        }
-        Ok(())
+        let page = |(bundle, page): (&Bundle, Result<BundlePage, Damage>)| match page {
+            Ok(page) => Ok(Arc::new(page) as Arc<dyn Page>),
+            Err(damage) => Err(self.damaged(&what(bundle), damage)),
+        };
+        bundles.iter().zip(pages.into_iter().flatten()).map(page).collect()
     }
 
     /// What a row of a table holds.
@@ -154,7 +146,7 @@ impl Reader {
 
 impl Body {
     /// Its bytes, if they are what was written under these numbers.
-    fn verified(&self, numbers: &[i64]) -> Result<&[u8], Damage> {
+    pub(super) fn verified(&self, numbers: &[i64]) -> Result<&[u8], Damage> {
         codec::verify(self.sum, numbers, &self.bytes).map(|()| self.bytes.as_slice())
     }
 }

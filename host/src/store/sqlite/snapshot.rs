@@ -51,10 +51,9 @@ impl<'a> Snapshot<'a> {
 
     /// What is settled of its messages, without the first, as bundles: how many are in each, and its bytes.
     fn bundled(&self, first: usize) -> impl Iterator<Item = (u32, Vec<u8>)> {
-        let mut left = &self.env.messages[first..self.env.settled()];
+        let mut left = self.env.messages.range(first..self.env.settled());
         std::iter::from_fn(move || {
-            let (messages, body) = codec::encode_messages(left);
-            left = &left[messages as usize..];
+            let (messages, body) = codec::encode_messages(&mut left);
             (messages > 0).then_some((messages, body))
         })
     }

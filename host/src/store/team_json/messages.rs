@@ -126,7 +126,7 @@ impl<'a> Messages<'a> {
     pub(super) fn settle(self) {
         for (id, copies) in self.copies.into_iter().flatten() {
             if let (true, Some(edited)) = (copies.agree, copies.other) {
-                self.env.messages[id.0 as usize] = edited.into();
+                *self.env.messages.get_mut(id.0 as usize) = edited.into();
             }
         }
     }

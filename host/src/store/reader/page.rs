@@ -1,0 +1,39 @@
+//! A bundle of messages that was read and checked. It is unpacked when one of its messages is first asked for: before a run
+//! ends, hardly anybody looks again at what was said long ago.
+
+use std::sync::{Arc, LazyLock};
+
+use strata_core::environment::messages::Page;
+use strata_core::message::Message;
+
+use super::state::Body;
+use crate::store::codec::{self, Bundle, Damage};
+
+type Unpack = Box<dyn FnOnce() -> Vec<Arc<Message>> + Send>;
+
+/// Holds the bytes of a bundle, then its messages.
+#[derive(Debug)]
+pub(super) struct BundlePage {
+    count: usize,
+    messages: LazyLock<Vec<Arc<Message>>, Unpack>,
+}
+
+impl BundlePage {
+    /// Refuses what could not be unpacked.
+    pub(super) fn checked(bundle: Bundle, body: Body) -> Result<Self, Damage> {
+        let count = bundle.messages;
+        codec::check_messages(body.verified(&[bundle.n, i64::from(count)])?, count)?;
+        let unpack = move || codec::decode_messages(&body.bytes, count).expect("it was checked when it was read");
+        Ok(Self { count: count as usize, messages: LazyLock::new(Box::new(unpack)) })
+    }
+}
+
+impl Page for BundlePage {
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+}
