@@ -192,7 +192,7 @@ fn files_that_are_not_ours_are_recognised_and_left_alone() {
     let ours = "CREATE TABLE t (a); PRAGMA application_id = 0x53545254;";
     check(
         &sqlite(&format!("{ours} PRAGMA user_version = 99;")),
-        "has schema version 99, this program knows versions up to 1",
+        "has schema version 99, this program knows versions up to 2",
     );
     check(&sqlite(ours), "is damaged: its schema version is 0");
     check(&sqlite(&format!("{ours} PRAGMA user_version = 1;")), "is damaged: no such table");

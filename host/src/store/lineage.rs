@@ -2,8 +2,10 @@
 //! them. What a lineage means is in the core; reading events along a path is in `reader`.
 
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+use strata_core::event::Event;
 
 use super::codec::{self, Damage};
+use super::cost_of;
 use super::error::StoreError;
 use super::reader::Reader;
 
@@ -38,7 +40,7 @@ pub(super) struct Row {
     pub name: String,
     /// The lineage it left, and the place of the event after which it did.
     pub origin: Option<(i64, i64)>,
-    /// The place of its last event.
+    /// The place of its last event. In the database it may be one before that; see `Reader::with_newest`.
     pub events: i64,
     /// The checksum of that event; a file that lost its end is noticed by it.
     pub last: u32,
@@ -59,6 +61,14 @@ impl Row {
     /// How many events were there before its own.
     pub(super) fn begin(&self) -> i64 {
         self.origin.map_or(0, |(_, at)| at)
+    }
+
+    /// An event follows on its last, of so many bytes and with this checksum.
+    pub(super) fn add(&mut self, event: &Event, weight: usize, sum: u32) {
+        let cost = i64::try_from(cost_of(event).0).unwrap_or(i64::MAX);
+        self.spent = self.spent.saturating_add(cost);
+        self.since += weight as i64;
+        (self.events, self.last) = (self.events + 1, sum);
     }
 
     fn sum(&self) -> u32 {
@@ -132,7 +142,7 @@ pub(super) struct Piece {
 pub(super) type Path = Vec<Piece>;
 
 impl Reader {
-    /// The lineage this reader reads: the one it was turned to, else the current one.
+    /// The lineage this reader reads: the one it was turned to, else the current one, with its last event.
     pub(super) fn line(&self) -> Result<Row, StoreError> {
         let id = match self.turned {
             Some(id) => id,
@@ -152,6 +162,11 @@ impl Reader {
 
     /// A lineage by its number.
     pub(super) fn row(&self, id: i64) -> Result<Row, StoreError> {
+        self.with_newest(self.row_as_it_is(id)?)
+    }
+
+    /// The same without the events that its row does not tell of yet.
+    pub(super) fn row_as_it_is(&self, id: i64) -> Result<Row, StoreError> {
         let mut statement = self.prepare("SELECT * FROM lineage WHERE id = ?1")?;
         let row = statement.query_row([id], Row::read).map_err(|e| self.error("read", e))?;
         row.map_err(|e| self.damaged("a lineage", e))
@@ -161,7 +176,8 @@ impl Reader {
     pub(super) fn row_named(&self, name: &str) -> Result<Option<Row>, StoreError> {
         let mut statement = self.prepare("SELECT * FROM lineage WHERE name = ?1")?;
         let row = statement.query_row([name], Row::read).optional().map_err(|e| self.error("read", e))?;
-        row.transpose().map_err(|e| self.damaged("a lineage", e))
+        let row = row.transpose().map_err(|e| self.damaged("a lineage", e))?;
+        row.map(|row| self.with_newest(row)).transpose()
     }
 
     /// All lineages, in the order of their making.
@@ -171,7 +187,7 @@ impl Reader {
         let rows = rows.collect::<rusqlite::Result<Result<Vec<Row>, Damage>>>().map_err(|e| self.error("read", e))?;
         let rows = rows.map_err(|e| self.damaged("a lineage", e))?;
         match rows.iter().zip(FIRST..).all(|(row, id)| row.id == id) {
-            true if !rows.is_empty() => Ok(rows),
+            true if !rows.is_empty() => rows.into_iter().map(|row| self.with_newest(row)).collect(),
             _ => Err(self.corrupt("a lineage is missing".into())),
         }
     }

@@ -88,7 +88,7 @@ impl Reader {
         let conn = open.map_err(|e| StoreError::sqlite(&path, "open", e))?;
         let (reader, _) = Self::ready(conn, path)?;
         let same = reader.stand_still()?;
-        reader.head()?;
+        reader.line()?;
         drop(same);
         Ok(Self { sight, ..reader })
     }
@@ -141,12 +141,12 @@ impl Reader {
 
     fn load_now(&self, at: &At) -> Result<Saved, StoreError> {
         let _same = self.stand_still()?;
-        let (line, end) = match at {
-            At::Head => self.head()?,
-            At::Lineage(name) => self.end_of(self.known(name)?)?,
+        let line = match at {
+            At::Head => self.line()?,
+            At::Lineage(name) => self.known(name)?,
             At::Checkpoint(id) => return self.at_checkpoint(id, &self.listed()?, &self.rows()?),
         };
-        self.state_at(&self.path(&line, end)?, end)
+        self.state_at(&self.path(&line, line.events)?, line.events)
     }
 
     fn at_checkpoint(&self, id: &CheckpointId, listed: &[Listed], rows: &[Row]) -> Result<Saved, StoreError> {
@@ -197,9 +197,9 @@ impl Reader {
     pub fn dropped(&self) -> Result<(u64, u64), StoreError> {
         self.steadily(|reader| {
             let _same = reader.stand_still()?;
-            let (line, end) = reader.head()?;
-            let gaps = reader.gaps_on(&reader.path(&line, end)?)?;
-            Ok((gaps.iter().map(|gap| (gap.last - gap.first + 1) as u64).sum(), end as u64))
+            let line = reader.line()?;
+            let gaps = reader.gaps_on(&reader.path(&line, line.events)?)?;
+            Ok((gaps.iter().map(|gap| (gap.last - gap.first + 1) as u64).sum(), line.events as u64))
         })
     }
 
@@ -207,8 +207,8 @@ impl Reader {
     pub fn beginning(&self) -> Result<Beginning, StoreError> {
         self.steadily(|reader| {
             let _same = reader.stand_still()?;
-            let (line, end) = reader.head()?;
-            let mut path = reader.path(&line, end)?;
+            let line = reader.line()?;
+            let mut path = reader.path(&line, line.events)?;
             let gaps = reader.gaps_on(&path)?;
             let Some(last) = gaps.last().map(|gap| gap.last) else {
                 return Ok(Beginning { env: reader.base()?, from: 0, dropped: 0 });
@@ -260,21 +260,6 @@ impl Reader {
     /// The team file the run goes by.
     pub fn definition(&self) -> Result<SavedDefinition, StoreError> {
         self.steadily(Self::definition_now)
-    }
-
-    /// The lineage that is read, and the place of its last event, which has to be there.
-    pub(super) fn head(&self) -> Result<(Row, i64), StoreError> {
-        self.end_of(self.line()?)
-    }
-
-    fn end_of(&self, line: Row) -> Result<(Row, i64), StoreError> {
-        let (place, sum) = self.last_event(line.id)?;
-        if (place, sum) != (line.events, line.last) {
-            let should = line.events;
-            return Err(self.corrupt(format!("it should end with event {should}, and ends with event {place}")));
-        }
-        let events = line.events;
-        Ok((line, events))
     }
 
     fn known(&self, name: &str) -> Result<Row, StoreError> {

@@ -101,6 +101,9 @@ const MIGRATIONS: &[&str] = &["
         digest TEXT PRIMARY KEY,
         body BLOB NOT NULL
     ) STRICT;
+", "
+    -- The row of a lineage may tell of fewer events than there are: those that follow are its newest. Then `last`, `spent`
+    -- and `since` are as they were when `events` was the newest.
 "];
 
 /// The version this program writes.

@@ -1,9 +1,10 @@
 //! The store in a file: `team.db`, an SQLite database in WAL mode. Reading it is in `reader`, its tables in `schema`;
-//! how rows are written is in `write`, how they are made safe in `log`, what is known of the `team.json` beside it in
-//! `known`, pruning in `prune`.
+//! how rows are written is in `write`, when that of the current lineage is in `line`, how they are made safe in `log`,
+//! what is known of the `team.json` beside it in `known`, pruning in `prune`.
 
 mod joined;
 mod known;
+mod line;
 mod log;
 mod prune;
 mod snapshot;
@@ -17,24 +18,25 @@ use std::sync::Arc;
 use rusqlite::{Connection, OpenFlags};
 
 use strata_core::environment::Environment;
-use strata_core::id::{CheckpointId, Digest};
+use strata_core::id::Digest;
 use strata_core::money::Usd;
 
 use super::directory::{DATABASE, LOG};
 use super::error::StoreError;
 use super::group::{Link, links};
-use super::lineage::{Head, MAX_LINEAGES, Row, key};
+use super::lineage::{Head, Row, key};
 use super::lock::Lock;
 use super::reader::{Outline, Reader, begins, check_pages};
 use super::{
-    At, CheckpointRow, Durability, Fill, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp, blob,
-    checkpoint_of, codec, cost_of, file, schema, team_json,
+    At, CheckpointRow, Durability, Fill, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp, blob, codec,
+    file, schema, team_json,
 };
 
 use crate::blob::Blobs;
 
 use joined::Joined;
 use known::KnownFile;
+use line::makes;
 use log::Log;
 use snapshot::Snapshot;
 use write::{begin_log, fill, insert, put_definition};
@@ -59,6 +61,8 @@ pub struct SqliteStore {
     reader: Reader,
     /// The current lineage.
     line: Row,
+    /// The same as its row has it.
+    told: Row,
     /// The newest snapshot on its path.
     snapshot: Outline,
     /// The log, to be synced; opened when that is first needed, and the names in the directory are synced with it.
@@ -69,6 +73,8 @@ pub struct SqliteStore {
     buffer: Vec<u8>,
     /// Its part in a log that several teams share. Dropped after the database is closed, while the lock is held.
     joined: Option<Joined>,
+    /// How long the log grows before it is moved into the database, in pages.
+    log_pages: u32,
     lock: LockedDirectory,
 }
 
@@ -113,28 +119,35 @@ impl SqliteStore {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let fail = |e| StoreError::sqlite(&path, "open", e);
         let conn = Connection::open_with_flags(&path, flags).map_err(fail)?;
-        conn.pragma_update(None, "wal_autocheckpoint", LOG_PAGES).map_err(fail)?;
+        line::forbid_checkpoints(&conn).map_err(fail)?;
         conn.pragma_update(None, "synchronous", write::SYNCHRONOUS).map_err(fail)?;
         let (reader, version) = Reader::ready(conn, path.clone())?;
         check_pages(&reader)?;
         if (version as i64) < schema::VERSION {
             let tx = reader.conn.unchecked_transaction().map_err(fail)?;
             schema::migrate(&reader.conn, version).map_err(fail)?;
+            // What cannot be read stays as it is.
+            reader.line()?;
             tx.commit().map_err(fail)?;
         }
-        let (line, _) = reader.head()?;
+        let line = reader.line()?;
+        let told = reader.row_as_it_is(line.id)?;
         let lock = LockedDirectory { path: directory.to_path_buf(), _lock: lock };
         let snapshot = reader.newest_snapshot(&reader.path(&line, line.events)?)?;
-        let mut store = Self { reader, line, snapshot, log: None, made: None, buffer: Vec::new(), joined: None, lock };
+        let mut store = Self {
+            reader,
+            line,
+            told,
+            snapshot,
+            log: None,
+            made: None,
+            buffer: Vec::new(),
+            joined: None,
+            log_pages: LOG_PAGES,
+            lock,
+        };
         store.take_in()?;
         Ok(store)
-    }
-
-    /// Makes a lineage the current one.
-    fn go_on_with(&mut self, line: Row) -> Result<(), StoreError> {
-        self.snapshot = self.reader.newest_snapshot(&self.reader.path(&line, line.events)?)?;
-        (self.line, self.made) = (line, None);
-        Ok(())
     }
 
     /// Lets the disk be full once the database has this many pages.
@@ -160,7 +173,7 @@ impl SqliteStore {
     }
 
     /// The same, of what survives the end of the process. What is not events may be lost with the power.
-    fn commit<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    fn commit<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let conn = &self.reader.conn;
         let run = |sql: &str| conn.prepare_cached(sql)?.execute([]).map(drop);
         let all = || {
@@ -205,44 +218,12 @@ impl SqliteStore {
         .map_err(fail)
     }
 
-    /// The places of the checkpoints of the current lineage that are not forgotten.
-    fn made(&self) -> Result<VecDeque<i64>, StoreError> {
-        let marking = self.reader.marking_after(self.line.id, self.line.forgotten.max(self.line.begin()))?;
-        let made = marking.iter().filter(|(at, record)| makes(&self.line, *at, record));
-        Ok(made.map(|(at, _)| *at).collect())
-    }
-
     /// SQLite would go on writing to open files in a directory that is gone or no longer ours to write; but then the
     /// run could never be saved in an orderly way.
     fn check_directory(&self) -> Result<(), StoreError> {
         let path = &self.lock.path;
         rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(|e| StoreError::io(path, "write", e.into()))
     }
-
-    /// The lineage that is to leave another at a checkpoint.
-    fn branch(&self, name: &str, from: &CheckpointId) -> Result<Row, StoreError> {
-        let refuse = |what: String| Err(StoreError::Lineage { name: name.into(), what });
-        if self.reader.row_named(name)?.is_some() {
-            return refuse("there is one with this name already".into());
-        }
-        let (listed, rows) = (self.reader.listed()?, self.reader.rows()?);
-        if rows.len() as i64 >= MAX_LINEAGES {
-            return refuse(format!("there are {MAX_LINEAGES} lineages already, which is all a storage holds"));
-        }
-        let Some(from) = listed.iter().find(|listed| listed.row.id == *from) else {
-            let last = listed.last().map(|newest| newest.row.id.0.clone());
-            return Err(StoreError::NoCheckpoint { id: from.0.clone(), last });
-        };
-        let (origin, at) = (from.lineage as i64, from.at as i64);
-        let row = Row { id: rows.len() as i64, events: at, origin: Some((origin, at)), ..Row::first(name) };
-        Ok(Row { since: self.reader.weight_since_snapshot(&row)?, ..row })
-    }
-}
-
-/// Whether an event made a checkpoint of a lineage. The first of these is the first that it records, unless the run started
-/// from a state that was one.
-fn makes(line: &Row, at: i64, record: &Record) -> bool {
-    at > line.begin() + 1 && checkpoint_of(&record.event).is_some()
 }
 
 impl Store for SqliteStore {
@@ -250,6 +231,9 @@ impl Store for SqliteStore {
         let (Some(newest), false) = (records.last(), records.is_empty()) else { return Ok(()) };
         self.check_directory()?;
         let branch = begins(records).map(|(name, from)| self.branch(name, from)).transpose()?;
+        if branch.is_some() {
+            self.settle()?;
+        }
         // It becomes the current one when a run goes on with it.
         let moves = branch.is_some() && records.len() > 1;
         let current = Head { lineage: self.line.id, line: super::next_line(Some(newest)) as i64 };
@@ -264,22 +248,25 @@ impl Store for SqliteStore {
             for record in records {
                 buffer.clear();
                 buffer = codec::encode_event(&record.event, std::mem::take(&mut buffer));
-                line.since += buffer.len() as i64;
-                line.events += 1;
-                line.last = insert(conn, key(line.id, line.events), record, &buffer)?;
+                let sum = insert(conn, key(line.id, line.events + 1), record, &buffer)?;
+                line.add(&record.event, buffer.len(), sum);
                 if let Some(joined) = &mut joined {
                     joined.note((line.id, line.events), record, &buffer);
                 }
-                let cost = i64::try_from(cost_of(&record.event).0).unwrap_or(i64::MAX);
-                line.spent = line.spent.saturating_add(cost);
             }
-            line.update(conn)
+            let is_due = branch.is_some() || self.row_is_due(&line);
+            if is_due {
+                line.update(conn)?;
+            }
+            Ok(is_due)
         });
         if let (Some(joined), true) = (&mut joined, branch.is_some() || result.is_err()) {
             joined.note_other();
         }
         (self.buffer, self.joined) = (buffer, joined);
-        result?;
+        if result? && branch.is_none() {
+            self.told_of(&line);
+        }
         if durability == Durability::Full {
             self.sync(None)?;
         }
@@ -308,9 +295,8 @@ impl Store for SqliteStore {
             let (at, line) = (key(self.line.id, self.line.events), Row { since: 0, ..self.line.clone() });
             let bundles = self.snapshot.bundles.clone();
             // It may be lost with the power: the events it sums up are not.
-            let put = self.commit(|conn| {
+            let put = self.commit_row(&line, |conn| {
                 snapshot::thin(conn, at)?;
-                line.update(conn)?;
                 new.put(conn, at, bundles)
             });
             // Where there is no room for it, it is not tried again at once.
@@ -330,11 +316,12 @@ impl Store for SqliteStore {
         if self.line.name == lineage {
             return Ok(());
         }
+        self.settle()?;
         let line = self.reader.next_line()? as i64;
         self.reader.turn_to(lineage)?;
-        let found = self.reader.head();
+        let found = self.reader.line();
         self.reader.turned = None;
-        let (row, _) = found?;
+        let row = found?;
         let lineage = row.id;
         self.transact(Durability::Full, |conn| Head { lineage, line }.write(conn))?;
         self.go_on_with(row)
@@ -362,7 +349,7 @@ impl Store for SqliteStore {
         self.made = Some(made);
         let Some(last) = last else { return Ok(()) };
         let line = Row { forgotten: last, ..self.line.clone() };
-        self.commit(|conn| line.update(conn))?;
+        self.commit_row(&line, |_| Ok(()))?;
         self.line = line;
         Ok(())
     }
@@ -378,7 +365,11 @@ impl Store for SqliteStore {
 
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
         self.check_directory()?;
-        self.transact(Durability::Process, |conn| blob::put(conn, blobs))
+        let line = self.line.clone();
+        // With the row, since they may be large and the log is moved behind a row only.
+        self.commit_row(&line, |conn| blob::put(conn, blobs))?;
+        self.joined.iter_mut().for_each(Joined::note_other);
+        Ok(())
     }
 
     fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {

@@ -21,15 +21,15 @@ impl Reader {
     pub fn after(&self, place: u64, limit: usize) -> Result<(Vec<Record>, u64), StoreError> {
         self.steadily(|reader| {
             let _same = reader.stand_still()?;
-            reader.after_now(&reader.head()?, place as i64, limit)
+            reader.after_now(&reader.line()?, place as i64, limit)
         })
     }
 
-    fn after_now(&self, head: &(Row, i64), place: i64, limit: usize) -> Result<(Vec<Record>, u64), StoreError> {
-        let path = self.path(&head.0, head.1)?;
+    fn after_now(&self, line: &Row, place: i64, limit: usize) -> Result<(Vec<Record>, u64), StoreError> {
+        let path = self.path(line, line.events)?;
         let mut left = i64::try_from(limit).unwrap_or(i64::MAX);
         let (mut found, mut last) = (Vec::new(), place);
-        for (first, until) in self.there(&path, head.1)? {
+        for (first, until) in self.there(&path, line.events)? {
             let first = first.max(last + 1);
             let take = (until - first + 1).min(left);
             if take > 0 {
@@ -43,12 +43,12 @@ impl Reader {
 
     fn records_now(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         let _same = self.stand_still()?;
-        let head = self.head()?;
+        let line = self.line()?;
         let mut skip = i64::try_from(from).unwrap_or(i64::MAX);
-        for (first, until) in self.there(&self.path(&head.0, head.1)?, head.1)? {
+        for (first, until) in self.there(&self.path(&line, line.events)?, line.events)? {
             let there = until - first + 1;
             if skip < there {
-                return Ok(self.after_now(&head, first + skip - 1, limit)?.0);
+                return Ok(self.after_now(&line, first + skip - 1, limit)?.0);
             }
             skip -= there;
         }

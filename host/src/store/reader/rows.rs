@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{OptionalExtension, Row as SqlRow, params};
+use rusqlite::{Row as SqlRow, params};
 use strata_core::event::Event;
 use strata_core::id::Digest;
 
 use super::Reader;
 use crate::store::codec::{self, Damage};
 use crate::store::error::StoreError;
-use crate::store::lineage::{Path, key, keys, place};
+use crate::store::lineage::{Path, Row, key, keys, place};
 use crate::store::{Record, SavedDefinition};
 
 /// The columns of an event, in the order in which `record` reads them.
@@ -120,15 +120,33 @@ impl Reader {
         Ok(())
     }
 
-    /// The place and the checksum of the newest event of a lineage; zeros where it has none of its own.
-    pub(super) fn last_event(&self, lineage: i64) -> Result<(i64, u32), StoreError> {
-        let mut statement =
-            self.prepare("SELECT n, sum FROM event WHERE n BETWEEN ?1 AND ?2 ORDER BY n DESC LIMIT 1")?;
-        let (first, last) = keys(lineage);
-        let read = |row: &SqlRow<'_>| Ok((row.get(0)?, row.get(1)?));
-        let found: Option<(i64, u32)> =
-            statement.query_row([first, last], read).optional().map_err(|e| self.error("read", e))?;
-        Ok(found.map_or((0, 0), |(n, sum)| (place(n), sum)))
+    /// A lineage with the events after the last that its row tells of. That one has to be there.
+    pub(in crate::store) fn with_newest(&self, row: Row) -> Result<Row, StoreError> {
+        let mut statement = self.prepare(&format!("SELECT {EVENT} FROM event WHERE n BETWEEN ?1 AND ?2 ORDER BY n"))?;
+        let has_own = row.events > row.begin();
+        let first = if has_own { row.events } else { row.events + 1 };
+        let read =
+            |row: &SqlRow<'_>| Ok((place(row.get(0)?), row.get(5)?, row.get_ref(6)?.as_blob()?.len(), record(row)?));
+        let range = params![key(row.id, first), keys(row.id).1];
+        let rows = statement.query_map(range, read).map_err(|e| self.error("read", e))?;
+        let mut newest = Row { events: first - 1, ..row.clone() };
+        for found in rows {
+            let (at, sum, weight, record): (i64, u32, usize, Result<Record, Damage>) =
+                found.map_err(|e| self.error("read", e))?;
+            if at != newest.events + 1 {
+                return Err(self.corrupt(format!("event {} is missing", newest.events + 1)));
+            }
+            let record = record.map_err(|e| self.damaged(&format!("event {at}"), e))?;
+            match at > row.events {
+                true => newest.add(&record.event, weight, sum),
+                false if sum == row.last => newest.events = at,
+                false => return Err(self.corrupt(format!("event {at} is not the one that was last"))),
+            }
+        }
+        match newest.events < row.events {
+            true => Err(self.corrupt(format!("event {first} is missing"))),
+            false => Ok(newest),
+        }
     }
 
     /// What was dropped of a lineage's own events, in order.

@@ -110,9 +110,7 @@ impl SqliteStore {
     pub fn join(&mut self, group: &GroupLog) {
         match Joined::new(group, &self.lock.path) {
             Ok(joined) => {
-                let pages = joined.about(LOG_PAGES);
-                // Where this cannot be set, logs are moved at the same moment as others.
-                let _ = self.reader.conn.pragma_update(None, "wal_autocheckpoint", pages);
+                self.log_pages = joined.about(LOG_PAGES);
                 // The next sync is that of its own log, and of the names in the directory.
                 (self.joined, self.log) = (Some(joined), None);
             }

@@ -13,8 +13,11 @@ use super::LOG_PAGES;
 /// that takes as long as a step.
 const AHEAD_BYTES: u64 = 512 << 10;
 
-/// It is used again from its start once it holds so much.
-const LONGEST_BYTES: u64 = LOG_PAGES as u64 * 4096;
+/// It is used again from its start once it holds so much, with what is written before the next row of the lineage.
+const LONGEST_BYTES: u64 = (LOG_PAGES as u64 + 128) * FRAME_BYTES;
+
+/// A page and its head.
+const FRAME_BYTES: u64 = 4096 + 24;
 
 /// The write-ahead log of a database that this process writes to.
 #[derive(Debug)]

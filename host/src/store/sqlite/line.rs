@@ -1,0 +1,256 @@
+//! The current lineage: how another begins, and when its row is written, which says where it ends. That is not done with
+//! each event, since whoever reads the row takes in the events after it. But the database itself never has an event that
+//! the row in there does not tell of, so that one that lost its end is noticed: the log is moved into it only behind the
+//! row. What the log alone has is guarded by its own checksums.
+
+use std::collections::VecDeque;
+
+use rusqlite::Connection;
+
+use strata_core::id::CheckpointId;
+
+use super::SqliteStore;
+use crate::store::error::StoreError;
+use crate::store::lineage::{MAX_LINEAGES, Row};
+use crate::store::{Record, checkpoint_of};
+
+/// How many events a row is behind at most, about, and how many bytes of them: whoever reads it looks through these.
+const MAX_EVENTS: i64 = 64;
+const MAX_BYTES: i64 = 256 << 10;
+
+/// Lets nothing but `SqliteStore::commit_row` move the log into the database.
+pub(super) fn forbid_checkpoints(conn: &Connection) -> rusqlite::Result<()> {
+    conn.pragma_update(None, "wal_autocheckpoint", 0)
+}
+
+impl SqliteStore {
+    /// Whether the row has to be written once the current lineage is this.
+    pub(super) fn row_is_due(&self, line: &Row) -> bool {
+        let Row { events, since, .. } = &self.told;
+        line.events - events >= MAX_EVENTS || line.since - since >= MAX_BYTES
+    }
+
+    /// One transaction with the row of the current lineage as it is after that. Then the log is moved into the database
+    /// if it is long.
+    pub(super) fn commit_row<T>(
+        &mut self,
+        line: &Row,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let made = self.commit(|conn| {
+            let made = work(conn)?;
+            line.update(conn).map(|()| made)
+        })?;
+        self.told_of(line);
+        Ok(made)
+    }
+
+    /// The row was written and is this now: the log can be moved into the database.
+    pub(super) fn told_of(&mut self, line: &Row) {
+        self.told = line.clone();
+        if let Err(error) = self.checkpoint() {
+            // What was committed is safe where it is. It is tried again behind the next row.
+            tracing::debug!("the log stays as long as it is: {error}");
+        }
+    }
+
+    /// Writes the row if it is behind.
+    pub(super) fn settle(&mut self) -> Result<(), StoreError> {
+        let line = self.line.clone();
+        if line == self.told { Ok(()) } else { self.commit_row(&line, |_| Ok(())) }
+    }
+
+    /// Makes a lineage the current one.
+    pub(super) fn go_on_with(&mut self, line: Row) -> Result<(), StoreError> {
+        self.snapshot = self.reader.newest_snapshot(&self.reader.path(&line, line.events)?)?;
+        self.told = self.reader.row_as_it_is(line.id)?;
+        (self.line, self.made) = (line, None);
+        Ok(())
+    }
+
+    /// The lineage that is to leave another at a checkpoint.
+    pub(super) fn branch(&self, name: &str, from: &CheckpointId) -> Result<Row, StoreError> {
+        let refuse = |what: String| Err(StoreError::Lineage { name: name.into(), what });
+        if self.reader.row_named(name)?.is_some() {
+            return refuse("there is one with this name already".into());
+        }
+        let (listed, rows) = (self.reader.listed()?, self.reader.rows()?);
+        if rows.len() as i64 >= MAX_LINEAGES {
+            return refuse(format!("there are {MAX_LINEAGES} lineages already, which is all a storage holds"));
+        }
+        let Some(from) = listed.iter().find(|listed| listed.row.id == *from) else {
+            let last = listed.last().map(|newest| newest.row.id.0.clone());
+            return Err(StoreError::NoCheckpoint { id: from.0.clone(), last });
+        };
+        let (origin, at) = (from.lineage as i64, from.at as i64);
+        let row = Row { id: rows.len() as i64, events: at, origin: Some((origin, at)), ..Row::first(name) };
+        Ok(Row { since: self.reader.weight_since_snapshot(&row)?, ..row })
+    }
+
+    /// The places of the checkpoints of the current lineage that are not forgotten.
+    pub(super) fn made(&self) -> Result<VecDeque<i64>, StoreError> {
+        let marking = self.reader.marking_after(self.line.id, self.line.forgotten.max(self.line.begin()))?;
+        let made = marking.iter().filter(|(at, record)| makes(&self.line, *at, record));
+        Ok(made.map(|(at, _)| *at).collect())
+    }
+
+    fn checkpoint(&self) -> rusqlite::Result<()> {
+        let pages: u32 = self.reader.conn.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get(1))?;
+        if pages < self.log_pages {
+            return Ok(());
+        }
+        self.reader.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+    }
+}
+
+/// Whether an event made a checkpoint of a lineage. The first of these is the first that it records, unless the run started
+/// from a state that was one.
+pub(super) fn makes(line: &Row, at: i64, record: &Record) -> bool {
+    at > line.begin() + 1 && checkpoint_of(&record.event).is_some()
+}
+
+/// Closing the database moves the log into it.
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        if let Err(error) = self.settle() {
+            tracing::debug!("the row of the lineage stays behind: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::OpenFlags;
+
+    use super::*;
+    use crate::store::conformance::{replay, turns};
+    use crate::store::lineage::FIRST;
+    use crate::store::script::{definition, run};
+    use crate::store::{At, Directory, Durability, Reader, Replace, Store, StoreError};
+
+    fn created(temp: &tempfile::TempDir) -> (Directory, SqliteStore) {
+        let directory = Directory::new(temp.path().join("store"));
+        let store = directory.create(Replace::Never, &replay(&[]), &definition()).unwrap().store;
+        (directory, store)
+    }
+
+    /// The last event that a row tells of, and the last there is; in the database itself, or with its log.
+    fn ends(directory: &Directory, options: &str) -> (i64, i64) {
+        let uri = format!("file:{}{options}", directory.database().display());
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let conn = Connection::open_with_flags(uri, flags).unwrap();
+        let number = |sql: &str| conn.query_row(sql, [], |row| row.get(0)).unwrap();
+        (number("SELECT events FROM lineage WHERE id = 0"), number("SELECT coalesce(max(n), 0) FROM event"))
+    }
+
+    #[test]
+    fn the_row_is_behind_in_the_log_only_and_not_far() {
+        let (records, _) = run(&turns(5, 20_000), 1500);
+        let temp = tempfile::tempdir().unwrap();
+        let (directory, mut store) = created(&temp);
+        store.log_pages = 20;
+        let (mut moved, mut behind) = (0, 0);
+        for records in records.chunks(3) {
+            store.append(records, Durability::Process).unwrap();
+            let (told, last) = ends(&directory, "?immutable=1");
+            assert_eq!(told, last, "the database alone");
+            let (told, last) = ends(&directory, "");
+            assert!(last - MAX_EVENTS < told && told <= last, "{told} of {last}");
+            (moved, behind) = (moved.max(told), behind + i64::from(told < last));
+        }
+        assert!(moved > 1000 && behind > 300, "{moved} {behind}");
+        drop(store);
+        assert_eq!(ends(&directory, ""), (1500, 1500));
+    }
+
+    #[test]
+    fn who_reads_a_row_that_is_behind_sees_the_same_as_in_one_that_is_not() {
+        let (records, _) = run(&turns(9, 8_000), 60);
+        let temp = tempfile::tempdir().unwrap();
+        let (directory, mut store) = created(&temp);
+        records.iter().for_each(|record| store.append(std::slice::from_ref(record), Durability::Process).unwrap());
+        assert_ne!(store.told, store.line);
+        let reader = Reader::open(&directory).unwrap();
+        assert_eq!(reader.line().unwrap(), store.line);
+        assert_eq!(reader.load(&At::Head).unwrap(), store.load(&At::Head).unwrap());
+        store.settle().unwrap();
+        assert_eq!(
+            (reader.row_as_it_is(FIRST).unwrap(), reader.line().unwrap()),
+            (store.line.clone(), store.line.clone())
+        );
+    }
+
+    #[test]
+    fn a_database_of_the_version_before_is_read_and_taken_over() {
+        let (records, _) = run(&turns(9, 8_000), 30);
+        let temp = tempfile::tempdir().unwrap();
+        let (directory, mut store) = created(&temp);
+        store.append(&records, Durability::Process).unwrap();
+        drop(store);
+        let version = |sql: &str| {
+            let conn = Connection::open(directory.database()).unwrap();
+            conn.execute_batch(sql).unwrap();
+            conn.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap()
+        };
+        assert_eq!(version("PRAGMA user_version = 1"), 1);
+        assert_eq!(Reader::open(&directory).unwrap().records(0, usize::MAX).unwrap(), records);
+        assert_eq!(version(""), 1, "who only reads changes nothing");
+        assert_eq!(directory.open().unwrap().store.records(0, usize::MAX).unwrap(), records);
+        assert_eq!(version(""), crate::store::schema::VERSION);
+    }
+
+    #[test]
+    fn the_log_is_moved_however_little_happens_beside_large_files() {
+        let temp = tempfile::tempdir().unwrap();
+        let (directory, mut store) = created(&temp);
+        store.log_pages = 20;
+        for n in 0..50u8 {
+            let bytes: std::sync::Arc<[u8]> = vec![n; 64 << 10].into();
+            store.put_blobs(&[(crate::blob::digest_of(&bytes), bytes)].into_iter().collect()).unwrap();
+        }
+        let log = std::fs::metadata(directory.path().join(crate::store::directory::LOG)).unwrap().len();
+        assert!(log < 10 * (64 << 10), "{log}");
+    }
+
+    #[test]
+    fn a_large_event_is_told_of_at_once() {
+        let (records, _) = run(&turns(9, 8_000), 10);
+        let temp = tempfile::tempdir().unwrap();
+        let (_directory, mut store) = created(&temp);
+        store.append(&records[..5], Durability::Process).unwrap();
+        assert_eq!(store.told.events, 0);
+        store.line.since += MAX_BYTES;
+        store.append(&records[5..6], Durability::Process).unwrap();
+        assert_eq!(store.told.events, 6);
+    }
+
+    #[test]
+    fn a_database_that_lost_its_end_is_noticed_and_so_is_one_with_another() {
+        let check = |change: &str, expected: &str| {
+            let (records, _) = run(&turns(9, 8_000), 200);
+            let temp = tempfile::tempdir().unwrap();
+            let (directory, mut store) = created(&temp);
+            store.append(&records, Durability::Process).unwrap();
+            drop(store);
+            let conn = Connection::open(directory.database()).unwrap();
+            assert!(conn.execute(change, []).unwrap() > 0, "{change}");
+            conn.close().unwrap();
+            let errors: [Option<StoreError>; 2] = [Reader::open(&directory).err(), directory.open().err()];
+            for error in errors {
+                let error = error.expect("it is noticed").to_string();
+                assert!(error.contains(expected), "{error}");
+            }
+        };
+        check("DELETE FROM event WHERE n = 200", "event 200 is missing");
+        check("DELETE FROM event WHERE n > 100", "event 200 is missing");
+        let other = "UPDATE event SET (line, lines, time_ms, marks, sum, body) = \
+                     (SELECT line, lines, time_ms, marks, sum, body FROM event WHERE n = 199) WHERE n = 200";
+        check(other, "event 200 cannot be read: its checksum does not match");
+        check("UPDATE event SET n = 202 WHERE n = 200", "event 200 is missing");
+        check(
+            "INSERT INTO event SELECT 202, line, lines, time_ms, marks, sum, body FROM event WHERE n = 200",
+            "event 201 is missing",
+        );
+        check("UPDATE lineage SET last = last + 1", "a lineage cannot be read: its checksum does not match");
+    }
+}
