@@ -98,6 +98,9 @@ pub(super) struct Opened {
     pub(super) way: Way,
 }
 
+/// Reads the team file that is saved, if that is needed.
+type SavedNow<'a> = Box<dyn FnOnce() -> Result<SavedDefinition, LaunchError> + 'a>;
+
 /// Where a saved state came from.
 pub(super) enum Origin {
     /// The database.
@@ -123,26 +126,33 @@ impl Opened {
 
     fn with(
         path: &Path,
-        define: impl Fn(&dyn Fn() -> Result<SavedDefinition, LaunchError>) -> Result<Definition, LaunchError>,
+        define: impl FnOnce(SavedNow<'_>) -> Result<Definition, LaunchError>,
     ) -> Result<Self, LaunchError> {
         let directory = Directory::locate(path)?;
         match directory.team()? {
             Content::Database => {
                 let opened = directory.open()?;
-                let definition = define(&|| Ok(opened.store.definition()?))?;
-                let saved = opened.store.load(&At::Head)?;
+                let (store, team_json_differs) = (opened.store, opened.team_json_differs);
+                let saved = store.definition();
+                let mut loaded = None;
+                // To read a large team takes about as long as to read what it has said.
+                let definition = rayon::in_place_scope(|scope| {
+                    scope.spawn(|_| loaded = Some((store.load(&At::Head), store)));
+                    define(Box::new(|| Ok(saved?)))
+                })?;
+                let (saved, store) = loaded.expect("the scope waits for it");
+                let saved = saved?;
                 fits(&saved.base, &definition.team)?;
                 let mut stepper = Stepper::new(Arc::new(definition.team.clone()), saved.base);
                 for record in &saved.tail {
                     stepper.apply(&record.event).map_err(DriverError::from)?;
                 }
-                let team_json_differs = opened.team_json_differs;
-                let origin = Origin::Database { store: Box::new(opened.store), team_json_differs };
+                let origin = Origin::Database { store: Box::new(store), team_json_differs };
                 Ok(Self { directory, definition, stepper, next_line: saved.next_line, origin, way: Way::On })
             }
             _ => {
                 let bytes = directory.read_team_json()?;
-                let definition = define(&|| saved_definition_of(&directory, &bytes))?;
+                let definition = define(Box::new(|| saved_definition_of(&directory, &bytes)))?;
                 let env = import(&directory, &definition.team, &bytes)?;
                 fits(&env, &definition.team)?;
                 let stepper = Stepper::new(Arc::new(definition.team.clone()), env);
