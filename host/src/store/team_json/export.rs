@@ -17,7 +17,7 @@ use strata_core::money::Usd;
 use strata_core::stepper::{slot, step_of_fault};
 use strata_core::team::{Deliver, React, Team};
 
-use super::layout::{self, Document, More, Ordered, Text};
+use super::layout::{self, ById, Document, More, Ordered, Text, Texts};
 use super::lines::{Line, Lines};
 use super::names::{mode, phase_name, place_of, policy_name, saved_name, work_name};
 use super::place::child;
@@ -92,15 +92,22 @@ impl<'a> Exporter<'a> {
         Text { message: self.env.message(id), line: self.line }
     }
 
+    fn texts(&self, ids: Vec<MessageRef>) -> Texts<'_> {
+        Texts { env: self.env, line: self.line, ids }
+    }
+
     fn id(&self, id: MessageRef) -> &str {
         &self.env.message(id).id.0
     }
 
     fn memory(&self, ids: impl Iterator<Item = MessageRef>, pointer: &str) -> layout::Memory<'_> {
-        let storage: Vec<Text<'_>> = ids.map(|id| self.text(id)).collect();
-        let mut index: BTreeMap<&str, Vec<Text<'_>>> = BTreeMap::new();
-        for text in storage.iter().filter(|text| !text.message.cause_by.is_empty()) {
-            index.entry(&text.message.cause_by).or_default().push(*text);
+        let storage = self.texts(ids.collect());
+        let mut index: BTreeMap<&str, Texts<'_>> = BTreeMap::new();
+        for id in &storage.ids {
+            let label = &self.env.message(*id).cause_by;
+            if !label.is_empty() {
+                index.entry(label).or_insert_with(|| self.texts(Vec::new())).ids.push(*id);
+            }
         }
         layout::Memory { storage, index, ignore_id: false, more: self.more(pointer) }
     }
@@ -210,7 +217,7 @@ impl<'a> Exporter<'a> {
     }
 
     /// All messages that something refers to, by their ids. Those of calls that were taken back are referred to by nothing.
-    fn messages(&self) -> Ordered<'_, Text<'_>> {
+    fn messages(&self) -> ById<'_> {
         let env = self.env;
         // Most are referred to several times, and there may be very many.
         let mut referred = vec![false; env.messages.len()];
@@ -226,11 +233,10 @@ impl<'a> Exporter<'a> {
             let done = env.role(id).activation.iter().flat_map(|activation| &activation.done);
             done.flat_map(|done| done.emissions.iter().map(|outgoing| outgoing.message)).for_each(&mut refer);
         }
-        let there = env.messages.iter().zip(referred).filter(|(_, referred)| *referred);
-        let mut all: Vec<(&str, Text<'_>)> =
-            there.map(|(message, _)| (&*message.id.0, Text { message, line: self.line })).collect();
-        all.sort_unstable_by_key(|(id, _)| *id);
-        Ordered(all)
+        let there = (0..).map(MessageRef).zip(referred).filter(|(_, referred)| *referred);
+        let mut ids: Vec<MessageRef> = there.map(|(id, _)| id).collect();
+        ids.sort_unstable_by_key(|id| self.id(*id));
+        ById(self.texts(ids))
     }
 
     fn fault(&self, id: RoleId, activation: &Activation, fault: &'a Fault) -> Option<layout::Fault<'_>> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use serde_json::Value;
 
+use strata_core::environment::{Environment, MessageRef};
 use strata_core::json::Json;
 use strata_core::message::{Hop, Message};
 use strata_core::shape::Shape;
@@ -73,8 +74,8 @@ pub(super) struct Context<'a> {
 
 #[derive(serde::Serialize)]
 pub(super) struct Memory<'a> {
-    pub storage: Vec<Text<'a>>,
-    pub index: BTreeMap<&'a str, Vec<Text<'a>>>,
+    pub storage: Texts<'a>,
+    pub index: BTreeMap<&'a str, Texts<'a>>,
     pub ignore_id: bool,
     #[serde(flatten)]
     pub more: More,
@@ -108,7 +109,7 @@ pub(super) struct Strata<'a> {
     pub files: Value,
     pub shape: &'a Shape,
     pub definition: Option<Definition<'a>>,
-    pub messages: Ordered<'a, Text<'a>>,
+    pub messages: ById<'a>,
     #[serde(flatten)]
     pub more: More,
 }
@@ -326,6 +327,34 @@ pub(super) struct Text<'a> {
 impl Serialize for Text<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.line.within(|| fields(self.message, serializer))
+    }
+}
+
+/// Messages, each on a line. There may be very many, and each stands in several lists.
+pub(super) struct Texts<'a> {
+    pub env: &'a Environment,
+    pub line: &'a Line,
+    pub ids: Vec<MessageRef>,
+}
+
+impl<'a> Texts<'a> {
+    fn iter(&self) -> impl Iterator<Item = Text<'a>> {
+        self.ids.iter().map(|id| Text { message: self.env.message(*id), line: self.line })
+    }
+}
+
+impl Serialize for Texts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+/// The same by their ids.
+pub(super) struct ById<'a>(pub Texts<'a>);
+
+impl Serialize for ById<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|text| (&text.message.id.0, text)))
     }
 }
 
