@@ -10,7 +10,7 @@ use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 use strata_core::stepper::Stepper;
 
-use super::script::{definition, run, team};
+use super::script::{copy, definition, run, team};
 use super::{
     At, CheckpointRow, Directory, Durability, FIRST_LINE, GroupLog, MemoryStore, Origin, Record, Replace, Saved,
     SavedDefinition, Store, StoreError, checkpoint_of,
@@ -58,13 +58,7 @@ impl Kept for Killed {
 
     fn reopen(&mut self) {
         let temp = tempfile::tempdir().unwrap();
-        for entry in std::fs::read_dir(self.0.directory.path()).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_str().unwrap();
-            if name != "team.lock" && name != "team.db-shm" {
-                std::fs::copy(&path, temp.path().join(name)).unwrap();
-            }
-        }
+        copy(self.0.directory.path(), temp.path(), |name| !["team.lock", "team.db-shm"].contains(&name));
         self.0.directory = Directory::new(temp.path());
         self.0.reopen();
         self.0.store.as_mut().unwrap().join(&GroupLog::new());

@@ -1,6 +1,7 @@
-//! For tests: a small team, and runs of it whose every turn is taken from a list of bytes.
+//! For tests: a small team, runs of it whose every turn is taken from a list of bytes, and copies of what is saved.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use strata_core::activation::Phase;
@@ -73,6 +74,16 @@ pub(super) fn team() -> Arc<Team> {
         },
         roles,
     })
+}
+
+/// Copies files of a storage as they lie there.
+pub(super) fn copy(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if wanted(&name) {
+            std::fs::copy(from.join(&name), to.join(&name)).unwrap();
+        }
+    }
 }
 
 pub(super) fn definition() -> SavedDefinition {

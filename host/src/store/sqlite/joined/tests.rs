@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::blob::{Blobs, digest_of};
 use crate::store::conformance::{replay, state, turns};
-use crate::store::script::{definition, run};
+use crate::store::script::{copy, definition, run};
 use crate::store::{At, Directory, Opened, Replace};
 
 /// A team with what a disk would have of it.
@@ -19,16 +19,6 @@ struct Disk {
     /// Its database as it last synced it.
     synced: TempDir,
     _temp: TempDir,
-}
-
-/// Copies the files of a database, or the links beside it.
-fn copy(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool) {
-    for entry in std::fs::read_dir(from).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if wanted(&name) {
-            std::fs::copy(from.join(&name), to.join(&name)).unwrap();
-        }
-    }
 }
 
 fn is_database(name: &str) -> bool {
