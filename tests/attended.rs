@@ -42,11 +42,11 @@ fn what_is_answered_or_sent_elsewhere_while_the_terminal_is_asked_is_gone_on_wit
     place.host(&["answer", "store", "ask-0-0-0-0=many"]).expect(2);
     let sent = place.host(&["send", "store", "--cause", "UserRequirement", "more"]).expect(0);
     assert!(sent.stderr.contains("is in the mailbox of A"), "{}", sent.stderr);
-    terminal.until("the team goes on with what came from elsewhere");
+    terminal.until("the team continues with what came from elsewhere");
     terminal.until("> ");
     let taken = place.host(&["answer", "store", "ask-0-0-0-0=42"]).expect(0).stderr;
     assert!(taken.contains("is answered") && !taken.contains("--recover_path"), "it goes on by itself: {taken}");
-    terminal.until("the team goes on with what came from elsewhere");
+    terminal.until("the team continues with what came from elsewhere");
     terminal.until("> ");
     terminal.press("43\n");
     terminal.until("re: more");

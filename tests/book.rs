@@ -199,6 +199,7 @@ macro_rules! pages {
 
 pages! {
     the_introduction_holds = "introduction",
+    the_machine_is_as_the_page_says = "installing",
     the_first_team_runs_breaks_and_goes_on = "first-team",
     the_concepts_hold = "concepts",
     messages_go_where_the_page_says = "messages",
@@ -224,11 +225,15 @@ pages! {
     the_interfaces_are_a_page = "wit",
     the_loop_goes_as_the_page_says = "dev",
     operating_goes_as_the_page_says = "operating",
+    a_team_is_deployed_as_the_page_says = "deploying",
     runs_are_watched_as_the_page_says = "observing",
     a_team_is_embedded_as_the_page_says = "embedding",
+    troubles_look_as_the_page_says = "troubleshooting",
     the_reference_of_team_files_is_toml = "reference",
+    the_fixed_limits_are_as_the_page_says = "limits",
     the_reference_of_commands_is_as_it_stands = "commands",
     the_reference_of_events_is_as_it_stands = "events",
     migration_from_metagpt_works = "from-metagpt",
     migration_from_agent_framework_works = "from-agent-framework",
+    migration_from_langgraph_works = "from-langgraph",
 }

@@ -1,5 +1,7 @@
 //! Budgets of the whole program: who is stopped, what is kept, what counts.
 
+mod together;
+
 use serde_json::Value;
 
 use crate::place::Place;
@@ -94,7 +96,8 @@ fn a_cap_is_lifted_where_the_mended_file_or_the_edited_copy_says_so_and_nowhere_
     let place = place(&team("investment = 2", "", ""));
     place.run().expect(5);
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
-    assert!(shown.ends_with("go on with\n  strata-host run --recover_path store --investment USD\n"), "{shown}");
+    let resume = "strata-host run --recover_path store --investment USD   # more than $2.0000, in all\n";
+    assert!(shown.ends_with(&format!("resume with\n  {resume}")), "{shown}");
     let resumed = |team: &str, code: i32| {
         place.write("mended.toml", team);
         let _ = std::fs::remove_dir_all(place.path("copy"));
@@ -222,13 +225,18 @@ fn an_action_whose_own_budget_is_used_up_is_told() {
 /// What is held back for a role of the saved team, in dollars, once it is.
 fn held_back(place: &Place, role: &str) -> f64 {
     loop {
-        let shown = place.host(&["inspect", "store", "--json"]).expect(0).stdout;
-        let team: Value = serde_json::from_str(&shown).unwrap();
-        let reserved = team["strata"]["open"][role]["tried"]["reserved"].as_array().cloned().unwrap_or_default();
-        if let Some(held) = reserved.first() {
-            return held["usd"].as_f64().unwrap();
+        if let Some(held) = held_back_now(place, role) {
+            return held;
         }
     }
+}
+
+/// The same, where something is.
+fn held_back_now(place: &Place, role: &str) -> Option<f64> {
+    let shown = place.host(&["inspect", "store", "--json"]).expect(0).stdout;
+    let team: Value = serde_json::from_str(&shown).unwrap();
+    let reserved = team["strata"]["open"][role]["tried"]["reserved"].as_array().cloned().unwrap_or_default();
+    reserved.first().map(|held| held["usd"].as_f64().unwrap())
 }
 
 /// The team, and a role whose calls are answered when `answers` says so.

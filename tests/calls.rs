@@ -223,9 +223,7 @@ fn a_model_that_fails_for_too_long_stops_the_run_which_a_resume_goes_on_with() {
         ended.stderr
     );
     assert!(
-        ended
-            .stderr
-            .contains("its last calls of the host, and what came back:\n    http   /v1/paid\n    llm    failed: "),
+        ended.stderr.contains("its last host calls and their results:\n    http   /v1/paid\n    llm    failed: "),
         "{}",
         ended.stderr
     );

@@ -59,7 +59,7 @@ fn the_role_at_fault_is_tried_again_with_what_was_mended() {
     let place = Place::with(&two("go", "a", "fail = \"error\""));
     let mut dev = looped(&place, "team.toml", &["--until-done"]);
     dev.until_said("fault: B action 0 `Two` attempt 1: error");
-    dev.until_said("goes on by itself once it is mended");
+    dev.until_said("continues by itself once it is fixed");
     dev.until_said("waiting for a change");
     place.write("team.toml", two("go", "a", "say = \"b\""));
     dev.until_said("`team.toml` changed");

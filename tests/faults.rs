@@ -6,7 +6,9 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::place::Place;
+use crate::process::Signal;
 use crate::stream;
+use crate::web::Web;
 
 /// A storage directory whose name a shell would take apart.
 const STORAGE: &str = "the team's $HOME";
@@ -160,9 +162,9 @@ config = { steps = [{ fail = "big-output" }] }
         "limit of 600 bytes to and from the host reached in `random.bytes` (came to 908 bytes); raise `limits.host_bytes` (team.toml:22)",
     );
     told("(came to 1025); raise `limits.host_calls` (add `limits = { host_calls = 2048 }`, team.toml:26)");
-    told("raise `limits.output` (add `limits = { output = ");
-    assert!(!ended.stderr.contains("to mend it"), "other advice than the limit's: {}", ended.stderr);
-    told("# after a change of the team file");
+    told("(came to 9 MiB); raise `limits.output` (add `limits = { output = \"12 MiB\" }`, ");
+    assert!(!ended.stderr.contains("how to fix it"), "other advice than the limit's: {}", ended.stderr);
+    told("# after changing the team file");
 
     let small = String::from_utf8(place.read("team.toml")).unwrap().replace("host_bytes = 600", "component = \"1KiB\"");
     place.write("team.toml", small);
@@ -211,4 +213,63 @@ fn a_fault_belongs_to_the_step_in_which_it_happened_whenever_its_role_began() {
     assert!(ended.stderr.contains(&format!("failed at step {step}")), "{}", ended.stderr);
     let told: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!((&told["faults"][0]["step"], &place.team_json()["strata"]["faults"][0]["step"]), (&step, &step));
+}
+
+#[test]
+fn a_fault_and_a_doubt_outweigh_a_budget_that_is_used_up_which_is_told_with_them() {
+    let web = Web::new();
+    let post = format!("{{ http = \"http://127.0.0.1:{}/v1/slam\", method = \"POST\", body = \"x\" }}", web.port());
+    let cases = [("{ fail = \"trap\" }", 3, " --component B.b=FIXED.wasm"), (&post, 10, " --in-doubt redo")];
+    for (step, code, way) in cases {
+        let role = |name: &str, steps: &str| {
+            format!(
+                "[[role]]\nname = \"{name}\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"{}\"\n\
+                 component = \"probe.wasm\"\nconfig = {{ steps = [{steps}] }}\n[role.action.allow]\n\
+                 llm = {{ models = [\"*\"] }}\nhttp = [{{ host = \"127.0.0.1:{}\", methods = [\"POST\"] }}]\n",
+                name.to_lowercase(),
+                web.port()
+            )
+        };
+        let team = [
+            "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\ninvestment = 1\n[llm]\n",
+            "provider = \"scripted\"\nreplies = \"replies.toml\"\nprice = { input = 100000, output = 100000 }\n",
+            &role("A", "{ llm = \"1\" }, { llm = \"2\" }"),
+            &role("B", step),
+        ];
+        let place = Place::with(&team.concat());
+        place.write("replies.toml", "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n");
+        let stopped = place.run().expect(code);
+        let broke = "out of budget: spent $1.0000 of $1.0000; to continue there, resume with:\n  --investment USD";
+        for told in [way, broke] {
+            assert!(stopped.stderr.contains(told), "`{told}` is not in:\n{}", stopped.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_choice_that_was_interrupted_is_told_and_saved_as_that() {
+    let place = Place::with(
+        r#"
+schema = "strata.team/1"
+[team]
+name = "t"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+react = "react"
+think = { component = "probe.wasm", config = { steps = [{ sleep = "60s" }, { choose = [-1] }] } }
+[[role.action]]
+name = "a"
+component = "probe.wasm"
+"#,
+    );
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    process.until("plugin-instantiated", Some("A"));
+    process.signal(Signal::INT);
+    process.end().expect(130);
+    let (all, team) = (place.recorded(), place.team_json());
+    let (told, saved) = (stream::of_kind(&all, "action-failed")[0].clone(), team["strata"]["faults"][0].clone());
+    assert_eq!((&told["fault"], &saved["kind"]), (&"interrupted".into(), &"interrupted".into()));
+    assert_eq!(told["message"], saved["message"]);
 }

@@ -37,6 +37,16 @@ fn a_team_is_drawn_before_its_components_are_there() {
 }
 
 #[test]
+fn a_team_is_drawn_without_any_of_the_files_that_it_names() {
+    let named = "component = \"probe.wasm\"\noutput_schema = \"missing.json\"\n";
+    let team = "schema = \"strata.team/1\"\n[team]\nname = \"bare\"\n[llm]\nprovider = \"scripted\"\n\
+        replies = \"missing.toml\"\n[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"One\"\n";
+    let place = Place::with(&format!("{team}{named}"));
+    let ended = place.host(&["graph", "team.toml"]).expect(0);
+    assert!(ended.stdout.starts_with("flowchart TB\n"), "{}", ended.stdout);
+}
+
+#[test]
 fn what_cannot_be_drawn_leaves_stdout_empty() {
     let place = Place::with(&TEAM.replace("schema", "shema"));
     for args in

@@ -69,7 +69,7 @@ fn a_lost_team_json_is_written_again_and_an_old_one_is_not_believed() {
     place.write("store/team.json", &old);
     let ended = place.resume().expect(0);
     assert_eq!(stream::actions(&ended.events(), "action-started"), [""; 0]);
-    assert!(ended.stderr.contains("`team.db` beside it is newer and wins"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("`team.json` in `store` differs from `team.db`, which is used"), "{}", ended.stderr);
     let finished = place.recorded();
     assert_eq!(stream::actions(&finished, "action-finished").len(), 3);
 }

@@ -78,7 +78,7 @@ fn what_chooses_for_a_role_is_shown_like_an_action() {
     let think = json(&shown(&["--action", "A.think", "--json"]));
     assert_eq!((&think["action"], &think["attempts"]), (&"think".into(), &1.into()), "{think}");
     let by_order = failed().host(&["inspect", "store", "--action", "A.think"]).expect(2).stderr;
-    assert!(by_order.contains("the team has no action `A.think`; possible here: `A.Draw`, `A.Fail`"), "{by_order}");
+    assert!(by_order.contains("the team has no action `A.think`; expected one of: `A.Draw`, `A.Fail`"), "{by_order}");
 }
 
 #[test]
@@ -89,11 +89,11 @@ fn a_run_that_was_killed_is_told_from_one_that_goes_on() {
     while process.until("action-started", Some("A"))["action"] != "Fail" {}
     let alive = shown();
     assert!(alive.contains(&format!("status      running (process {})\n", process.pid())), "{alive}");
-    assert!(alive.contains("`Fail`: running") && !alive.contains("go on with"), "{alive}");
+    assert!(alive.contains("`Fail`: running") && !alive.contains("resume with"), "{alive}");
     process.kill();
     let dead = shown();
     assert!(dead.contains("status      cut off\n") && dead.contains("`Fail`: cut off"), "{dead}");
-    assert!(dead.ends_with("go on with\n  strata-host run --recover_path store\n"), "{dead}");
+    assert!(dead.ends_with("resume with\n  strata-host run --recover_path store\n"), "{dead}");
     let json = json(&place.host(&["inspect", "store", "--json"]).expect(0).stdout);
     assert_eq!(json["strata"]["status"], "running");
 }
@@ -112,12 +112,12 @@ fn a_team_that_waits_for_messages_is_shown_as_idle() {
 fn what_has_stopped_is_shown_with_the_command_to_go_on_with() {
     let place = failed();
     let shown = |store: &str| place.host(&["inspect", store]).expect(0).stdout;
-    let ways = "go on with\n  strata-host run team.toml --recover_path store   # after a change of the team file\n  \
+    let ways = "resume with\n  strata-host run team.toml --recover_path store   # after changing the team file\n  \
                 strata-host run --recover_path store\n";
     assert!(shown("store").ends_with(ways), "{}", shown("store"));
-    assert!(!shown("store@main-0").contains("go on with"), "an earlier state is not what a resume goes on from");
+    assert!(!shown("store@main-0").contains("resume with"), "an earlier state is not what a resume goes on from");
     std::fs::remove_file(place.path("team.toml")).unwrap();
-    assert!(shown("store").ends_with("go on with\n  strata-host run --recover_path store\n"), "{}", shown("store"));
+    assert!(shown("store").ends_with("resume with\n  strata-host run --recover_path store\n"), "{}", shown("store"));
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn of_joins(lines: &[Value]) -> Vec<Value> {
 fn a_stalled_team_says_what_is_missing_and_goes_on_when_it_gets_it() {
     let place = Place::with(STALLING);
     let ended = place.run().expect(6);
-    let told = "join `both` waits for `B`, and nobody is at work; it holds 1 from `A`";
+    let told = "join `both` waits for `B`, and no role is running; it holds 1 from `A`";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
     let send = "strata-host send store --to B --cause LABEL CONTENT";
     assert!(ended.stderr.contains(send), "{}", ended.stderr);
@@ -113,6 +113,48 @@ fn a_team_with_other_joins_is_not_the_saved_one() {
     let ended = place.host(&["run", "team.toml", "--recover_path", "store"]).expect(8);
     let told = "join `last` is all from [`A`, `B`] to `D` by each, saved active from [`A`, `B`] to `D` by batch";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
+}
+
+#[test]
+fn an_alias_that_is_renamed_fits_and_one_that_became_another_role_s_does_not() {
+    let role = |name: &str, rest: &str, step: &str| {
+        format!(
+            "[[role]]\nname = \"{name}\"\n{rest}\n[[role.action]]\nname = \"do{name}\"\ncomponent = \"probe.wasm\"\n\
+             config = {{ steps = [{step}] }}\n"
+        )
+    };
+    let team = |of_p: &str, of_q: &str, edges: &str| {
+        let (watch, fails) = ("watch = [\"UserRequirement\"]", "{ fail = \"trap\", attempts = [1] }");
+        [
+            "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n",
+            &role("A", watch, "{ say = \"a\" }"),
+            &role("B", watch, fails),
+            &role("P", of_p, fails),
+            &role("Q", of_q, "{ say = \"q\" }"),
+            edges,
+        ]
+        .concat()
+    };
+    let route = "[[route]]\nfrom = \"B\"\nto = [\"pub\"]\n";
+    let join = "[[route]]\nfrom = \"A\"\nto = [\"j\"]\n[[join]]\nid = \"j\"\nfrom = [\"A\", \"B\"]\nto = \"pub\"\nmode = \"any\"\n";
+    let alias = "addresses = [\"pub\"]";
+    let cases = [(route, "route from `B` to [`Q`] is new"), (join, "saved any from [`A`, `B`] to `P` by batch")];
+    for (edges, told) in cases {
+        let place = Place::with(&team(alias, "", edges));
+        place.run().expect(3);
+        place.write("team.toml", team("", alias, edges));
+        let resume = ["run", "team.toml", "--recover_path", "store"];
+        let refused = place.host(&resume).expect(8);
+        assert!(refused.stderr.contains(told), "{}", refused.stderr);
+        place.write("team.toml", team(&alias.replace("pub", "other"), "", &edges.replace("pub", "other")));
+        place.host(&resume).expect(3);
+        place.resume().expect(0);
+        let acted = stream::actions(&place.recorded(), "action-finished");
+        assert!(
+            acted.iter().any(|action| action == "P.doP") && !acted.iter().any(|action| action == "Q.doQ"),
+            "{acted:?}"
+        );
+    }
 }
 
 #[test]

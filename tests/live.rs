@@ -370,3 +370,16 @@ fn an_answer_that_could_not_be_saved_is_not_taken_for_one_that_was() {
         assert_eq!(ended(&mut environment).await.unwrap(), Status::Done);
     });
 }
+
+#[test]
+fn a_program_outside_may_speak_first_to_a_team_that_is_kept_alive() {
+    let place = Place::with(GREETER);
+    place.write("bridge.sh", "echo '{\"content\":\"hi\",\"cause_by\":\"UserRequirement\"}'; cat");
+    let (head, roles) = GREETER.split_once("[[role]]").unwrap();
+    let external = "[env.external]\nkind = \"stdio\"\ncommand = [\"sh\", \"bridge.sh\"]\n[[role]]";
+    place.write("team.toml", [head, external, roles].concat());
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    while process.until("message-routed", None)["id"] != "sent-0" {}
+    process.until("action-finished", Some("A"));
+    process.kill();
+}

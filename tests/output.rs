@@ -68,6 +68,28 @@ fn a_team_in_which_nobody_takes_the_idea_up_is_done_and_that_is_said() {
 }
 
 #[test]
+fn who_wants_to_hear_nothing_is_warned_all_the_same() {
+    let place = Place::with(&TEAM.replace("[1]", "[9]").replace("UserRequirement\"]", "UserRequirement\", \"two\"]"));
+    let ended = place.host(&["run", "team.toml", "--storage", "store", "--quiet"]).expect(0);
+    assert!(ended.stderr.starts_with("warning: `A` watches `two`"), "{}", ended.stderr);
+    let mut coloured = place.command(&["run", "team.toml", "--storage", "other", "--quiet"]);
+    coloured.env("CLICOLOR_FORCE", "1").env_remove("NO_COLOR");
+    let ended = Process::spawn(coloured).end().expect(0);
+    assert!(ended.stderr.starts_with("\u{1b}[1m\u{1b}[33mwarning:\u{1b}[0m `A` watches"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_word_that_is_no_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::empty();
+    for before in [&[][..], &["run"], &["--quiet"]] {
+        let mut command = place.command(before);
+        command.arg(std::ffi::OsStr::from_bytes(b"\xff"));
+        Process::spawn(command).end().expect(2);
+    }
+}
+
+#[test]
 fn what_is_nearly_spelt_right_is_asked_about() {
     let place = Place::with(
         &(TEAM.to_owned()
@@ -80,6 +102,11 @@ fn what_is_nearly_spelt_right_is_asked_about() {
     let ended = place.host(&["check", "team.toml"]).expect(0);
     let doubt = "warning: `A` watches `UserRequirment`, and no action is called that; did you mean `UserRequirement`?";
     assert_eq!(ended.stderr.trim_end(), doubt);
+    place.write("team.toml", TEAM.replace("UserRequirement", "Task"));
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    assert!(ended.stderr.starts_with("warning: no role watches `UserRequirement`, so nobody"), "{}", ended.stderr);
+    let ended = place.host(&["run", "team.toml", "--storage", "unheard"]).expect(0);
+    assert_eq!(ended.stderr.matches("watches `UserRequirement`").count(), 1, "{}", ended.stderr);
     let other = "[[role]]\nname = \"B\"\nwatch = [\"two\", \"ONE\"]\n[[role.action]]\nname = \"Three\"\ncomponent = \"probe.wasm\"\n";
     place.write("team.toml", format!("{TEAM}{other}"));
     let ended = place.host(&["check", "team.toml"]).expect(0);
@@ -105,7 +132,7 @@ fn what_is_granted_and_not_there_is_asked_about() {
     let ended = place.host(&["check", "team.toml"]).expect(0);
     for doubt in [
         "warning: `A.Two` may ask models, and the team has none; add `[llm] provider = …`",
-        "warning: `A.Two` has a memory of 64 bytes, in which nothing runs",
+        "warning: `A.Two` has a memory of only 64 bytes; did you mean a unit, such as `64MiB`?",
         "warning: `A.Two` may read `/in`, and `",
         "warning: `A.Two` may call servers by `PSOT`, which few know; did you mean `POST`?",
     ] {
@@ -294,8 +321,9 @@ fn check_prints_the_policy_and_runs_nothing() {
 #[test]
 fn a_command_line_that_makes_no_sense_is_refused_with_what_would() {
     let place = Place::with(TEAM);
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 13] = [
         (&["run", "one", "two"], "in quotes"),
+        (&["run", "team.tml", "write it"], "`team.tml` does not end in `.toml`, so it was taken as the idea"),
         (&["run", "team.toml", "other.toml"], "`other.toml`"),
         (&["run", "team.toml", "write", "a", "game"], "put the idea in quotes"),
         (&["run", "missing.toml"], "`missing.toml`"),
@@ -303,6 +331,8 @@ fn a_command_line_that_makes_no_sense_is_refused_with_what_would() {
         (&["run", "team.toml", "--max-parallel", "0"], "from 1"),
         (&["run", "team.toml", "--component", "A.Tow=probe.wasm"], "did you mean `A.Two`"),
         (&["run", "team.toml", "--component", "nonsense"], "`A.One`"),
+        (&["run", "team.toml", "--component", "A.One"], "names no file; expected `A.One=FILE`"),
+        (&["run", "team.toml", "--component", "A.One="], "names no file; expected `A.One=FILE`"),
         (&["run", "team.toml", "--events", "."], "cannot write `.`"),
         (&["run", "--recover_path", "x", "--force"], "--force"),
     ];
@@ -321,7 +351,10 @@ fn a_command_line_that_makes_no_sense_is_refused_with_what_would() {
         let ended = place.host(&[command, "in"]).expect(2);
         assert!(ended.stderr.contains("it is a directory; did you mean `in/team.toml`?"), "{}", ended.stderr);
     }
-    place.host(&["run", "team.toml", "write a Cargo.toml", "--storage", "idea"]).expect(3);
+    let ended = place.host(&["run", "team.tml", "--storage", "slip", "--quiet"]).expect(3);
+    assert!(ended.stderr.starts_with("warning: `team.tml` does not end in `.toml`"), "{}", ended.stderr);
+    let ended = place.host(&["run", "team.toml", "write a Cargo.toml", "--storage", "idea"]).expect(3);
+    assert!(!ended.stderr.contains("does not end in"), "{}", ended.stderr);
     assert_eq!(json(&place.host(&["inspect", "idea", "--json"]).stdout)["idea"], "write a Cargo.toml");
     let nowhere = Place::empty();
     let ended = nowhere.host(&["run", "an idea"]).expect(2);

@@ -102,7 +102,6 @@ fn finish(place: &Place) {
     }
     panic!("it is never done");
 }
-
 #[test]
 fn a_team_waits_takes_answers_and_goes_on_from_where_it_asked() {
     let place = asks();
@@ -137,14 +136,13 @@ fn a_team_waits_takes_answers_and_goes_on_from_where_it_asked() {
     let checkpoints: Vec<Value> = serde_json::from_str(&checkpoints).unwrap();
     assert_eq!(checkpoints.iter().filter(|row| row["source"] == "answer").count(), ANSWERS.len());
 }
-
 #[test]
 fn what_is_no_answer_is_refused_and_leaves_everything_as_it_is() {
     let place = asks();
     place.run().expect(4);
     let before = place.read("store/team.json");
     let cases: [(&[&str], &str); 9] = [
-        (&["nothing=1"], "there is no open request `nothing`; open are `ask-0-0-0-0`, `ask-0-1-0-0`"),
+        (&["nothing=1"], "there is no open request `nothing`; open requests: `ask-0-0-0-0`, `ask-0-1-0-0`"),
         (&["ask-0-0-0-0"], "write REQUEST=JSON"),
         (&["ask-0-0-0-0=\"many\""], "stays open: it does not follow the schema"),
         (&["ask-0-0-0-0=many"], "is not of type \"integer\""),
@@ -166,7 +164,7 @@ fn what_is_no_answer_is_refused_and_leaves_everything_as_it_is() {
     }
     place.host(&["answer", "store", "ask-0-0-0-0=42"]).expect(0);
     let again = place.host(&["answer", "store", "ask-0-0-0-0=43"]).expect(2);
-    let said = "`ask-0-0-0-0` was answered before, if it was ever asked; its first answer holds; ";
+    let said = "`ask-0-0-0-0` is no longer open; it may already have been answered; ";
     assert!(again.stderr.contains(said), "{}", again.stderr);
     place.host(&["run", "team.toml", "--storage", "other", "--answer", "x=1"]).expect(2);
     place.host(&["run", "--recover_path", "store", "--answer", "ask-0-1-0-0=green"]).expect(4);
@@ -307,7 +305,11 @@ fn an_answer_reaches_a_team_that_runs() {
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("request-opened", Some("A"));
     let refused = place.host(&["answer", "store", "ask-9=yes"]).expect(2);
-    assert!(refused.stderr.contains("there is no open request `ask-9`; open are `ask-0-0-0-0`"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("there is no open request `ask-9`; open requests: `ask-0-0-0-0`"),
+        "{}",
+        refused.stderr
+    );
     place.host(&["answer", "store", "ask-0-0-0-0=yes"]).expect(0);
     let finished = process.until("action-finished", Some("A"));
     assert_eq!((&finished["output"]["content"], &finished["attempt"]), (&json!("yes"), &json!(2)));
@@ -325,7 +327,7 @@ fn a_person_at_the_terminal_is_asked_until_an_answer_fits_and_the_run_goes_on() 
     terminal.until("stays open: it does not follow the schema");
     terminal.until("> ");
     terminal.press(b"vi\xe9l\n");
-    terminal.until("this is no text in UTF-8");
+    terminal.until("this is not valid UTF-8");
     terminal.until("> ");
     terminal.press("42\n");
     let shown = terminal.until("> ");
@@ -350,7 +352,7 @@ fn a_person_at_the_terminal_is_asked_until_an_answer_fits_and_the_run_goes_on() 
     terminal.press("\u{3}");
     let (code, shown) = terminal.end();
     assert_eq!(code, Some(130), "{shown}");
-    assert!(shown.contains("interrupted at step 3; saved in `store`; go on with:"), "{shown}");
+    assert!(shown.contains("interrupted at step 3; saved in `store`; resume with:"), "{shown}");
     assert!(shown.contains("\n  strata-host run --recover_path store\r\n"), "{shown}");
     assert_eq!(place.team_json()["strata"]["status"], "waiting");
     finish(&place);

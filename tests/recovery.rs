@@ -140,7 +140,7 @@ fn a_team_json_changed_by_hand_beside_its_database_is_not_looked_at_and_that_is_
         assert_ne!(edited, text);
         place.write("store/team.json", &edited);
         let ended = place.resume().expect(0);
-        assert!(ended.stderr.contains("was changed by hand"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("differs from `team.db`, which is used"), "{}", ended.stderr);
         let expected = if finished { "stay" } else { "go" };
         assert_eq!(place.team_json()["idea"], expected, "a finished team's file is left alone");
     }
@@ -360,7 +360,7 @@ fn who_goes_by_a_storage_is_told_that_its_team_json_was_changed_by_hand() {
     let text = String::from_utf8(place.read("store/team.json")).unwrap();
     place.write("store/team.json", text.replace("\"idea\": \"go\"", "\"idea\": \"stay\""));
     let told = |args: &[&str], code: i32| {
-        place.host(args).expect(code).stderr.contains("`team.json` in `store` was changed by hand")
+        place.host(args).expect(code).stderr.contains("`team.json` in `store` differs from `team.db`")
     };
     for args in [&["inspect", "store"][..], &["inspect", "store/team.json"], &["checkpoints", "store"]] {
         assert!(told(args, 0), "{args:?}");

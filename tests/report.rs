@@ -76,13 +76,29 @@ fn a_report_holds_all_of_a_team_that_failed_was_resumed_and_forked() {
     let fault = ["trap", "probe::excess::commit", "Attempt 2 succeeded.", ">failed</text>", ">resumed from main-"];
     let calls =
         [safe, "served from the journal", "$0.0200 saved", "By model", "scripted", "really?", "a person answered"];
-    let rest =
-        ["nobody is called Nobody", "log/k", "id=\"s-main-0\"", "left at <a href=\"#s-main-1\">", "strata-graph"];
+    let rest = [
+        "there is no role or alias Nobody",
+        "log/k",
+        "id=\"s-main-0\"",
+        "left at <a href=\"#s-main-1\">",
+        "strata-graph",
+    ];
     holds(&page, &[&fault[..], &calls, &rest].concat());
     assert_eq!(page.matches("<script").count(), 1);
 
     place.host(&["report", "store", "-o", "page.html"]).expect(0);
     assert_eq!(String::from_utf8(place.read("page.html")).unwrap(), page);
+}
+
+#[test]
+fn a_run_that_failed_stands_where_its_newest_checkpoint_is() {
+    let place = Place::with(&team());
+    place.write("replies.toml", "[[reply]]\ntext = \"r\"\n");
+    place.run().expect(3);
+    let page = report(&place, "store");
+    let newest = place.team_json()["strata"]["checkpoint"].as_str().unwrap().to_owned();
+    holds(&page, &[&format!("<details id=\"s-{newest}\" class=\"state\" open>"), "at each checkpoint."]);
+    assert!(!page.contains("id=\"s-now\""), "nothing happened since");
 }
 
 #[test]

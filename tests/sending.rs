@@ -44,3 +44,45 @@ fn a_text_of_any_size_that_is_sent_arrives_or_is_refused() {
     process.kill();
     assert_eq!(place.recorded().iter().filter(|line| line["cause_by"] == "Note").count(), 1);
 }
+
+const ASKS: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "asks"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Ask"
+component = "probe.wasm"
+config = { steps = [{ ask = "really?" }, { say = "asked" }] }
+"#;
+
+/// Runs a command where the next `team.json` cannot be written.
+fn without_team_json(place: &Place, args: &[&str]) -> String {
+    let new = place.path("store/.team.json.new");
+    std::fs::create_dir(&new).unwrap();
+    let told = place.host(args).expect(0).stderr;
+    std::fs::remove_dir(&new).unwrap();
+    assert!(told.contains("`team.json` stays as it is") && told.contains("`store/team.json`"), "{told}");
+    told
+}
+
+#[test]
+fn what_was_recorded_is_taken_also_where_team_json_cannot_be_written() {
+    let place = Place::with(GREETER);
+    place.run().expect(0);
+    let sent = without_team_json(&place, &["send", "store", "--cause", "UserRequirement", "more"]);
+    assert!(sent.contains("message sent-0 is in the mailbox of A"), "{sent}");
+    let resumed = place.resume().expect(0);
+    assert_eq!(stream::of_kind(&resumed.events(), "action-finished").len(), 1, "{}", resumed.stdout);
+
+    let place = Place::with(ASKS);
+    place.run().expect(4);
+    let answer = ["answer", "store", "ask-0-0-0-0=yes"];
+    without_team_json(&place, &answer);
+    let again = place.host(&answer).expect(2).stderr;
+    assert!(again.contains("is no longer open"), "{again}");
+    place.resume().expect(0);
+}

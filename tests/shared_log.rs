@@ -12,7 +12,7 @@ use crate::stream;
 /// How many links to a log lie in a storage directory.
 fn links(storage: &Path) -> usize {
     let names = std::fs::read_dir(storage).unwrap().map(|entry| entry.unwrap().file_name());
-    names.filter(|name| name.to_string_lossy().starts_with("team.log-")).count()
+    names.filter(|name| name.to_string_lossy().starts_with("team.shared-log-")).count()
 }
 
 /// Environments of greeters that share a log, at work.

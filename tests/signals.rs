@@ -58,6 +58,9 @@ fn the_first_signal_saves_and_ends_with_its_own_code() {
         let ended = process.end().expect(code);
         assert!(ended.stderr.contains("interrupted at step 0"), "{}", ended.stderr);
         assert!(ended.stderr.contains("run --recover_path store"), "{}", ended.stderr);
+        // It is nobody's fault.
+        assert!(ended.stderr.contains(" stopped  before it ended\n"), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("FAILED") && !ended.stderr.contains("fault:"), "{}", ended.stderr);
         let lines = ended.events();
         assert_eq!(stream::of_kind(&lines, "action-failed")[0]["fault"], "interrupted");
         assert_eq!(lines.last().unwrap()["status"], "interrupted");

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::place::Place;
 use crate::probe;
 use crate::process::{Ended, Process};
+use crate::signer::Signer;
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]
@@ -62,6 +63,21 @@ fn a_team_runs_a_skill_that_it_names() {
         let run = host(&place, &["run", "team.toml", "--storage", &store, "--events", "-"]).expect(0);
         assert!(run.stdout.contains("from the shelf"), "{}", run.stdout);
     }
+}
+
+#[test]
+fn a_signed_skill_runs_where_signatures_are_asked_for() {
+    let signer = Signer::of(1);
+    let trusting = TEAM.replace("[[role]]\n", &format!("[trust]\nkeys = [\"{}\"]\n[[role]]\n", signer.key()));
+    let place = Place::with(&trusting.replace("SKILL", "probe@0.1.0"));
+    let name = add_probe(&place);
+    let refused = host(&place, &["check", "team.toml"]).expect(2);
+    assert!(refused.stderr.contains("there is no signature"), "{}", refused.stderr);
+    // It is taken along, also to what is there already.
+    place.write("probe.wasm.minisig", signer.sign(&place.read("probe.wasm")));
+    assert_eq!(add_probe(&place), name);
+    let run = host(&place, &["run", "team.toml", "--storage", "store", "--events", "-"]).expect(0);
+    assert!(run.stdout.contains("from the shelf"), "{}", run.stdout);
 }
 
 #[test]

@@ -98,7 +98,7 @@ def growth(bench: Bench) -> list[Row]:
     steps, seconds = bench.few(100_000, 10_000), bench.few(12, 4)
     found = bench.host.table("growth", bench.place(), steps)
     over = found["late_us"] / found["early_us"]
-    row = Row(f"step {steps:,} over step 100", f"{ratio(over)} ({time(found['early_us'])} → {time(found['late_us'])})",
+    row = Row(f"step {steps:,} compared with step 100", f"{ratio(over)} ({time(found['early_us'])} → {time(found['late_us'])})",
               "≤ 1.2×", over <= 1.2)
 
     def theirs(peer: Peer) -> str:
@@ -109,10 +109,10 @@ def growth(bench: Bench) -> list[Row]:
     bench.each_peer(row, theirs)
     weight = found["bytes"] / found["message_bytes"]
     of_content = found["bytes"] / found["content_bytes"]
-    bytes_row = Row(f"bytes on disk over those of {steps:,} messages", f"{ratio(weight)} ({ratio(of_content)} their text)",
+    bytes_row = Row(f"bytes on disk for {steps:,} messages, relative to the messages", f"{ratio(weight)} ({ratio(of_content)} their text)",
                     "≤ 2×", weight <= 2)
     mean = found["mean_last_tenth_us"] / found["mean_first_tenth_us"]
-    mean_row = Row("mean step of the last tenth over the first, snapshots included",
+    mean_row = Row("mean step in the last tenth of the run compared with the first, snapshots included",
                    f"{ratio(mean)} ({time(found['mean_first_tenth_us'])} → {time(found['mean_last_tenth_us'])}; "
                    f"longest {found['longest_ms']:.0f} ms)")
     return [row, mean_row, bytes_row]
@@ -191,7 +191,7 @@ def call(bench: Bench) -> Row:
 def memory(bench: Bench) -> Row:
     host, messages, place = bench.host, 10_000, bench.place()
     ours = host.run(host.team(place, voices=VOICES), place / "store", messages).peak_mib
-    row = Row("most memory of a run with 10,000 messages", f"{ours:.0f} MiB", "≤ 40 MiB", ours <= 40)
+    row = Row("peak memory of a run with 10,000 messages", f"{ours:.0f} MiB", "≤ 40 MiB", ours <= 40)
 
     def theirs(peer: Peer) -> str:
         at = bench.place()
@@ -208,19 +208,19 @@ def many(bench: Bench) -> list[Row]:
     found = [bench.host.table("teams", bench.place(), 32, bench.few(1000, 30)) for _ in range(bench.rounds)]
     rate = lambda name: median([f[f"{name}_per_s"] for f in found])  # noqa: E731
     over = lambda many, one: median([f[f"{many}_per_s"] / f[f"{one}_per_s"] for f in found])  # noqa: E731
-    teams = Row("32 teams in one process that share a log, over one team, durable steps a second",
+    teams = Row("durable steps per second of 32 teams sharing a log in one process, compared with one team",
                 f"{ratio(over('many', 'one'))} ({rate('one'):.0f}/s → {rate('many'):.0f}/s); "
-                f"each with a log of its own {ratio(over('apart', 'one'))}", "≥ 4×", over("many", "one") >= 4,
+                f"each with its own log {ratio(over('apart', 'one'))}", "≥ 4×", over("many", "one") >= 4,
                 f"32 threads of fdatasync {ratio(over('bare_many', 'bare_one'))}")
     ring = bench.host.table("ring", bench.place(), 1000, bench.few(100_000, 5000))
     crowd = bench.host.table("crowd", bench.place(), 1000, bench.few(100, 20))
     return [teams, *(flat(name, found) for name, found in
-                     (("one of 1,000 roles at work at a time", ring), ("1,000 roles at work in each step", crowd)))]
+                     (("1,000 roles, one active at a time", ring), ("1,000 roles, all active in every step", crowd)))]
 
 
 def flat(name: str, found: dict) -> Row:
     over = found["late_us"] / found["early_us"]
-    return Row(f"{name}, {found['messages']:,} messages: an action late over one early",
+    return Row(f"{name}, {found['messages']:,} messages: a late action compared with an early one",
                f"{ratio(over)} ({time(found['early_us'])} → {time(found['late_us'])}), {found['peak_mib']:.0f} MiB",
                "≤ 1.2×", over <= 1.2)
 
@@ -240,9 +240,9 @@ def paid(bench: Bench) -> list[Row]:
         return provider.paid_again(job("start"), job("resume"), place, k)
 
     rows = []
-    for shape, where in (("one", "in one action"), ("each", "each in an action of its own")):
+    for shape, where in (("one", "all calls in one action"), ("each", "each call in its own action")):
         again = [ours(shape, k) for k in range(1, CALLS + 1)]
-        row = Row(f"paid again after `kill -9` at call k of {CALLS}, {where}", dollars(again), "$0", sum(again) == 0)
+        row = Row(f"paid twice after `kill -9` at call k of {CALLS}, {where}", dollars(again), "$0", sum(again) == 0)
         bench.each_peer(row, lambda peer: dollars([theirs(peer, shape, k) for k in range(1, CALLS + 1)]))
         rows.append(row)
     return rows

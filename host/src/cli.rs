@@ -51,7 +51,7 @@ use args::{
     PruneArgs, ReplayArgs, ReportArgs, RunArgs, SavedArgs, SendArgs,
 };
 use failure::{Failure, exit_code};
-use terminal::{Stream, note, print, show_json, show_line, show_text, warn};
+use terminal::{Stream, note, print, show_json, show_line, show_text, tell, warn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};

@@ -71,8 +71,9 @@ fn sandbox() -> Vec<Finding> {
     };
     let room = match sandbox.allocation() {
         Allocation::Pool { attempts } => {
-            let found =
-                format!("runs use a pool with room for {attempts} attempts, `check` and its like one for a single");
+            let found = format!(
+                "runs use a memory pool for {attempts} concurrent attempts, `check` and similar commands one for a single attempt"
+            );
             Finding::good("sandbox", found)
         }
         Allocation::OnDemand => Finding::doubtful(

@@ -2,9 +2,10 @@
 //!
 //! One loop on one thread owns the stepper and the store. It records and applies events (`driver::journal`), starts
 //! attempts in the sandbox (`driver::attempt`), answers what they ask (`driver::answer`), makes the calls that leave the
-//! host for them (`driver::call`), ends them (`driver::end`) and puts their files in place (`driver::files`). It decides
-//! nothing: what happens next is the stepper's, what a guest may do is the sandbox's.
+//! host for them (`driver::call`, `driver::afford`), ends them (`driver::end`) and puts their files in place
+//! (`driver::files`). It decides nothing: what happens next is the stepper's, what a guest may do is the sandbox's.
 
+mod afford;
 mod answer;
 mod attempt;
 mod call;
@@ -63,7 +64,7 @@ pub enum DriverError {
     #[error(transparent)]
     Illegal(#[from] Illegal),
     /// A file cannot be put in its place. It is saved; a resume tries again.
-    #[error("{0}; mend that and resume")]
+    #[error("{0}; fix that and resume")]
     Files(#[from] PlaceError),
 }
 
@@ -210,6 +211,7 @@ impl Driver {
     pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
         self.journal.go();
         self.let_go();
+        self.listen();
         self.await_ends();
         let ended = match self.go_on(stop).await {
             // What is under way is neither lost nor paid for again because of that.
@@ -340,7 +342,8 @@ impl Driver {
             }
             next = futures_util::FutureExt::now_or_never(self.arrivals.next()).flatten();
         }
-        Ok(())
+        // What was held back for an attempt that has ended counts as spent: others may wait for it in vain.
+        self.make_waiting()
     }
 }
 

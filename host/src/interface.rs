@@ -23,12 +23,23 @@ mod tests;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use strata_core::json::room::Room;
 use wit_parser::{
     Docs, Enum, Flags, Function, Record, Resolve, Result_, Type, TypeDef, TypeDefKind, TypeId, TypeOwner, Variant,
 };
 
 /// Where named types are put, and referred to.
 const DEFINITIONS: &str = "#/$defs/";
+/// Keys of a type's own schema, at most, but for records and words, which have names and so are written once.
+const OWN_KEYS: usize = 4;
+/// Room for the schemas of one document, some 28,000 types: as many as nobody reads, and a hundred times those of the
+/// host's own interfaces.
+const ROOM_BYTES: usize = 32 << 20;
+
+/// Types that consist of each other so often that their schemas would not fit anywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its types are too large to be written as schemas; give names to those that occur again and again")]
+pub struct TooLarge;
 
 /// Writes schemas; the types they have in common are collected meanwhile.
 pub struct Schemas<'a> {
@@ -36,17 +47,31 @@ pub struct Schemas<'a> {
     definitions: Map<String, Value>,
     /// What they are called there. Two packages may use one name.
     names: BTreeMap<TypeId, String>,
+    /// What is left for all of them. A type without a name is written wherever it occurs, so that twenty tuples can come
+    /// to millions.
+    room: Result<Room, TooLarge>,
 }
 
 impl<'a> Schemas<'a> {
     /// Nothing is written yet.
     pub fn new(resolve: &'a Resolve) -> Self {
-        Self { resolve, definitions: Map::new(), names: BTreeMap::new() }
+        Self { resolve, definitions: Map::new(), names: BTreeMap::new(), room: Ok(Room::of(ROOM_BYTES)) }
     }
 
-    /// The named types that what was written refers to, to be put under `$defs` of the same document.
-    pub fn definitions(self) -> Map<String, Value> {
-        self.definitions
+    /// The named types that what was written refers to, to be put under `$defs` of the same document. Where this fails,
+    /// what was written is not whole.
+    pub fn definitions(self) -> Result<Map<String, Value>, TooLarge> {
+        self.room.map(|_| self.definitions)
+    }
+
+    /// Takes room for a schema.
+    fn begin(&mut self) -> Result<(), TooLarge> {
+        let room = self.room.as_mut().map_err(|error| *error)?;
+        let taken = (0..OWN_KEYS).try_for_each(|before| room.entry(before, ""));
+        taken.map_err(|_| {
+            self.room = Err(TooLarge);
+            TooLarge
+        })
     }
 
     /// A function: its `description`, the schema of its `parameters` as one object, what it `returns` if anything, and
@@ -78,8 +103,11 @@ impl<'a> Schemas<'a> {
         schema
     }
 
-    /// A type.
+    /// A type. Nothing, where there is no room left for it.
     pub fn of(&mut self, ty: &Type) -> Value {
+        if self.begin().is_err() {
+            return Value::Null;
+        }
         match ty {
             Type::Bool => json!({ "type": "boolean" }),
             Type::U8 => integer(0, u8::MAX.into()),

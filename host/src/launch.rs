@@ -13,6 +13,7 @@ mod files;
 mod fork;
 mod lock;
 mod makings;
+mod notice;
 mod prune;
 mod reach;
 mod replay;
@@ -54,6 +55,7 @@ pub use files::{SavedFiles, files};
 pub use fork::{Fork, Forked, fork};
 pub use lock::{Written, lock};
 pub use makings::{Made, Makings};
+pub use notice::Notice;
 pub use prune::{KEPT, Kept, prune};
 pub use replay::{Replay, replay};
 pub use report::report;
@@ -185,7 +187,7 @@ impl Run {
     pub fn answer(&mut self, given: &[Given]) -> Result<Vec<Answered>, ReplyError> {
         let journal = self.driver.journal_mut();
         let answered = journal.reply(given)?;
-        journal.save()?;
+        journal.save_if_possible();
         Ok(answered)
     }
 

@@ -16,7 +16,7 @@ use strata_core::message::Message;
 use tokio::sync::watch;
 
 use crate::driver::{AnswerError, DriverError, Ended, Motion, OnLine, Orders, ReplyError, WhenIdle};
-use crate::launch::{self, LaunchError, Resume, Resumed, Run, Start};
+use crate::launch::{self, LaunchError, Notice, Resume, Resumed, Run, Start};
 use crate::metrics::Metrics;
 
 pub use crate::driver::{Answered, Given, Sent};
@@ -109,14 +109,14 @@ impl LiveEnvironment {
     /// Components that are directories are built, which may take a while.
     pub fn create(what: Start<'_>) -> Result<Self, LaunchError> {
         let (tell, newest) = watch::channel(0);
-        let started = launch::start(what, &mut |line| tracing::info!("{line}"), telling(tell))?;
+        let started = launch::start(what, &mut log, telling(tell))?;
         Ok(Self::of(started.run, newest))
     }
 
     /// What is saved in a directory. A finished team is woken if it is to stay; else there is nothing to load.
     pub fn load(what: Resume<'_>) -> Result<Self, LaunchError> {
         let (tell, newest) = watch::channel(0);
-        match launch::resume(what, &mut |line| tracing::info!("{line}"), telling(tell))? {
+        match launch::resume(what, &mut log, telling(tell))? {
             Resumed::Goes(run, _) => Ok(Self::of(*run, newest)),
             Resumed::Finished(..) => Err(LaunchError::Done),
         }
@@ -265,6 +265,14 @@ impl Drop for LiveEnvironment {
         if let State::Running(running) = &self.state {
             running.tell_to_stop();
         }
+    }
+}
+
+/// What came up before a run goes where the program's log goes.
+fn log(notice: Notice<'_>) {
+    match notice {
+        Notice::Note(text) => tracing::info!("{text}"),
+        Notice::Warning(text) => tracing::warn!("{text}"),
     }
 }
 

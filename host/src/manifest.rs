@@ -109,12 +109,17 @@ impl Definition {
         Self::of(read_source(path, "team")?, Beside::Looked)
     }
 
+    /// The same of a team that is only looked at: the files that are named need not be there.
+    pub fn read_alone(path: &Path) -> Result<Self, Diagnostics> {
+        Self::of(read_source(path, "team")?, Beside::Left)
+    }
+
     /// Reads the text of a team file. `name` is shown to people; relative paths are relative to `base`.
     pub fn parse(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
         Self::of(Source::new(text.to_owned(), name.to_owned(), base.to_owned()), Beside::Looked)
     }
 
-    /// The same for a team that is only looked at: the files that are named need not be there.
+    /// The same of a team that is only looked at.
     pub fn parse_alone(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
         Self::of(Source::new(text.to_owned(), name.to_owned(), base.to_owned()), Beside::Left)
     }
@@ -189,7 +194,7 @@ impl Definition {
             let error = std::fs::metadata(&plugin.component).err()?;
             let path = tidy(&plugin.component);
             let (what, hint) = match script::is_script(&plugin.component) {
-                true => ("script", "give a script that is there; relative paths begin where the team file lies"),
+                true => ("script", "give a script that is there; paths are relative to the team file"),
                 false => ("component", "give a component, a directory with the source of one, or a script"),
             };
             let message = format!("cannot find the {what} `{path}`: {error}");

@@ -17,7 +17,7 @@ use strata_core::id::RoleId;
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 
-use crate::narrator::{action_name, fault_kind, is_routed};
+use crate::narrator::{action_name, is_routed};
 use crate::store::{Durability, Record};
 
 /// Roles that have series of their own; what the others do is counted under `other`.
@@ -143,7 +143,7 @@ impl Counts {
             Event::CallFailed { role, work, fault, .. } => {
                 let outcome = if fault.kind == FaultKind::Interrupted { "interrupted" } else { "failed" };
                 let action = action_name(team.role(*role), *work);
-                let kind = fault_kind(Some(*work), fault).name();
+                let kind = fault.seen(*work).kind.name();
                 let place = [self.role(*role), action.into(), kind.into()];
                 *self.faults.entry(place).or_default() += 1;
                 self.ended((*role, action), outcome, time_ms);

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use strata_core::event::{Event, Finished, Source, Work, Writer};
-use strata_core::fault::{Fault, FaultKind};
+use strata_core::fault::FaultKind;
 use strata_core::id::{Digest, JoinId, Part, RoleId, Slot};
 use strata_core::message::Draft;
 use strata_core::request::Request;
@@ -23,6 +23,10 @@ use count::{is_choice, is_start};
 
 pub use count::{count, is_routed};
 pub use kinds::{Field, KINDS, Kind, Presence};
+
+/// What stands for a role, an action or a join that the team does not have: events are told as they were found, and some
+/// may not fit the state.
+const UNKNOWN: &str = "?";
 
 /// One public event.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,11 +56,6 @@ impl Line {
     pub fn text(&self, field: &str) -> &str {
         self.fields.get(field).and_then(Value::as_str).unwrap_or_default()
     }
-}
-
-/// What a fault is called. To the team it is the choice that failed, whatever went wrong in its component.
-pub fn fault_kind(work: Option<Work>, fault: &Fault) -> FaultKind {
-    if matches!(work, Some(Work::Think { .. })) { FaultKind::Think } else { fault.kind }
 }
 
 /// What some work of a role is called: its action's name, `think` or `answer`.
@@ -247,7 +246,7 @@ impl Narrator {
                 fields["digest"] = json!(digest.map(|digest| digest.0));
                 fields["output"] = match result {
                     Finished::Chosen(choice) => {
-                        let role = &self.shape.roles[role.index()].name;
+                        let role = self.role(*role);
                         return vec![("think", json!({ "role": role, "choice": choice }))];
                     }
                     Finished::Planned { tasks, .. } => {
@@ -259,9 +258,10 @@ impl Narrator {
                 vec![("action-finished", fields)]
             }
             Event::CallFailed { role, work, attempt, digest, fault, retry_ms } => {
+                let fault = fault.seen(*work);
                 let mut fields = self.call(*role, *work);
                 fields["attempt"] = (*attempt).into();
-                fields["fault"] = fault_kind(Some(*work), fault).name().into();
+                fields["fault"] = fault.kind.name().into();
                 fields["message"] = fault.message.clone().into();
                 fields["digest"] = json!(digest.as_ref().map(|digest| &digest.0));
                 fields["backtrace"] = json!(fault.backtrace);
@@ -275,11 +275,16 @@ impl Narrator {
     }
 
     fn role(&self, id: RoleId) -> &str {
-        &self.shape.roles[id.index()].name
+        self.shape.roles.get(id.index()).map_or(UNKNOWN, |role| &role.name)
+    }
+
+    fn action(&self, id: RoleId, action: usize) -> &str {
+        let actions = self.shape.roles.get(id.index()).map(|role| &role.actions);
+        actions.and_then(|actions| actions.get(action)).map_or(UNKNOWN, String::as_str)
     }
 
     fn join(&self, id: JoinId) -> &str {
-        &self.shape.joins[id.index()].id
+        self.shape.joins.get(id.index()).map_or(UNKNOWN, |join| &join.id)
     }
 
     /// A call whose result was taken back.
@@ -295,7 +300,7 @@ impl Narrator {
 
     fn answered(&self, event: &Event) -> Vec<Told> {
         let Event::RequestAnswered { role, request, answer, checkpoint, .. } = event else { return Vec::new() };
-        let role = &self.shape.roles[role.index()].name;
+        let role = self.role(*role);
         let mut fields = json!({ "role": role, "request": request.0, "by": answer.by(), "checkpoint": checkpoint.0 });
         if let Some(value) = answer.value() {
             fields["answer"] = value.value();
@@ -324,23 +329,21 @@ impl Narrator {
 
     /// Step, role, index and action of a call.
     fn call(&self, id: RoleId, work: Work) -> Value {
-        let role = &self.shape.roles[id.index()];
         let (index, action) = match work {
             Work::Think { .. } => (-1, "think"),
             Work::Answer => (-1, "answer"),
-            Work::Plan => (0, role.actions.first().map_or("", String::as_str)),
-            Work::Act { action, .. } => (i32::from(action.0), role.actions[action.index()].as_str()),
+            Work::Plan => (0, self.action(id, 0)),
+            Work::Act { action, .. } => (i32::from(action.0), self.action(id, action.index())),
         };
-        json!({ "step": self.step, "role": role.name, "index": index, "action": action })
+        json!({ "step": self.step, "role": self.role(id), "index": index, "action": action })
     }
 
     fn place(&self, slot: Slot) -> (&str, &str) {
-        let role = &self.shape.roles[slot.role.index()];
         let action = match slot.part {
             Part::Think => "think",
-            Part::Action(action) => &role.actions[action.index()],
+            Part::Action(action) => self.action(slot.role, action.index()),
         };
-        (&role.name, action)
+        (self.role(slot.role), action)
     }
 }
 

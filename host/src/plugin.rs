@@ -14,7 +14,7 @@ use strata_core::json::Json;
 
 use http::HttpGrant;
 
-pub use limits::{Advice, Limit, Limits, Unit};
+pub use limits::{Advice, Limit, Limits, Place, Reached, Unit};
 pub use meet::{Bounds, DirBound};
 pub use schema::Schema;
 

@@ -33,6 +33,8 @@ pub struct Report {
     pub steps: Kept<Step>,
     /// What roles did, in the order in which they ended it.
     pub attempts: Kept<Attempt>,
+    /// How all of them ended.
+    pub outcomes: Outcomes,
     /// What happened to the run as a whole.
     pub marks: Kept<Mark>,
     /// The messages, in the order in which they were made.
@@ -319,6 +321,15 @@ pub struct Fault {
     pub digest: Option<String>,
     /// The attempt that succeeded later, where one did.
     pub mended: Option<u32>,
+}
+
+/// How attempts ended. Others were stopped, or wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcomes {
+    /// How many returned something.
+    pub finished: usize,
+    /// How many failed.
+    pub failed: usize,
 }
 
 /// A saved state.

@@ -40,6 +40,7 @@ mod log;
 mod people;
 mod plain;
 mod scripted;
+mod source;
 
 /// The sandbox cannot be set up on this machine.
 #[derive(Debug, thiserror::Error)]

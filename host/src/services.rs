@@ -8,4 +8,5 @@ pub mod human;
 pub mod llm;
 #[cfg(test)]
 mod loopback;
+mod trace;
 mod wait;

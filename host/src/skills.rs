@@ -182,6 +182,11 @@ impl Shelf {
         Ok((skill, Added::New))
     }
 
+    /// Puts a signature beside a skill's component, in place of an older one: teams with `[trust] keys` look for it there.
+    pub fn sign(&self, skill: &Skill, signature: &str) -> Result<(), SkillError> {
+        Change::begin(&self.dir)?.put_signature(&skill.digest, signature)
+    }
+
     /// All skills.
     pub fn list(&self) -> Result<Listing, SkillError> {
         let mut listing = Listing::default();

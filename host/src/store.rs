@@ -29,6 +29,8 @@ mod crash;
 #[cfg(test)]
 mod damage;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod script;
 
 use std::path::{Path, PathBuf};

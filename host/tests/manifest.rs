@@ -139,7 +139,7 @@ fn what_is_written_is_kept() {
     };
     assert_eq!(join(0), ("review", vec![2, 0, 3], "publish", Mode::Active, Deliver::Each));
     assert_eq!(join(1), ("publish", vec![0, 3, 2], "everyone", Mode::All, Deliver::Batch));
-    assert_eq!(join(2), ("any of them", vec![3], "bee", Mode::Any, Deliver::Batch));
+    assert_eq!(join(2), ("any of them", vec![3], "RoleB", Mode::Any, Deliver::Batch));
     assert_eq!(team.joins.len(), 3);
 }
 

@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: 5dd3a909525b8fbc
+// wit fingerprint: 8e9ed261d40601ca
 #include "bindings.h"
 #include <stdlib.h>
 

@@ -98,19 +98,51 @@ class Response:
         return typed.decode(wanted, _json.loads(self.body), "the body of a response")
 
 
-def request(method: str, url: str, **options: Any) -> Response:
-    """Makes one request; the options are the fields of `Request`."""
-    return Request(method, url, **options).send()
+def request(
+    method: str,
+    url: str,
+    *,
+    headers: dict[str, str] | None = None,
+    body: bytes | str | None = None,
+    json: Any = None,
+    bearer: Secret | None = None,
+    secrets: Iterable[Secret] = (),
+    timeout: float | None = None,
+    idempotency_key: str | None = None,
+) -> Response:
+    """Makes one request; the arguments are the fields of `Request`. Raises Denied, Invalid or Upstream."""
+    headers = {} if headers is None else headers
+    return Request(method, url, headers, body, json, bearer, secrets, timeout, idempotency_key).send()
 
 
-def get(url: str, **options: Any) -> Response:
+def get(
+    url: str,
+    *,
+    headers: dict[str, str] | None = None,
+    bearer: Secret | None = None,
+    secrets: Iterable[Secret] = (),
+    timeout: float | None = None,
+) -> Response:
     """Gets."""
-    return request("GET", url, **options)
+    return request("GET", url, headers=headers, bearer=bearer, secrets=secrets, timeout=timeout)
 
 
-def post(url: str, **options: Any) -> Response:
+def post(
+    url: str,
+    *,
+    headers: dict[str, str] | None = None,
+    body: bytes | str | None = None,
+    json: Any = None,
+    bearer: Secret | None = None,
+    secrets: Iterable[Secret] = (),
+    timeout: float | None = None,
+    idempotency_key: str | None = None,
+) -> Response:
     """Posts."""
-    return request("POST", url, **options)
+    return request(
+        "POST", url, headers=headers, body=body, json=json, bearer=bearer, secrets=secrets, timeout=timeout,
+        idempotency_key=idempotency_key,
+    )
 
 
 def fetch_many(requests: Iterable[Request]) -> list[Response | HostError]:

@@ -64,6 +64,13 @@ class Answer:
         return typed.decode(wanted, self.value, "the answer")
 
 
-def ask(text: str, **options: Any) -> Answer:
-    """Asks a question; the options are the fields of `Question`."""
-    return Question(text, **options).ask()
+def ask(
+    text: str,
+    *,
+    schema: Any = None,
+    choices: Iterable[str] = (),
+    expires: float | timedelta | None = None,
+    default: Any = None,
+) -> Answer:
+    """Asks a question; the arguments are the fields of `Question`. Raises Expired."""
+    return Question(text, schema, choices, expires, default).ask()

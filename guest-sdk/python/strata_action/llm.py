@@ -127,8 +127,10 @@ class Reply:
     """What the call consumed."""
 
     def parse(self, wanted: type[T]) -> T:
-        """The structured reply, or the text where that is JSON, as a dataclass or another type."""
-        value = json.loads(self.text) if self.data is None else self.data
+        """The structured reply as a dataclass or another type: what the provider gave as data, else the first code
+        block or the text as JSON."""
+        block = next(_code_blocks(self.text), None)
+        value = json.loads(block.text if block else self.text) if self.data is None else self.data
         return typed.decode(wanted, value, "the model's reply")
 
     @property
@@ -158,9 +160,20 @@ def _code_blocks(text: str) -> Iterator[CodeBlock]:
         yield block
 
 
-def ask(prompt: str | list[Turn], **options: Any) -> Reply:
-    """Asks once; the options are the fields of `Request`."""
-    return Request(prompt, **options).send()
+def ask(
+    prompt: str | list[Turn],
+    system: str | None = None,
+    *,
+    model: str | None = None,
+    schema: Any = None,
+    tools: Iterable[Tool] = (),
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    stop: Iterable[str] = (),
+    seed: int | None = None,
+) -> Reply:
+    """Asks once; the arguments are the fields of `Request`. Raises Denied, Upstream or OutOfBudget."""
+    return Request(prompt, system, model, schema, tools, temperature, max_tokens, stop, seed).send()
 
 
 def ask_many(requests: Iterable[Request]) -> list[Reply | HostError]:

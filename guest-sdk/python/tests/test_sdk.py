@@ -215,6 +215,14 @@ class Hosts(unittest.TestCase):
         self.assertEqual([b.text for b in llm.Reply(odd).code_blocks], ["'a\u2028\x0c\x85b'\n\n"])
         self.assertEqual(host.requests[0].turns[0], llm.Turn("system", "Be brief."))
 
+    def test_a_structured_reply_is_read_from_data_block_or_text(self):
+        for text, data, expected in [
+            ("[1]", None, [1]), ("Here:\n```json\n[2]\n```", None, [2]), ("[1]", [3], [3]), ("```\n[1]\n```", [3], [3]),
+        ]:
+            self.assertEqual(llm.Reply(text, data=data).parse(list[int]), expected, text)
+        with self.assertRaises(ValueError):
+            llm.Reply("none").parse(list[int])
+
     def test_the_web_is_asked(self):
         host = Host(responses=['{"id":7}', http.Response(404)], secrets=["TOKEN"])
 

@@ -97,4 +97,11 @@ impl<T> Output<T> {
         self.to.push(name.into());
         self
     }
+
+    /// Adds a hop to the itinerary that travels with the message.
+    #[must_use]
+    pub fn hop(mut self, hop: Hop) -> Self {
+        self.route.push(hop);
+        self
+    }
 }

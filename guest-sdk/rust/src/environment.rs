@@ -1,6 +1,6 @@
 //! Publishing beyond the action's own output.
 
-use crate::{Failure, HostError, host, json};
+use crate::{Failure, Hop, HostError, host, json};
 use serde::Serialize;
 
 pub use crate::bindings::strata::action::environment::Emission;
@@ -15,6 +15,13 @@ impl Emission {
     #[must_use]
     pub fn to(mut self, name: impl Into<String>) -> Self {
         self.to.push(name.into());
+        self
+    }
+
+    /// Adds a hop to the itinerary that travels with the message.
+    #[must_use]
+    pub fn hop(mut self, hop: Hop) -> Self {
+        self.route.push(hop);
         self
     }
 

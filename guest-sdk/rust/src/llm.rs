@@ -39,6 +39,11 @@ impl ChatMessage {
     pub fn new(speaker: Speaker, content: impl Into<String>) -> Self {
         Self { speaker, content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
     }
+
+    /// The result of a tool that the model asked for, as the turn after the one in which it asked.
+    pub fn tool_result(call: &ToolCall, content: impl Into<String>) -> Self {
+        Self { tool_call_id: Some(call.id.clone()), ..Self::new(Speaker::Tool, content) }
+    }
 }
 
 impl Request {
@@ -88,6 +93,20 @@ impl Request {
     #[must_use]
     pub fn max_tokens(mut self, tokens: u32) -> Self {
         self.max_tokens = Some(tokens);
+        self
+    }
+
+    /// Adds a text that ends the reply.
+    #[must_use]
+    pub fn stop(mut self, text: impl Into<String>) -> Self {
+        self.stop.push(text.into());
+        self
+    }
+
+    /// Sets the seed, for providers that honour one.
+    #[must_use]
+    pub fn seed(mut self, seed: u32) -> Self {
+        self.seed = Some(seed);
         self
     }
 

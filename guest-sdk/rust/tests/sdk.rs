@@ -295,6 +295,25 @@ fn a_structured_reply_is_read_from_data_block_or_text() {
 }
 
 #[test]
+fn errors_are_displayed_as_what_they_say() {
+    let denied = Host::new().within(|| state::scope("absent").keys()).unwrap_err();
+    assert_eq!(denied.to_string(), denied.message);
+    assert_eq!(Failure::from(denied.clone()).to_string(), denied.message);
+}
+
+#[test]
+fn requests_and_messages_hold_what_their_builders_were_given() {
+    let call = llm::ToolCall { id: "c1".into(), name: "add".into(), arguments: "{}".into() };
+    let request = llm::Request::new("1 + 1").stop(".").seed(7).turn(llm::ChatMessage::tool_result(&call, "2"));
+    assert_eq!((request.stop.as_slice(), request.seed), ([".".to_owned()].as_slice(), Some(7)));
+    let result = request.messages.last().unwrap();
+    assert_eq!((result.speaker, result.tool_call_id.as_deref()), (llm::Speaker::Tool, Some("c1")));
+    let hop = || Hop { from: "Bob".into(), to: vec!["Ann".into()] };
+    assert_eq!(Output::<()>::new("x").hop(hop()).route, [hop()]);
+    assert_eq!(Emission::new("x").hop(hop()).route, [hop()]);
+}
+
+#[test]
 #[should_panic(expected = "outside of `strata_action::testing::Host`")]
 fn outside_of_a_host_there_are_no_host_functions() {
     clock::unix_time_ms();

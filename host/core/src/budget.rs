@@ -225,11 +225,24 @@ impl Environment {
 
     /// Whose budget does not allow this work another call. What is under way counts as spent, and so does `also`, which
     /// is about to be.
-    pub fn exhausted(&self, team: &Team, (id, work): (RoleId, Work), also: Amount) -> Option<Purse> {
+    pub fn exhausted(&self, team: &Team, at: (RoleId, Work), also: Amount) -> Option<Purse> {
+        self.first_used_up(team, at, &|whose| self.reserved(team, whose) + also)
+    }
+
+    /// Whose budget does not allow this work another call, whatever becomes of those under way: only what was spent counts.
+    pub fn spent_out(&self, team: &Team, at: (RoleId, Work)) -> Option<Purse> {
+        self.first_used_up(team, at, &|_| Amount::NONE)
+    }
+
+    /// The widest purse of this work that is used up, with `more` added to what those who share it spent.
+    fn first_used_up(
+        &self,
+        team: &Team,
+        (id, work): (RoleId, Work),
+        more: &dyn Fn(&dyn Fn(Slot) -> bool) -> Amount,
+    ) -> Option<Purse> {
         let (slot, purses) = (spender(id, work), &team.policy.purses);
-        let used = |caps: Option<Caps>, whose: &dyn Fn(Slot) -> bool| {
-            self.uses_up(caps, whose, || self.reserved(team, whose) + also)
-        };
+        let used = |caps: Option<Caps>, whose: &dyn Fn(Slot) -> bool| self.uses_up(caps, whose, || more(whose));
         let budget = self.budget.map(|max| Usd(max.0.saturating_sub(self.unaccounted().0)));
         if used(Some(Caps { usd: budget, tokens: purses.tokens }), &|_| true) {
             Some(Purse::Team)

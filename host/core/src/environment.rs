@@ -6,6 +6,7 @@ pub mod messages;
 pub mod outbox;
 pub mod routing;
 pub mod scope;
+pub mod sound;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -1,10 +1,14 @@
 //! Faults: what a guest did wrong, as a value. The operator's and the machine's errors are elsewhere.
 
+use alloc::borrow::Cow;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
+
+use crate::event::Work;
 
 /// How an action failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -128,6 +132,19 @@ impl Fault {
         };
         Self { kind, hope, message: message.into(), backtrace: Vec::new(), log: Vec::new() }
     }
+
+    /// The fault of an attempt at some work as it is saved and told: whatever went wrong in the component that a role
+    /// chooses with, to the team it is the choice that failed. What the operator stopped is no failure of it.
+    pub fn seen(&self, work: Work) -> Cow<'_, Self> {
+        match (work, self.kind) {
+            (Work::Think { .. }, FaultKind::Interrupted | FaultKind::Think) => Cow::Borrowed(self),
+            (Work::Think { .. }, kind) => {
+                let message = format!("choosing failed: {kind}: {}", self.message);
+                Cow::Owned(Self { kind: FaultKind::Think, message, ..self.clone() })
+            }
+            _ => Cow::Borrowed(self),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -140,6 +157,21 @@ mod tests {
             assert_eq!(FaultKind::from_name(kind.name()), Some(kind));
         }
         assert_eq!(FaultKind::from_name("Trap"), None);
+    }
+
+    #[test]
+    fn what_goes_wrong_while_choosing_is_a_failed_choice_but_for_an_interruption() {
+        let check = |work: Work, kind: FaultKind, expected: (FaultKind, &str)| {
+            let fault = Fault::new(kind, "why");
+            let seen = fault.seen(work);
+            assert_eq!((seen.kind, seen.message.as_str()), expected);
+            assert_eq!(seen.seen(work), seen, "what is saved is told as it is");
+        };
+        let (think, plan) = (Work::Think { round: 0 }, Work::Plan);
+        check(think, FaultKind::Cpu, (FaultKind::Think, "choosing failed: cpu: why"));
+        check(think, FaultKind::Think, (FaultKind::Think, "why"));
+        check(think, FaultKind::Interrupted, (FaultKind::Interrupted, "why"));
+        check(plan, FaultKind::Cpu, (FaultKind::Cpu, "why"));
     }
 
     #[test]

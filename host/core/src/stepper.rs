@@ -160,11 +160,12 @@ impl Stepper {
         if count(Stand::Running) + count(Stand::Resting) > 0 {
             return Effect::Wait;
         }
-        if count(Stand::Ready) > 0 {
-            return Effect::Record(self.ended(Status::OutOfBudget));
-        }
+        // A fault outweighs a want of money: it needs mending, whatever is paid.
         if count(Stand::Failed) > 0 && self.team.policy.on_fault == OnFault::Stop {
             return Effect::Record(self.ended(self.failure()));
+        }
+        if count(Stand::Ready) > 0 {
+            return Effect::Record(self.ended(Status::OutOfBudget));
         }
         if self.waits_for_people() {
             return self.at_rest();

@@ -154,7 +154,8 @@ pub struct Route {
 pub struct Arm {
     /// Holds always when there is none.
     pub when: Option<Condition>,
-    /// Names of roles, aliases, groups, joins, or `<self>`, `<all>`.
+    /// Names of roles, groups, joins, or `<self>`, `<all>`. Not aliases: what leads where is part of a team's shape, and
+    /// an alias may become another role's.
     pub to: Vec<String>,
 }
 
@@ -165,8 +166,8 @@ pub struct Join {
     pub id: String,
     /// The roles whose messages it takes, each once.
     pub from: Vec<RoleId>,
-    /// The name of a role, an alias, a group, or of another join that takes the messages of all of `from`. No way over
-    /// joins leads back to where it began.
+    /// The name of a role, a group, or of another join that takes the messages of all of `from`. No way over joins leads
+    /// back to where it began. Not an alias, as in `Arm::to`.
     pub to: String,
     /// When it fires.
     pub mode: Mode,
@@ -182,7 +183,7 @@ pub enum Mode {
     All,
     /// With every message.
     Any,
-    /// Once the team is quiet, with one message of each source that has any.
+    /// Once the team is quiet, with all messages that came.
     Active,
 }
 

@@ -1,6 +1,7 @@
 //! Runs cargo: what a package is, and its core module. Its output is shown only where it failed.
 
 use super::core_module::Lines;
+use super::tool::Caller;
 use super::toolchain::Toolchain;
 use super::{BuildError, toolchain};
 use serde::Deserialize;
@@ -183,16 +184,9 @@ impl Package {
 /// A cargo run in `dir` that nothing in the caller's environment bends: not its flags, wrappers, target or
 /// profiles, nor what an enclosing cargo run has set.
 fn cargo(dir: &Path) -> Command {
-    let mut command = Command::new("cargo");
+    let bends: &[&str] = &["CARGO_", "RUSTC", "RUSTDOC", "RUSTFLAGS"];
+    let mut command = Caller { bends, kept: &KEPT }.program("cargo");
     command.current_dir(dir);
-    for (name, _) in std::env::vars_os() {
-        let name_text = name.to_string_lossy();
-        let bends = ["CARGO_", "RUSTC", "RUSTDOC", "RUSTFLAGS"];
-        let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name_text.starts_with(prefix));
-        if starts(&bends) && !starts(&KEPT) {
-            command.env_remove(&name);
-        }
-    }
     command.env("CARGO_TERM_COLOR", "never");
     command
 }

@@ -1,5 +1,6 @@
 //! Tools from PyPI: a private Python environment with pinned packages, made once per machine.
 
+use super::tool::Caller;
 use super::{BuildError, at, cache, tool};
 use crate::sha256::sha256;
 use std::fs;
@@ -72,13 +73,8 @@ impl Tools {
 
 /// A Python that is run with nothing of the caller's environment that bends it.
 pub fn python(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    for (name, _) in std::env::vars_os() {
-        let bends = name.to_string_lossy().starts_with("PYTHON");
-        if bends || name == "VIRTUAL_ENV" || name == "__PYVENV_LAUNCHER__" {
-            command.env_remove(&name);
-        }
-    }
+    let bends: &[&str] = &["PYTHON", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"];
+    let mut command = Caller { bends, kept: &["PIP_"] }.program(program);
     command.env("PIP_DISABLE_PIP_VERSION_CHECK", "1").env("PIP_NO_INPUT", "1").env("NO_COLOR", "1");
     command
 }

@@ -7,10 +7,10 @@
 use super::core_module::Lines;
 use super::sdk::WIT;
 use super::sources::{Place, fingerprint};
+use super::tool::Caller;
 use super::{BuildError, Built, at, component, tool};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 const RECIPE: &str = "build.sh";
 /// Where the recipe is to write what it makes.
@@ -34,7 +34,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     if out.exists() {
         at(&out, fs::remove_file(&out))?;
     }
-    let mut command = Command::new("sh");
+    let mut command = Caller::default().program("sh");
     command.arg(RECIPE).current_dir(dir).env(OUT, &out).env(INTERFACES, WIT.unpack()?);
     let no_shell = |source| BuildError::Program { program: "sh", hint: NO_SHELL, source };
     let ended = tool::run(&mut command).map_err(no_shell)?;

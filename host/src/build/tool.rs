@@ -1,10 +1,43 @@
-//! Runs the program of a toolchain and keeps what it says for the error message.
+//! The program of a toolchain: what of the caller's environment it is given, and what it says, for the error message.
 
+use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::process::{Command, Stdio};
 
 /// Kept of what a program writes. The last lines are the ones that matter: the cause comes after the steps.
 const DETAILS_BYTES: usize = 64 << 10;
+
+/// What the names of variables contain that hold keys of models and other secrets.
+const SECRET: [&str; 4] = ["API_KEY", "PASSWORD", "SECRET", "TOKEN"];
+
+/// Which of the caller's variables make a difference to a program, by the beginnings of their names.
+#[derive(Clone, Copy, Default)]
+pub struct Caller<'a> {
+    /// Those that bend what it does. They are withheld.
+    pub bends: &'a [&'a str],
+    /// Those that it needs all the same, such as tokens of registries.
+    pub kept: &'a [&'a str],
+}
+
+impl Caller<'_> {
+    /// A program without what bends it, and without secrets: what a build runs is the source's author's.
+    pub fn program(self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars_os() {
+            if self.withholds(&name.to_string_lossy()) {
+                command.env_remove(&name);
+            }
+        }
+        command
+    }
+
+    fn withholds(self, name: &str) -> bool {
+        let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+        let upper = name.to_ascii_uppercase();
+        let is_secret = SECRET.iter().any(|part| upper.contains(part));
+        (is_secret || starts(self.bends)) && !starts(self.kept)
+    }
+}
 
 /// How a program ended.
 #[derive(Debug)]
@@ -36,4 +69,23 @@ pub fn run(command: &mut Command) -> io::Result<Ended> {
     let success = child.wait()?.success();
     let details = String::from_utf8_lossy(&kept[kept.len().saturating_sub(DETAILS_BYTES)..]).into_owned();
     Ok(Ended { success, details })
+}
+
+#[test]
+fn a_program_is_given_neither_what_bends_it_nor_secrets() {
+    let caller = Caller { bends: &["CARGO_", "PATH"], kept: &["CARGO_REGISTR"] };
+    for (name, withheld) in [
+        ("CARGO_BUILD_TARGET", true),
+        ("CARGO_REGISTRY_TOKEN", false),
+        ("OPENAI_API_KEY", true),
+        ("my_api_key_2", true),
+        ("GITHUB_TOKEN", true),
+        ("DB_PASSWORD", true),
+        ("HOME", false),
+        ("HTTPS_PROXY", false),
+    ] {
+        assert_eq!(caller.withholds(name), withheld, "{name}");
+    }
+    let command = caller.program("true");
+    assert!(command.get_envs().any(|(name, value)| name == "PATH" && value.is_none()));
 }

@@ -3,9 +3,10 @@
 //! The script is part of this program, so that actions can be built where there is no checkout of the project.
 
 use super::BuildError;
+use super::tool::Caller;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// The target that guests are compiled for.
 pub const TARGET: &str = "wasm32-unknown-unknown";
@@ -23,7 +24,7 @@ pub enum Toolchain {
 
 /// The compiler that is there already, if there is one.
 pub fn look() -> Option<Toolchain> {
-    let mut command = Command::new("sh");
+    let mut command = Caller::default().program("sh");
     let looked = command.args(["-c", SCRIPT]).env("STRATA_WASM_MODE", "look").stdin(Stdio::null()).output().ok()?;
     let path = String::from_utf8_lossy(&looked.stdout).trim().to_owned();
     looked.status.success().then(|| if path.is_empty() { Toolchain::Default } else { Toolchain::At(path.into()) })
@@ -33,7 +34,8 @@ pub fn look() -> Option<Toolchain> {
 pub fn find(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Toolchain, BuildError> {
     let no_shell =
         |source| BuildError::Program { program: "sh", hint: "a posix shell finds the compiler for guests", source };
-    let mut child = Command::new("sh")
+    let mut child = Caller::default()
+        .program("sh")
         .args(["-c", SCRIPT])
         .current_dir(dir)
         .stdin(Stdio::null())

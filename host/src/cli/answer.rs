@@ -14,7 +14,7 @@ pub(super) fn answer(args: &AnswerArgs) -> Result<u8, Failure> {
     }
     if taken.taker == Taker::Saved {
         let path = path_word(&args.path);
-        note(format_args!("unless it runs, the team goes on with:\n  strata-host run --recover_path {path}"));
+        note(format_args!("if the team is not running, resume it with:\n  strata-host run --recover_path {path}"));
     }
     Ok(0)
 }

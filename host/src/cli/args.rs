@@ -31,20 +31,20 @@ pub(super) use skill::{ShelfArgs, SkillCommand};
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
-    /// Log more to stderr; twice for everything.
+    /// More log output on stderr; `-vv` for everything.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
 }
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Run a team, or go on with a saved one.
+    /// Run a team, or resume a saved one.
     Run(RunArgs),
-    /// Run a team while it is written: watch its file and the sources of its actions, build what changes, go on.
+    /// Run a team while you write it: watch its file and its actions' sources, rebuild what changes, and continue.
     Dev(DevArgs),
-    /// Validate a team and print what each of its actions may do. No action is run; sources are built.
+    /// Validate a team and print what each of its actions may do. Sources are built, but no action runs.
     Check(CheckArgs),
-    /// Write down which components a team has, in `strata.lock` beside its file. From then on others are refused.
+    /// Record a team's components in `strata.lock` beside its file. From then on, any others are refused.
     Lock(LockArgs),
     /// Show what is saved: status, step, faults, mailboxes, joins, budget.
     Inspect(InspectArgs),
@@ -55,62 +55,61 @@ pub(super) enum Command {
     Checkpoints(SavedArgs),
     /// Print the recorded events of a saved team, one JSON object a line, oldest first.
     ///
-    /// Told is what led to where the team stands. What happened in other lineages after they were left is told where they
-    /// are named: `PATH@LINEAGE`.
+    /// These are the events that led to the current state. For those of another lineage, use `PATH@LINEAGE`.
     #[command(
         after_help = "Examples:\n  strata-host events store | jq -c 'select(.kind == \"host-call\")'\n  strata-host events store@main.1\n  strata-host events store --follow"
     )]
     Events {
-        /// The storage directory or its team.json, perhaps with @LINEAGE.
+        /// The storage directory or its team.json, optionally followed by @LINEAGE.
         #[arg(value_name = "PATH[@LINEAGE]")]
         path: String,
-        /// Those that lead to the newest state of this lineage instead of the current one.
+        /// Use the events that led to the newest state of this lineage instead of the current one.
         #[arg(long, value_name = "NAME")]
         lineage: Option<String>,
-        /// Go on with what is recorded from now on, until no process is at the team any more.
+        /// Keep printing new events until the run ends.
         #[arg(short, long)]
         follow: bool,
     },
-    /// Show which files actions wrote, as they are in a saved state, or lay them out in a directory.
+    /// List the files that actions wrote, as of a saved state, or extract them into a directory.
     Files(FilesArgs),
-    /// Begin another lineage at a checkpoint. What there is stays as it is.
+    /// Start a new lineage from a checkpoint. Existing ones are unchanged.
     Fork(ForkArgs),
     /// Show where two lineages part, and how their states differ.
     Diff(DiffArgs),
-    /// Forget old checkpoints and free the room that only they need.
+    /// Delete old checkpoints and free the space that only they needed.
     Prune(PruneArgs),
-    /// Run recorded attempts again, with the network off, and compare what they do with the record. Nothing is saved.
+    /// Repeat recorded attempts with the network off and compare them with the record. Nothing is saved.
     Replay(ReplayArgs),
     /// Write a saved run as one HTML page: graph, timeline, messages, host calls, costs, faults, states.
     Report(ReportArgs),
-    /// Put a message into a saved team's environment.
+    /// Send a message to a saved or running team.
     Send(SendArgs),
-    /// Record answers for what a saved team asks people. `run --recover_path` then goes on.
+    /// Answer the questions that a saved team has put to people. `run --recover_path` then resumes it.
     Answer(AnswerArgs),
-    /// Draw a team: roles, what they hear of, routes, joins. Its components need not be there.
+    /// Draw a team: its roles, what they watch, routes and joins. Its components need not exist.
     Graph(GraphArgs),
     /// Build the action in a directory to a component and print its path.
     #[command(
         after_help = "Examples:\n  strata-host build plugins/probe\n  strata-host run team.toml --recover_path store --component Bob.Write=$(strata-host build write)"
     )]
     Build {
-        /// The directory of its source.
+        /// The directory that holds its source.
         #[arg(default_value = ".")]
         dir: PathBuf,
     },
-    /// Print what an action can call, or what a component says about itself, as JSON that a model can read.
+    /// Print what an action can call, or how a component describes itself, as JSON that a model can read.
     Describe(DescribeArgs),
     /// Print the JSON Schema of team files, for editors.
     #[command(after_help = "Examples:\n  strata-host schema > team.schema.json\n\n\
         Editors that know TOML schemas (Taplo, Even Better TOML) find it by the first line of a team file:\n  \
         #:schema ./team.schema.json")]
     Schema,
-    /// Keep components on this machine under their names and versions, for teams to name: `skill = "name@version"`.
+    /// Manage the shelf: components that teams refer to by name and version, `skill = "name@version"`.
     #[command(subcommand)]
     Skill(SkillCommand),
-    /// Look at what this machine has of what teams need: toolchains, the cache, the shelf, the disk.
+    /// Check this machine for what teams need: toolchains, the cache, the shelf, the disk.
     Doctor(DoctorArgs),
-    /// Print what completes this command line in a shell.
+    /// Print a shell completion script.
     #[command(after_help = "Examples:\n  \
         strata-host completions bash > ~/.local/share/bash-completion/completions/strata-host\n  \
         strata-host completions fish > ~/.config/fish/completions/strata-host.fish")]
@@ -121,10 +120,10 @@ pub(super) enum Command {
     /// Write the manual pages, one for each command.
     #[command(after_help = "Examples:\n  strata-host man ~/.local/share/man/man1 && man strata-host-run")]
     Man {
-        /// Where to. It is made if it is missing.
+        /// The directory to write to. It is created if it is missing.
         dir: PathBuf,
     },
-    /// Begin an action or a team: something small that builds and runs as it is.
+    /// Create a small action or team that builds and runs as it is.
     New(NewArgs),
     /// Print where the SDK of a language is, for tests, editors and other build tools.
     #[command(after_help = "Examples:\n  strata-host sdk wit")]
@@ -139,64 +138,64 @@ pub(super) enum Command {
 #[derive(Args)]
 #[command(after_help = "Examples:\n  strata-host run team.toml \"write a snake game\"\n  \
     strata-host run --recover_path workspace/storage/team\n  \
-    strata-host run team.toml --recover_path store --component Engineer.WriteCode=mended.wasm")]
+    strata-host run team.toml --recover_path store --component Engineer.WriteCode=fixed.wasm")]
 pub(super) struct RunArgs {
-    /// The team file (ends in .toml; `team.toml` where none is named) and the idea (anything else). On resume both may be
+    /// The team file (ends in .toml; `team.toml` by default) and the idea (anything else). On a resume both may be
     /// left out.
     #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
     pub(super) words: Vec<String>,
-    /// Go on with the team saved in this directory (or in its team.json).
+    /// Resume the team saved in this directory (or in its team.json).
     #[arg(long = "recover_path", alias = "recover-path", value_name = "PATH")]
     pub(super) recover_path: Option<PathBuf>,
-    /// Where a fresh run is saved: `./workspace/storage/team` by default.
+    /// Where a fresh run is saved; `./workspace/storage/team` by default.
     #[arg(long, value_name = "DIR")]
     pub(super) storage: Option<PathBuf>,
-    /// What may be spent in all, in USD; 0 for no limit.
+    /// The most that may be spent in total, in USD; 0 for no limit.
     #[arg(long, value_name = "USD", allow_negative_numbers = true)]
     pub(super) investment: Option<f64>,
-    /// How many steps may be made in all, resumes included; 0 for no limit. Holds for this call, not for later resumes.
+    /// The most steps in total, resumes included; 0 for no limit. Applies to this call, not to later resumes.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) max_steps: Option<u64>,
-    /// How many actions may run at once. Holds for this call.
+    /// The most actions to run at once. Applies to this call.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) max_parallel: Option<usize>,
-    /// Write events there as they happen, one JSON object a line; `-` is stdout. A resume writes after what the file
-    /// holds, a fresh run begins it anew.
+    /// Write events to this file as they happen, one JSON object per line; `-` is stdout. A resume appends to the file,
+    /// a fresh run replaces it.
     #[arg(long, value_name = "FILE|-")]
     pub(super) events: Option<PathBuf>,
-    /// Record exchanges with language models, to be served again by `[llm] provider = "recorded"`.
+    /// Record exchanges with language models, for `[llm] provider = "recorded"` to serve again.
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
-    /// Which recorded host calls a new attempt is served.
+    /// Whether a new attempt reuses recorded host calls.
     #[arg(long, value_enum, default_value = "auto")]
     pub(super) calls: Calls,
     /// Use another component for an action (or for `ROLE.think`).
     #[arg(long, value_name = "ROLE.ACTION=FILE")]
     pub(super) component: Vec<String>,
-    /// Answer what the saved team asks a person, then go on; as `answer` does.
+    /// Answer a question of the saved team before resuming it, as `answer` does.
     #[arg(long, value_name = "REQUEST=JSON", requires = "recover_path")]
     pub(super) answer: Vec<String>,
-    /// One more policy that binds the team, beside those of the machine, of the user and of `$STRATA_POLICY`.
+    /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
     #[arg(long, value_name = "FILE")]
     pub(super) policy: Option<PathBuf>,
     /// Refuse to resume with changed components.
     #[arg(long)]
     pub(super) strict: bool,
-    /// Go on from this checkpoint instead of the newest state. What came after it stays saved, in a lineage of its own.
+    /// Resume from this checkpoint instead of the newest state. What came after it stays saved, in its own lineage.
     #[arg(long, value_name = "ID", requires = "recover_path")]
     pub(super) checkpoint: Option<String>,
-    /// When nothing is left to do, wait for messages (see `send`) until stopped. Stopped while it waits, it ends with the
-    /// exit code that it would have ended with without waiting: 0, or 3, 4, 6, 10.
+    /// When nothing is left to do, wait for messages (see `send`) until stopped. If it is stopped while waiting, the exit
+    /// code is the one it would have had without waiting: 0, or 3, 4, 6, 10.
     #[arg(long)]
     pub(super) keep_alive: bool,
-    /// What becomes of writes whose result is unknown: make them again (`redo`), go on without (`skip`), or take this
-    /// response, in JSON, for theirs. For one of several: `ROLE.ACTION=…`, as `inspect` names it.
+    /// How to handle writes whose result is unknown: repeat them (`redo`), continue without them (`skip`), or take this
+    /// JSON as the response. For one of several: `ROLE.ACTION=…`, as `inspect` names it.
     #[arg(long, value_name = "redo|skip|VALUE", requires = "recover_path")]
     pub(super) in_doubt: Vec<String>,
-    /// Start anew although the storage holds an unfinished team. That one is set aside, not deleted.
+    /// Start a new run even though the storage holds an unfinished team. That team is moved aside, not deleted.
     #[arg(long, conflicts_with = "recover_path")]
     pub(super) force: bool,
-    /// Serve metrics for Prometheus there: a port of this machine, or `ADDRESS:PORT`. See `GET /metrics`.
+    /// Serve Prometheus metrics at `/metrics` on this address: a local port, or `ADDRESS:PORT`.
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = super::metrics::address)]
     pub(super) metrics: Option<SocketAddr>,
     /// Print nothing but errors, faults and warnings.
@@ -209,11 +208,11 @@ pub(super) struct RunArgs {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum Calls {
-    /// It depends on how the earlier attempt ended.
+    /// Decide by how the last attempt ended.
     Auto,
-    /// All of them.
+    /// Reuse all of them.
     Reuse,
-    /// None.
+    /// Reuse none.
     Fresh,
 }
 
@@ -240,7 +239,7 @@ impl From<Calls> for CallPolicy {
 pub(super) struct CheckArgs {
     /// The team file.
     pub(super) team: PathBuf,
-    /// One more policy that binds the team, beside those of the machine, of the user and of `$STRATA_POLICY`.
+    /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
     #[arg(long, value_name = "FILE")]
     pub(super) policy: Option<PathBuf>,
     /// Print the policy as JSON.
@@ -255,7 +254,7 @@ pub(super) struct LockArgs {
     /// The team file.
     #[arg(value_name = "TEAM.toml", default_value = "team.toml")]
     pub(super) team: PathBuf,
-    /// One more policy that binds the team, beside those of the machine, of the user and of `$STRATA_POLICY`.
+    /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
     #[arg(long, value_name = "FILE")]
     pub(super) policy: Option<PathBuf>,
 }
@@ -266,7 +265,7 @@ pub(super) struct LockArgs {
 pub(super) struct GraphArgs {
     /// The team file.
     pub(super) team: PathBuf,
-    /// How it is written.
+    /// The output format.
     #[arg(long, value_enum, default_value = "mermaid")]
     pub(super) format: GraphFormat,
 }
@@ -296,26 +295,26 @@ pub(super) struct SavedArgs {
 pub(super) struct ForkArgs {
     /// The storage directory or its team.json.
     pub(super) path: PathBuf,
-    /// The checkpoint it begins at.
+    /// The checkpoint to start from.
     #[arg(long, value_name = "ID")]
     pub(super) at: String,
-    /// Put a value into a scope of the new lineage. A scope is that of the team file, or `role/NAME` for a role's own.
+    /// Set a value in a scope of the new lineage: a scope of the team file, or `role/NAME` for a role's private one.
     #[arg(long, value_name = "SCOPE/KEY=JSON")]
     pub(super) set: Vec<String>,
-    /// Write it as a team of its own into this directory, instead of beside the others.
+    /// Write the new lineage to this directory as a separate team, instead of into the same storage.
     #[arg(long, value_name = "DIR")]
     pub(super) to: Option<PathBuf>,
-    /// Print what was made as JSON.
+    /// Print the new lineage as JSON.
     #[arg(long)]
     pub(super) json: bool,
 }
 
 #[derive(Args)]
-#[command(after_help = "Each side is PATH for its newest state, or PATH@ID for a checkpoint or a lineage of it.\n\n\
+#[command(after_help = "Each side is PATH (its newest state), or PATH@ID (one of its checkpoints or lineages).\n\n\
     Examples:\n  strata-host diff store@main store@main.1\n  strata-host diff store branch\n\n\
     The exit code is 0 whether or not they differ.")]
 pub(super) struct DiffArgs {
-    /// One side: a storage directory or its team.json, perhaps with @CHECKPOINT or @LINEAGE.
+    /// One side: a storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
     #[arg(value_name = "PATH[@ID]")]
     pub(super) one: String,
     /// The other.
@@ -331,8 +330,8 @@ pub(super) struct DiffArgs {
 pub(super) struct PruneArgs {
     /// The storage directory or its team.json.
     pub(super) path: PathBuf,
-    /// How many checkpoints to keep of each lineage, beside its first, where others leave it, and where somebody is
-    /// waited for. Without it, what the team file says; where that keeps all, 10.
+    /// How many checkpoints to keep per lineage, besides its first, those that other lineages start from, and those that
+    /// wait for a person. By default what the team file says; if that keeps all of them, 10.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) keep: Option<u32>,
     /// Print what was freed as JSON.
@@ -350,13 +349,13 @@ pub(super) struct SendArgs {
     /// The message's label.
     #[arg(long, value_name = "LABEL")]
     pub(super) cause: String,
-    /// A recipient; everyone who watches the label where none is named.
+    /// A recipient; without any, every role that watches the label.
     #[arg(long, value_name = "NAME")]
     pub(super) to: Vec<String>,
-    /// A name of your own for this message: sent again under it, it is not published again.
+    /// A key of your choice for this message: a message sent again with the same key is not published again.
     #[arg(long, value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(super) idempotency_key: Option<String>,
-    /// Print what became of it as JSON: `id`, `to`, `dead`, `known`.
+    /// Print the result as JSON: `id`, `to`, `dead`, `known`.
     #[arg(long)]
     pub(super) json: bool,
     /// The text; `-` reads it from stdin.
@@ -365,13 +364,13 @@ pub(super) struct SendArgs {
 
 #[derive(Args)]
 #[command(
-    after_help = "An answer is a JSON document. Where a text answers the question it may be given as it is. All answers are taken, \
+    after_help = "An answer is a JSON document. Where the question is answered by text, plain text will do. All answers are taken, \
     or none.\n\nExamples:\n  strata-host answer store ask-1-1-0-0=42 'ask-1-2-0-0=looks good'"
 )]
 pub(super) struct AnswerArgs {
     /// The storage directory or its team.json.
     pub(super) path: PathBuf,
-    /// What is answered, and how. `inspect` shows what is asked.
+    /// The request and its answer. `inspect` shows the open requests.
     #[arg(value_name = "REQUEST=JSON", required = true)]
     pub(super) answers: Vec<String>,
 }

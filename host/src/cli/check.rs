@@ -1,6 +1,6 @@
 //! `check`: validates a team, links its components, prints what each may do. No action of the team is run.
 
-use super::{CheckArgs, Failure, note, show_document, show_text, warn};
+use super::{CheckArgs, Failure, note, show_document, show_text, tell, warn};
 use crate::launch::Components;
 use crate::manifest::operator::in_force;
 use crate::manifest::{Definition, policy};
@@ -10,10 +10,11 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let mut definition = Definition::read(&args.team)?;
     definition.bind(&in_force(args.policy.as_deref())?)?;
     let sandbox = WasmSandbox::one_shot().map_err(|error| Failure::internal(error.to_string()))?;
-    let components = Components::load(&definition, &sandbox, &mut |line| note(line))?;
+    let components = Components::load(&definition, &sandbox, &mut tell)?;
     components.equip(&definition, sandbox, Own::default())?;
     definition.cut().iter().for_each(note);
-    definition.doubts().iter().for_each(|doubt| warn(format_args!("{doubt}")));
+    // Of the last a run tells when it happens.
+    definition.doubts().iter().chain(&definition.unheard()).for_each(warn);
     let rows = policy::rows(&definition, &components.digests());
     if args.json {
         show_document(&rows)?;

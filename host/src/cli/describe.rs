@@ -1,7 +1,7 @@
 //! `describe` and `schema`: what actions can call, what components say about themselves, what a team file may hold.
 //! JSON, for models, editors and scripts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -62,17 +62,19 @@ fn one(path: &Path, args: &DescribeArgs) -> Result<Value, Failure> {
         true => document(&loaded.digest, &loaded.manifest),
         false => json!({ "sha256": loaded.digest.0 }),
     };
-    if let (Value::Object(all), Value::Object(functions)) = (&mut description, component::document(&bytes)) {
+    let functions = component::document(&bytes)
+        .map_err(|error| Failure::usage(format!("cannot describe the functions of `{}`: {error}", file.display())))?;
+    if let (Value::Object(all), Value::Object(functions)) = (&mut description, functions) {
         all.extend(functions);
     }
     Ok(description)
 }
 
-/// A component's bytes, and what it says about itself.
-pub(super) fn load(path: &Path, sandbox: &WasmSandbox) -> Result<(Vec<u8>, Loaded), Failure> {
+/// A component's file, its bytes, and what it says about itself.
+pub(super) fn load(path: &Path, sandbox: &WasmSandbox) -> Result<(PathBuf, Vec<u8>, Loaded), Failure> {
     let (file, bytes) = read_component(path, &mut |line| note(line)).map_err(Failure::usage)?;
     let loaded = sandbox.load(&bytes, Metering::Plain).map_err(|error| unfit(&file, &error))?;
-    Ok((bytes, loaded))
+    Ok((file, bytes, loaded))
 }
 
 fn unfit(file: &Path, error: &LoadError) -> Failure {

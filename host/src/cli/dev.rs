@@ -16,7 +16,7 @@ use super::reporter::{Loudness, Reporter};
 use super::run::{Listener, listener, play, tell_notes, to_its_end};
 use super::signals::Signals;
 use super::watch::{Change, Watch, written};
-use super::{Failure, counted, exit_code, note, shown};
+use super::{Failure, counted, exit_code, note, shown, tell};
 use crate::driver::OnLine;
 use crate::driver::clock::now_ms;
 use crate::launch::{Develop, Developed, LaunchError, Run, develop};
@@ -121,7 +121,7 @@ async fn round(
         storage: &args.storage,
         changed,
     };
-    let mut run = match develop(&what, &mut |line| note(line), on_line(&told.lines, change)) {
+    let mut run = match develop(&what, &mut tell, on_line(&told.lines, change)) {
         Ok(Developed::Goes(run, notes)) => {
             tell_notes(&notes, run.path());
             run

@@ -17,7 +17,10 @@ pub(super) fn look_for_edits(path: &Path) {
 pub(super) fn tell_edited(path: &Path) {
     let directory = if path.is_file() { path.parent().unwrap_or(path) } else { path };
     let directory = directory.display();
-    warn(format_args!("`team.json` in `{directory}` was changed by hand; `team.db` beside it is newer and wins"));
+    warn(format_args!(
+        "`team.json` in `{directory}` differs from `team.db`, which is used; to use the edited copy, move it to a \
+         directory of its own"
+    ));
 }
 
 /// Tells whoever changed the team file that a resume which does not name it goes by the one that was saved.

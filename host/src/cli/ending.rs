@@ -7,7 +7,7 @@ use strata_core::event::Status;
 use strata_core::money::Usd;
 use strata_core::stepper::{Stepper, step_of_fault};
 
-use super::fault::{Cure, section, tell, tell_kept};
+use super::fault::{Cure, Then, section, tell, tell_kept};
 use super::plain::one_line;
 use super::reporter::Loudness;
 use super::requests::{command, listing};
@@ -22,26 +22,27 @@ pub(super) struct Ending<'a> {
     storage: &'a Path,
     /// The policy that was named for it.
     policy: Option<&'a Path>,
-    /// Whether a change of a file is all that it takes to go on.
-    watched: bool,
+    /// How it goes on.
+    then: Then,
 }
 
 impl<'a> Ending<'a> {
     pub(super) fn of(run: &'a Run, policy: Option<&'a Path>) -> Self {
-        Self { stepper: run.stepper(), makings: run.makings(), storage: run.path(), policy, watched: false }
+        Self { stepper: run.stepper(), makings: run.makings(), storage: run.path(), policy, then: Then::Resumed }
     }
 
     /// The end of a round, after which files are watched.
     pub(super) fn of_round(run: &'a Run, policy: Option<&'a Path>) -> Self {
-        Self { watched: true, ..Self::of(run, policy) }
+        Self { then: Then::Watched, ..Self::of(run, policy) }
     }
 
     /// Tells it.
     pub(super) fn tell(&self, status: Status, loudness: Loudness) {
         let (env, stepper) = (self.stepper.env(), self.stepper);
         let failed: Vec<_> = env.failed().map(|(id, _)| id).collect();
-        let cures: Vec<Cure> = failed.into_iter().filter_map(|id| tell(stepper, id, self.makings)).collect();
+        let cures: Vec<Cure> = failed.into_iter().filter_map(|id| tell(stepper, id, self.makings, self.then)).collect();
         self.tell_open();
+        self.tell_broke(status);
         let (saved, step) = (format!("saved in `{}`", self.storage.display()), env.step);
         let resume = self.resume();
         match status {
@@ -55,41 +56,42 @@ impl<'a> Ending<'a> {
                 let at = |(_, activation)| step_of_fault(stepper.team(), env, activation);
                 let step = env.failed().map(at).min().unwrap_or(step);
                 let what = painted(BAD, "failed");
-                if self.watched {
-                    note(format_args!("{what} at step {step}; {saved}; goes on by itself once it is mended"));
+                if self.then == Then::Watched {
+                    note(format_args!("{what} at step {step}; {saved}; continues by itself once it is fixed"));
                     return;
                 }
-                note(format_args!("{what} at step {step}; {saved}; mend and go on with:"));
+                note(format_args!("{what} at step {step}; {saved}; fix it, then resume with:"));
                 self.ways(&cures).iter().for_each(|way| note(format_args!("  {way}")));
             }
             Status::Interrupted if doubts(stepper).is_empty() => {
                 let what = painted(ODD, "interrupted");
-                note(format_args!("{what} at step {step}; {saved}; go on with:\n  {resume}"));
+                note(format_args!("{what} at step {step}; {saved}; resume with:\n  {resume}"));
             }
             Status::StepLimit => {
                 let (what, steps) = (painted(ODD, "step limit reached"), counted(step, "step"));
-                note(format_args!("{what} after {steps}; {saved}; go on with:\n  {resume} --max-steps N"));
+                let limit = steps_in_all(stepper);
+                note(format_args!("{what} after {steps}; {saved}; resume with:\n  {resume} {limit}"));
             }
             Status::OutOfBudget => {
                 let what = painted(ODD, "out of budget:");
-                note(format_args!("{what} {}; {saved}; go on with:", exhausted(stepper)));
+                note(format_args!("{what} {}; {saved}; resume with:", exhausted(stepper)));
                 note(format_args!("  {resume} {}", more(stepper, self.makings.most.as_ref())));
             }
             Status::InDoubt | Status::Interrupted => {
                 let what = painted(ODD, if status == Status::InDoubt { "in doubt" } else { "interrupted" });
-                note(format_args!("{what} at step {step}; {saved}; find out, then go on with one of:"));
+                note(format_args!("{what} at step {step}; {saved}; find out, then resume with one of:"));
                 let response = r#"'{"status":200,"body":"…"}'"#;
                 note(format_args!("  {resume} --in-doubt redo     # make it again"));
-                note(format_args!("  {resume} --in-doubt skip     # go on without it"));
+                note(format_args!("  {resume} --in-doubt skip     # continue without it"));
                 note(format_args!("  {resume} --in-doubt {response}     # this was its response"));
             }
             Status::Stalled => self.tell_stalled(&saved),
             Status::Waiting => {
                 let what = painted(ODD, "waiting for a person");
                 note(format_args!("{what} at step {step}; {saved}; answer with:"));
-                note(format_args!("  {}\nthen go on with:\n  {resume}", command(stepper, self.storage)));
+                note(format_args!("  {}\nthen resume with:\n  {resume}", command(stepper, self.storage)));
             }
-            Status::Running => note(format_args!("{}; {saved}; go on with:\n  {resume}", status.name())),
+            Status::Running => note(format_args!("{}; {saved}; resume with:\n  {resume}", status.name())),
         }
     }
 
@@ -106,14 +108,25 @@ impl<'a> Ending<'a> {
             let what = format!("message {id} for {to} could not be handed over to `[env.external]`: {why}");
             note(format_args!("{head} {}", one_line(&what)));
             let place = self.makings.external.as_ref();
-            section("to mend it", place.map(|place| format!("see `[env.external]` ({place})")).into_iter(), |line| {
-                note(line)
-            });
+            section(
+                "how to fix it",
+                place.map(|place| format!("see `[env.external]` ({place})")).into_iter(),
+                |line| note(line),
+            );
         }
         for Doubt { id, what, .. } in doubts(self.stepper) {
             let head = painted(ODD, "in doubt:");
             let what = one_line(&what);
             note(format_args!("{head} {id}: `{what}` was begun, and whether it took effect is not known"));
+        }
+    }
+
+    /// Tells of budgets that are used up where the run ended for another reason: that alone is not enough to go on.
+    fn tell_broke(&self, status: Status) {
+        let stepper = self.stepper;
+        if status != Status::OutOfBudget && stepper.purses().next().is_some() {
+            let (what, more) = (painted(ODD, "out of budget:"), more(stepper, self.makings.most.as_ref()));
+            note(format_args!("{what} {}; to continue there, resume with:\n  {more}", exhausted(stepper)));
         }
     }
 
@@ -132,11 +145,11 @@ impl<'a> Ending<'a> {
         let unsent = self.stepper.env().outbox.iter().any(|outbound| outbound.failed.is_some());
         let file = (unsent || cures.iter().any(|cure| cure.file)).then(|| {
             let file = path_word(Path::new(&shown(&self.makings.file)));
-            when(format!("strata-host run {file} {what}"), "after a change of the team file")
+            when(format!("strata-host run {file} {what}"), "after changing the team file")
         });
         // One stands for all.
         let component = cures.iter().find_map(|cure| cure.component.as_ref()).map(|name| {
-            let given = format!("{resume} --component {}=MENDED.wasm", shell_word(name));
+            let given = format!("{resume} --component {}=FIXED.wasm", shell_word(name));
             when(given, "with another component")
         });
         // As it is comes last, where somebody in a hurry looks.
@@ -151,13 +164,13 @@ impl<'a> Ending<'a> {
         for standing in joins::standings(self.stepper).filter(|standing| !standing.missing.is_empty()) {
             let (id, missing) = (&standing.join.id, standing.missing_text());
             note(format_args!(
-                "  join `{id}` waits for {missing}, and nobody is at work; it holds {}",
+                "  join `{id}` waits for {missing}, and no role is running; it holds {}",
                 standing.held()
             ));
             someone = someone.or(standing.missing.first().map(|name| shell_word(name)));
         }
         let (someone, storage) = (someone.unwrap_or_default(), path_word(self.storage));
-        note("give it what is missing, and go on with:");
+        note("send it what is missing, then resume with:");
         note(format_args!("  strata-host send {storage} --to {someone} --cause LABEL CONTENT\n  {}", self.resume()));
     }
 }
@@ -194,6 +207,14 @@ pub(super) fn more(stepper: &Stepper, most: Option<&(Usd, String)>) -> String {
         (Some(Purse::Role(_)), _) => "TEAM.toml   # with more `investment` or `tokens` for the role".into(),
         _ if !broke && team.policy.purses.tokens.is_some() => "TEAM.toml   # with more `tokens` for the team".into(),
         (_, Some((most, policy))) => format!("--investment USD   # once `{policy}` allows more than {most}"),
-        _ => "--investment USD".into(),
+        _ => match env.budget {
+            Some(budget) => format!("--investment USD   # more than {budget}, in all"),
+            None => "--investment USD".into(),
+        },
     }
+}
+
+/// The same beyond the limit of steps, which counts those before a resume, too.
+pub(super) fn steps_in_all(stepper: &Stepper) -> String {
+    format!("--max-steps N   # more than {}, in all", stepper.env().step)
 }

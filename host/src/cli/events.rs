@@ -24,7 +24,10 @@ pub(super) fn events(at: &str, lineage: Option<&str>, follow: bool) -> Result<u8
     loop {
         // Before it is read: who lets go has recorded all.
         let goes_on = follow && telling.holder()? != Holder::Nobody;
-        while let Some(lines) = telling.more()? {
+        // Who reads no more needs no more.
+        while !is_deaf()
+            && let Some(lines) = telling.more()?
+        {
             lines.iter().for_each(|line| show_json(&line.to_json()));
         }
         if !goes_on || is_deaf() {

@@ -12,7 +12,6 @@ use super::terminal::{BAD, note, painted};
 use super::{preview, shown};
 use crate::build::script;
 use crate::launch::{Made, Makings};
-use crate::narrator;
 
 /// What a fault says of a limit that was reached: where it is raised.
 const LIMIT: &str = "; raise `limits.";
@@ -36,6 +35,15 @@ const PREVIEW: usize = 60;
 /// How many of the results that are kept are named.
 const NAMED: usize = 6;
 
+/// How the run goes on after a fault.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// With another command.
+    Resumed,
+    /// By itself, once a file that is watched has changed.
+    Watched,
+}
+
 /// What to do about a fault.
 pub(super) struct Cure {
     /// The action, as `--component` names it; none where another component does not help.
@@ -47,13 +55,17 @@ pub(super) struct Cure {
 }
 
 /// Tells of a role's fault, and says what can be done.
-pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings) -> Option<Cure> {
+pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings, then: Then) -> Option<Cure> {
     let activation = stepper.env().role(id).activation.as_ref()?;
     let Phase::Failed(fault) = &activation.phase else { return None };
+    // Who stopped the run knows why, and the end of it says how to go on.
+    if fault.kind == FaultKind::Interrupted {
+        return None;
+    }
     let role = stepper.team().role(id);
     let work = activation.work(role);
     let (index, action) = place(role, work);
-    let kind = narrator::fault_kind(work, fault).name();
+    let kind = fault.kind;
     let message = plain(&fault.message);
     let cause = message.lines().next().unwrap_or_default();
     let attempt = activation.current.attempts;
@@ -69,19 +81,19 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings) -> Option<C
     section("what it logged last", fault.log.iter().cloned(), on_stderr);
     let calls = &activation.current.journal;
     section(
-        "its last calls of the host, and what came back",
+        "its last host calls and their results",
         calls[calls.len().saturating_sub(CALLS)..].iter().map(called),
         on_stderr,
     );
     let made = work.and_then(|work| slot(role, id, work)).and_then(|slot| makings.made(slot));
     let retries = work.map_or(0, |work| retry(role, work).retries);
-    let cure = cure(fault, (&format!("{}.{action}", role.name), retries), made);
-    section("to mend it", cure.words.iter().cloned(), on_stderr);
+    let cure = cure(fault, (&format!("{}.{action}", role.name), retries), made, then);
+    section("how to fix it", cure.words.iter().cloned(), on_stderr);
     Some(cure)
 }
 
 /// What helps against a fault. A limit that was reached is named by the fault itself, whatever its kind.
-fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>) -> Cure {
+fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: Then) -> Cure {
     let place = made.map(|made| format!(" ({})", made.place)).unwrap_or_default();
     let in_file = |words: Option<String>| Cure { component: None, file: true, words };
     let of_limit = || Cure { component: component(name, made), ..in_file(None) };
@@ -114,39 +126,45 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>) -> Cur
             in_file(Some(format!("what {name} does in its directories is bounded: see `allow.dirs`{place}")))
         }
         FaultKind::Host => in_file(Some(
-            "see that what it calls answers; recorded calls are served again and not paid again".to_owned(),
+            "check that the service it calls is up; recorded calls are reused, and not paid for again".to_owned(),
         )),
         FaultKind::Interrupted => Cure { component: None, file: false, words: None },
         FaultKind::Error if is_of_config(&fault.message) => {
-            in_file(Some(format!("mend `config` of {name} in the team file{place}")))
+            in_file(Some(format!("fix `config` of {name} in the team file{place}")))
         }
         FaultKind::Error if fault.message.contains(SCOPE) => {
             in_file(Some("declare the scope in the team file, or name one that is there".to_owned()))
         }
-        FaultKind::Error if fault.hope == Hope::Retryable => in_file(Some(match retries {
-            0 => {
-                format!("it may be otherwise next time; `limits.retries` of {name} has it tried again by itself{place}")
-            }
-            retries => format!(
-                "it was tried {} times, as `limits.retries` of {name} says{place}; a resume tries it as often again",
-                retries + 1
-            ),
-        })),
+        FaultKind::Error if fault.hope == Hope::Retryable => in_file(Some(of_retries(retries, name, &place))),
         FaultKind::Trap | FaultKind::Error | FaultKind::Stack | FaultKind::OutputInvalid | FaultKind::Think => {
             let component = component(name, made);
             // Also where the source is to be changed: what it is called with stands in the team file.
             let file = !made.is_some_and(|made| script::is_newest(&made.from));
             let words = made.map(|made| match &component {
+                Some(_) if then == Then::Watched => {
+                    format!("replace the component, or name another in the team file{place}")
+                }
                 Some(_) => format!("give another component, here with `--component` or in the team file{place}"),
                 None if script::is_newest(&made.from) => {
-                    "its code came with a message: mend what wrote that, and go on from a checkpoint before it \
+                    "its code came with a message: fix what wrote it, and resume from a checkpoint before it \
                      (`--checkpoint`)"
                         .to_owned()
                 }
-                None => format!("change its source, `{}`; what has changed is used by itself", shown(&made.from)),
+                None => format!("change its source, `{}`; it is rebuilt automatically", shown(&made.from)),
             });
             Cure { component, file, words }
         }
+    }
+}
+
+/// What helps where an action says that it may succeed another time.
+fn of_retries(retries: u32, name: &str, place: &str) -> String {
+    match retries {
+        0 => format!("it may succeed next time; set `limits.retries` of {name} to retry it automatically{place}"),
+        retries => format!(
+            "it was tried {} times, as `limits.retries` of {name} says{place}; a resume tries it as often again",
+            retries + 1
+        ),
     }
 }
 
@@ -208,7 +226,7 @@ pub(super) fn tell_kept(stepper: &Stepper) {
         more => format!(" and {more} more"),
     };
     let named = names[..names.len().min(NAMED)].join(", ");
-    note(format_args!("kept, and not run again: {named}{more}"));
+    note(format_args!("finished, and not run again: {named}{more}"));
 }
 
 /// The actions that an activation has finished.
@@ -235,10 +253,10 @@ mod tests {
     fn a_fault_is_mended_where_it_comes_from() {
         let cure_of = |from: &str, message: &str| {
             let made = Made { from: from.into(), place: "team.toml:9".into(), withheld: Vec::new() };
-            let cure = cure(&Fault::new(FaultKind::Error, message), ("A.One", 0), Some(&made));
+            let cure = cure(&Fault::new(FaultKind::Error, message), ("A.One", 0), Some(&made), Then::Resumed);
             (cure.words.unwrap_or_default(), cure.file, cure.component.is_some())
         };
-        let in_file = ("mend `config` of A.One in the team file (team.toml:9)".to_owned(), true, false);
+        let in_file = ("fix `config` of A.One in the team file (team.toml:9)".to_owned(), true, false);
         assert_eq!(cure_of("greet", "config: unknown key `langage`; known are language"), in_file);
         assert_eq!(cure_of("a.wasm", "reading the action's `config` in the team file: missing field `to`"), in_file);
         let (words, file, _) = cure_of("greet", "the model was silent");

@@ -26,6 +26,6 @@ pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
         Some(_) => format!("strata-host run --recover_path {path}"),
         None => format!("strata-host run --recover_path {path} --checkpoint {}", shell_word(&made.checkpoint.0)),
     };
-    note(format_args!("lineage `{}` begins at `{}`; go on with it:\n  {on}", made.lineage, made.parent));
+    note(format_args!("lineage `{}` begins at `{}`; resume it with:\n  {on}", made.lineage, made.parent));
     Ok(0)
 }

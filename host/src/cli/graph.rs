@@ -5,7 +5,7 @@ use crate::graph::{Format, Graph};
 use crate::manifest::Definition;
 
 pub(super) fn graph(args: &GraphArgs) -> Result<u8, Failure> {
-    let definition = Definition::read(&args.team)?;
+    let definition = Definition::read_alone(&args.team)?;
     let format = match args.format {
         GraphFormat::Mermaid => Format::Mermaid,
         GraphFormat::Dot => Format::Dot,

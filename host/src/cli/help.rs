@@ -1,6 +1,8 @@
 //! The command line's help: short with `-h`; with `--help` examples and exit codes, too. What there is to tell of is in
 //! `args`.
 
+use std::ffi::OsStr;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
@@ -54,8 +56,9 @@ fn quoted(mut error: clap::Error) -> clap::Error {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(arg))) => !arg.starts_with('-'),
         (kind, _) => kind == ErrorKind::TooManyValues,
     };
-    let called = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
-    let text = TEXTS.iter().find(|(command, _)| called.as_deref() == Some(*command));
+    // Words need not be text.
+    let called = std::env::args_os().skip(1).find(|arg| !arg.as_encoded_bytes().starts_with(b"-"));
+    let text = TEXTS.iter().find(|(command, _)| called.as_deref().and_then(OsStr::to_str) == Some(*command));
     if let (true, Some((_, text))) = (is_more, text) {
         let tip = format!("put the {text} in quotes if it has several words");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));

@@ -26,7 +26,6 @@ use super::files;
 use super::requests::{command, listing};
 use super::{Failure, InspectArgs, counted, joins, path_word, preview, shell_word, show_json, show_line};
 use crate::launch::{Doubt, SavedTeam, place, saved};
-use crate::narrator;
 use crate::store::{At, team_json};
 
 /// How much of a role's last output is shown.
@@ -101,12 +100,12 @@ fn show(saved: &SavedTeam, path: &Path, life: Life) {
     show_faults(stepper, path, life);
     let when = if life.is_cut_off(stepper) { "in doubt on the next run" } else { "in doubt" };
     let doubts = life.doubts(stepper);
-    section(&format!("{when} (go on with `--in-doubt redo|skip|VALUE`)"), doubts.iter().map(in_doubt));
+    section(&format!("{when} (resume with `--in-doubt redo|skip|VALUE`)"), doubts.iter().map(in_doubt));
     show_joins(stepper);
     show_requests(stepper, path);
     section("files", files::listing(stepper));
     show_mail(stepper, env);
-    section("go on with", life.ways(saved, path, !doubts.is_empty()).into_iter());
+    section("resume with", life.ways(saved, path, !doubts.is_empty()).into_iter());
 }
 
 /// What a role is at, in words.
@@ -147,10 +146,9 @@ fn show_spending(stepper: &Stepper) {
 }
 
 fn show_faults(stepper: &Stepper, path: &Path, life: Life) {
-    let fault = |(id, activation, fault): (RoleId, &Activation, &Fault)| {
+    let fault = |(id, _, fault): (RoleId, &Activation, &Fault)| {
         let role = stepper.team().role(id);
-        let kind = narrator::fault_kind(activation.work(role), fault);
-        format!("  {} {}: {kind}: {}", role.name, standing(stepper, id, life), fault.message)
+        format!("  {} {}: {}: {}", role.name, standing(stepper, id, life), fault.kind, fault.message)
     };
     let faults: Vec<String> = stepper.env().faults().map(fault).collect();
     // Messages of faults may have lines: how tools that were compiled for guests tell. None stands for more.

@@ -41,7 +41,7 @@ pub(super) fn new(args: &NewArgs) -> Result<u8, Failure> {
         Thing::Action => {
             scaffold::action(here, name, language).map_err(refused)?;
             note(format_args!(
-                "made the action `{name}` in {}; go on with:\n  cd {name}\n  {test}\n  strata-host build\n\
+                "made the action `{name}` in {}; next:\n  cd {name}\n  {test}\n  strata-host build\n\
                  A team uses it by `component = \"…/{name}\"`, with `config = {{ instruction = \"…\" }}` and \
                  `llm` in its `allow`.",
                 language.name
@@ -50,7 +50,7 @@ pub(super) fn new(args: &NewArgs) -> Result<u8, Failure> {
         Thing::Team => {
             scaffold::team(here, name, language).map_err(refused)?;
             note(format_args!(
-                "made the team `{name}`, with an action in {}; go on with:\n  cd {name}\n  strata-host run team.toml",
+                "made the team `{name}`, with an action in {}; next:\n  cd {name}\n  strata-host run team.toml",
                 language.name
             ));
         }

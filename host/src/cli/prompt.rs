@@ -83,7 +83,7 @@ impl Prompt {
                 }
                 attended = run.attend() => {
                     attended?;
-                    note("\nthe team goes on with what came from elsewhere");
+                    note("\nthe team continues with what came from elsewhere");
                     return Ok(One::Over);
                 }
                 () = over(request) => {
@@ -105,7 +105,7 @@ impl Prompt {
                 }
             };
             let Ok(line) = String::from_utf8(line) else {
-                note("this is no text in UTF-8");
+                note("this is not valid UTF-8");
                 continue;
             };
             if line.trim().is_empty() {

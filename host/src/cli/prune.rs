@@ -21,7 +21,7 @@ pub(super) fn prune(args: &PruneArgs) -> Result<u8, Failure> {
         (_, bytes) => format!(", {} freed", size(bytes)),
     };
     note(format_args!(
-        "pruned {checkpoints} and {events}{freed}; the newest {} of each lineage can be gone back to",
+        "pruned {checkpoints} and {events}{freed}; the newest {} of each lineage can still be resumed from",
         kept.keep
     ));
     Ok(0)

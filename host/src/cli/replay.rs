@@ -22,12 +22,12 @@ pub(super) fn replay(args: ReplayArgs) -> Result<u8, Failure> {
         selection: Selection { step: args.step, action: args.action },
         on_difference,
     };
-    let report = runtime.block_on(launch::replay(replay, &mut |line| note(line)))?;
+    let report = runtime.block_on(launch::replay(replay, &mut super::tell))?;
     tell(&report);
     if report.equal == 0 && report.differences.is_empty() {
         return Err(Failure::usage(match report.skipped.as_slice() {
-            [] => "there is no such attempt in the record: nothing is verified; `events` lists those there are",
-            _ => "no recorded attempt could be made again: nothing is verified",
+            [] => "no such attempt is recorded, so nothing was verified; `events` lists the recorded ones",
+            _ => "no recorded attempt could be repeated, so nothing was verified",
         }));
     }
     Ok(if args.verify && !report.differences.is_empty() { 3 } else { 0 })

@@ -4,6 +4,7 @@
 use std::fmt::Display;
 
 use strata_core::event::Work;
+use strata_core::fault::FaultKind;
 use strata_core::message::IDEA_LABEL;
 use strata_core::team::Role;
 use unicode_width::UnicodeWidthStr;
@@ -80,6 +81,10 @@ impl Reporter {
             "action-finished" => {
                 let output = line.fields.get("output").and_then(|o| o.get("content")).and_then(|c| c.as_str());
                 self.say(line, &format!("{}    ", painted(GOOD, "ok")), output.unwrap_or_default());
+            }
+            // It is no fault of the action's, and one signal stops many.
+            "action-failed" if line.text("fault") == FaultKind::Interrupted.name() => {
+                self.say(line, &format!("{}  ", painted(ODD, "stopped")), "before it ended");
             }
             "action-failed" => {
                 let again = line.fields.get("retry_ms").map(|pause| format!(", tried again after {pause} ms"));

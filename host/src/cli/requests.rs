@@ -19,7 +19,7 @@ const PREVIEW: usize = 200;
 pub(super) fn answer_of(text: &str) -> Result<Given, Failure> {
     match text.split_once('=') {
         Some((request, answer)) if !request.is_empty() => Ok(Given { request: request.into(), text: answer.into() }),
-        _ => Err(Failure::usage(format!("`{text}` is no answer; write REQUEST=JSON, e.g. `ask-0-0-0-0=42`"))),
+        _ => Err(Failure::usage(format!("`{text}` is not an answer; write REQUEST=JSON, e.g. `ask-0-0-0-0=42`"))),
     }
 }
 
@@ -41,7 +41,7 @@ pub(super) fn terms(request: &Request) -> Vec<String> {
         lines.push(format!("one of {}", choices.join(", ")));
     }
     if let Some(schema) = &request.schema {
-        lines.push(format!("JSON that follows {}", preview(&plain(schema.as_str()), PREVIEW)));
+        lines.push(format!("JSON matching {}", preview(&plain(schema.as_str()), PREVIEW)));
     }
     if let Some(end) = request.expires_ms {
         let then = match &request.default {

@@ -1,5 +1,6 @@
 //! `run`: a fresh run, or a resume.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,12 +18,12 @@ use super::prompt::{Asked, Prompt};
 use super::reporter::{Loudness, Reporter, place};
 use super::requests::answer_of;
 use super::signals::Signals;
-use super::{Failure, RunArgs, exit_code, joins, metrics, note, path_word, screen, show_json, warn};
+use super::{Failure, RunArgs, exit_code, joins, metrics, note, path_word, screen, show_json, tell, warn};
 use crate::driver::{Motion, OnLine, Stop};
-use crate::launch::{Notes, Resume, Resumed, Run, Start, resume, start};
+use crate::launch::{Notes, Notice, Resume, Resumed, Run, Start, resume, start};
 use crate::manifest::operator::in_force;
 use crate::manifest::{Overrides, team_in};
-use crate::narrator::{self, Line};
+use crate::narrator::Line;
 use crate::services::llm::Audience;
 use crate::store::Replace;
 
@@ -146,14 +147,14 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         operators: in_force(args.policy.as_deref())?,
         components: args.component.clone(),
     };
-    let report = &mut |line: &str| {
-        if !args.quiet {
-            note(line);
+    let report = &mut |notice: Notice<'_>| {
+        if !args.quiet || matches!(notice, Notice::Warning(_)) {
+            tell(notice);
         }
     };
     if let Some(path) = &args.recover_path {
         if idea.is_some() {
-            warn(format_args!("the idea is ignored: a resume goes on with the saved one"));
+            warn(format_args!("the idea is ignored: a resume uses the saved one"));
         }
         if args.storage.as_ref().is_some_and(|storage| storage != path) {
             warn(format_args!("`--storage` is ignored: a resume goes on where the team is saved"));
@@ -187,22 +188,29 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         };
     }
     let default = || Path::new(DEFAULT_TEAM).exists().then(|| DEFAULT_TEAM.into());
-    let none = || {
-        let inside = idea.as_deref().and_then(|idea| team_in(Path::new(idea)));
-        let meant = inside.map(|team| format!("; did you mean `{team}`?")).unwrap_or_default();
-        let which = "which team? give a TEAM.toml, or `--recover_path PATH` to go on with a saved one";
-        Failure::usage(format!("{which}{meant}"))
-    };
-    let team: PathBuf = team.or_else(default).ok_or_else(none)?;
+    let team: PathBuf = team.or_else(default).ok_or_else(|| no_team(idea.as_deref()))?;
+    if let Some(idea) = idea.as_deref().filter(|idea| is_file(idea)) {
+        warn(not_a_team(idea));
+    }
     let replace = if args.force { Replace::Unfinished } else { Replace::Never };
     let storage = args.storage();
     let calls = args.calls.into();
     let what = Start { idea, replace, calls, ..Start::new(&team, storage, &overrides) };
     let started = start(what, report, on_line)?;
     if let Some(aside) = started.moved_to {
-        report(&format!("the team that was saved there is now in `{}`", aside.display()));
+        report(Notice::Note(&format!("the team that was saved there is now in `{}`", aside.display())));
     }
     Ok(Launched::Goes(Box::new(started.run)))
+}
+
+/// Neither a team nor a default one; perhaps what was taken for the idea was meant.
+fn no_team(idea: Option<&str>) -> Failure {
+    let inside = idea.and_then(|idea| team_in(Path::new(idea)));
+    let meant = inside.map(|team| format!("; did you mean `{team}`?"));
+    let file = || idea.filter(|idea| is_file(idea)).map(|idea| format!("; {}", not_a_team(idea)));
+    let meant = meant.or_else(file).unwrap_or_default();
+    let which = "which team? give a TEAM.toml, or `--recover_path PATH` to resume a saved one";
+    Failure::usage(format!("{which}{meant}"))
 }
 
 pub(super) fn tell_notes(notes: &Notes, path: &Path) {
@@ -221,6 +229,18 @@ pub(super) fn tell_notes(notes: &Notes, path: &Path) {
     notes.writes.iter().for_each(|line| warn(format_args!("{line}")));
 }
 
+/// Whether an idea looks like the name of a file.
+fn is_file(idea: &str) -> bool {
+    let kind = Path::new(idea).extension().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
+    !idea.contains(char::is_whitespace)
+        && ((kind.starts_with('t') && kind.ends_with("ml")) || Path::new(idea).is_file())
+}
+
+/// Says of what looks like the name of a team file that it was taken for the idea.
+fn not_a_team(idea: &str) -> String {
+    format!("`{idea}` does not end in `.toml`, so it was taken as the idea")
+}
+
 /// The team file and the idea among the words of the command line.
 fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure> {
     let (mut teams, mut ideas): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| word.ends_with(".toml"));
@@ -231,7 +251,10 @@ fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure>
     if teams.len() > 1 || ideas.len() > 1 {
         let what = match teams.as_slice() {
             [one, two, ..] => format!("two team files were given, `{one}` and `{two}`; a run has one"),
-            _ => "two ideas were given; put an idea of several words in quotes".into(),
+            _ => match ideas.iter().find(|idea| is_file(idea)) {
+                Some(idea) => format!("two ideas were given; {}", not_a_team(idea)),
+                None => "two ideas were given; put an idea of several words in quotes".into(),
+            },
         };
         return Err(Failure::usage(what));
     }
@@ -274,12 +297,12 @@ fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
     let faults = env.faults().map(|(id, activation, fault)| {
         let role = stepper.team().role(id);
         let work = activation.work(role);
-        let (kind, (index, action)) = (narrator::fault_kind(work, fault), place(role, work));
+        let (index, action) = place(role, work);
         let digest = work.and_then(|work| env.components.get(&slot(role, id, work)?));
         serde_json::json!({
             "step": step_of_fault(stepper.team(), env, activation), "role": role.name, "index": index, "action": action,
             "attempt": activation.current.attempts, "digest": digest.map(|digest| &digest.0),
-            "kind": kind.name(), "message": fault.message,
+            "kind": fault.kind.name(), "message": fault.message,
         })
     });
     let summary = serde_json::json!({

@@ -11,6 +11,7 @@ use crate::interface::manifest::document;
 use crate::manifest::units::show_size;
 use crate::sandbox::WasmSandbox;
 use crate::skills::{Added, Listing, Removed, Shelf, Skill, SkillError};
+use crate::trust::signature;
 
 /// How much of a description fits on a line of a list.
 const PREVIEW: usize = 70;
@@ -20,7 +21,7 @@ pub(super) fn skill(command: &SkillCommand) -> Result<u8, Failure> {
         SkillCommand::Add { components, shelf } => add(components, &open(shelf)?),
         SkillCommand::List { json, shelf } => list(open(shelf)?.list()?, *json, "the shelf is empty"),
         SkillCommand::Search { words, json, shelf } => {
-            list(open(shelf)?.search(words)?, *json, "no skill on the shelf is described so")
+            list(open(shelf)?.search(words)?, *json, "no skill on the shelf matches")
         }
         SkillCommand::Show { name, json, shelf } => show(name, *json, &open(shelf)?),
         SkillCommand::Remove { name, shelf } => {
@@ -48,12 +49,16 @@ fn tell(removed: &Removed) {
 fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, Failure> {
     let sandbox = WasmSandbox::one_shot().map_err(|error| Failure::internal(error.to_string()))?;
     for path in components {
-        let (bytes, loaded) = load(path, &sandbox)?;
+        let (file, bytes, loaded) = load(path, &sandbox)?;
         let refused = |error: SkillError| {
             let Failure { code, message } = error.into();
             Failure { code, message: format!("cannot add `{}`: {message}", path.display()) }
         };
+        let signature = signature::beside(&file).map_err(|error| Failure::usage(error.to_string()))?;
         let (skill, added) = shelf.add(&bytes, &loaded.manifest).map_err(refused)?;
+        if let Some(signature) = signature {
+            shelf.sign(&skill, &signature).map_err(refused)?;
+        }
         if added == Added::Already {
             note(format_args!("`{}` is on the shelf already", skill.name()));
         }

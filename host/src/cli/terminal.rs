@@ -10,6 +10,7 @@ use rustix::termios::tcgetwinsize;
 use unicode_width::UnicodeWidthChar;
 
 use super::plain::{coloured, json, one_line, plain};
+use crate::launch::Notice;
 use crate::manifest::Paint;
 
 /// The size of a terminal that does not tell its own, in rows and columns.
@@ -195,6 +196,14 @@ fn fit(text: &str) -> String {
 /// Warns the operator.
 pub(super) fn warn(text: impl Display) {
     note(format_args!("{} {text}", painted(ODD, "warning:")));
+}
+
+/// Tells the operator what came up before a run.
+pub(super) fn tell(notice: Notice<'_>) {
+    match notice {
+        Notice::Note(text) => note(text),
+        Notice::Warning(text) => warn(text),
+    }
 }
 
 /// A text in a style, where standard error shows any.

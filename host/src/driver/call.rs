@@ -2,14 +2,14 @@
 //!
 //! What an earlier attempt has recorded is served from the journal, call by call. All else is made: the intent of what
 //! may change the world is durable before it goes out, and an answer is durable before the guest sees it. A call that
-//! must not be lost outlives its attempt for a while; see `end`.
+//! must not be lost outlives its attempt for a while; see `end`. When a call to a model is made, which may cost
+//! something, is `afford`'s.
 
 use std::collections::VecDeque;
 
 use futures_util::future::BoxFuture;
-use strata_core::budget::{Amount, Purse, Reserved};
 use strata_core::environment::Environment;
-use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source, Work};
+use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source};
 use strata_core::host_call::{Again, Intent};
 use strata_core::id::{RoleId, hex};
 use strata_core::json::Json;
@@ -18,8 +18,8 @@ use tokio::sync::oneshot;
 use tracing::{Instrument, Span};
 
 use super::attempt::Attempt;
-use super::flights::{Batch, Given, GivenUp};
-use super::{Driver, DriverError, Equipment, Journal, spans};
+use super::flights::{Batch, Given, GivenUp, Waiting};
+use super::{Driver, DriverError, Equipment, spans};
 use crate::excerpt::excerpt;
 use crate::gateway::{Allowance, Answer, AttemptId, HostError, HostErrorKind, of_reply};
 use crate::services::http::{self, Sent};
@@ -110,7 +110,7 @@ impl Outward {
 
 impl Driver {
     /// Answers calls that were asked for together: from the journal where they are recorded; the others are made, all
-    /// at once.
+    /// at once where there is enough to spend.
     pub(super) fn call(
         &mut self,
         role: RoleId,
@@ -122,103 +122,46 @@ impl Driver {
         let work = attempt.work();
         let kind = calls.first().map_or(HostCallKind::Llm, Outward::kind);
         let (mut answers, mut events) = (Vec::new(), Vec::new());
-        let (mut live, mut waiting, mut held_back) = (Vec::new(), VecDeque::new(), Amount::NONE);
+        let (mut live, mut waiting) = (Vec::new(), VecDeque::new());
         for (nth, call) in calls.into_iter().enumerate() {
             let request = call.digest(self.journal.env());
             let intent = call.intent(&request);
             let key = intent.as_ref().map(|_| attempt.write_key(&request)).unwrap_or_default();
-            answers.push(if let Some(recorded) = attempt.recall(call.kind(), &request) {
-                let given = Ok(recorded.response.clone());
-                events.push(Event::HostCalled {
-                    role,
-                    work,
-                    call: recorded,
-                    source: Source::Recorded,
-                    what: call.told(),
-                });
-                Some(given)
-            } else {
-                let reserve = reserve(&self.journal, &self.equipment, (role, work), &call, held_back);
-                let has_room = waiting.is_empty() && matches!(reserve, Reserve::HeldBack(_));
-                if !has_room && !live.is_empty() {
-                    waiting.push_back((nth, call));
-                    answers.push(None);
-                    continue;
-                }
-                match reserve {
-                    Reserve::Refused(refusal) => {
-                        answers.push(Some(Err(refusal)));
-                        continue;
-                    }
-                    // Nothing of this has left the host yet.
-                    Reserve::Broke => return self.suspend(role),
-                    Reserve::HeldBack(amount) if amount != Amount::NONE => {
-                        held_back = held_back + amount;
-                        let reserved = Reserved { request: request.clone(), amount };
-                        events.push(Event::MoneyReserved { role, work, reserved });
-                    }
-                    Reserve::HeldBack(_) => {}
-                }
-                if let Some(intent) = intent {
-                    attempt.claim(&request);
-                    events.push(Event::HostCallBegun { role, work, intent });
-                }
-                live.push((nth, request, call, key));
-                None
-            });
+            if let Some(recorded) = attempt.recall(call.kind(), &request) {
+                answers.push(Some(Ok(recorded.response.clone())));
+                let (source, what) = (Source::Recorded, call.told());
+                events.push(Event::HostCalled { role, work, call: recorded, source, what });
+                continue;
+            }
+            answers.push(None);
+            if let Some(intent) = intent {
+                attempt.claim(&request);
+                events.push(Event::HostCallBegun { role, work, intent });
+            }
+            match call {
+                Outward::Complete(call) => waiting.push_back(Waiting { nth, request, call }),
+                Outward::Fetch(_) => live.push((nth, request, call, key)),
+            }
         }
         events.into_iter().try_for_each(|event| self.journal.stage(event))?;
-        // From here on the world may know of it.
-        self.journal.flush()?;
+        if !live.is_empty() {
+            // From here on the world may know of it.
+            self.journal.flush()?;
+        }
         let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
         let batch = attempt.batch.insert(Batch { kind, answers, waiting, allowance, reply });
-        if !live.is_empty() {
+        if !batch.is_complete() {
             batch.use_up();
         }
         live.into_iter().for_each(|(nth, request, call, key)| self.take_off(role, (nth, key), request, call));
+        self.make_waiting()?;
+        self.journal.flush()?;
         self.reply(role);
         Ok(())
     }
 
-    /// Makes calls that waited, as far as there is enough to spend now. With none beside them under way that could leave
-    /// something, they are not made: the guest is told, or the attempt ends until there is more.
-    fn make_waiting(&mut self, role: RoleId) -> Result<(), DriverError> {
-        let open = self.attempts.get_mut(&role).filter(|attempt| !attempt.flights.are_last());
-        let Some(attempt) = open else { return Ok(()) };
-        let work = attempt.work();
-        // A guest that is gone waits for nothing.
-        let Some(batch) = attempt.batch.as_mut().filter(|batch| !batch.reply.is_closed()) else { return Ok(()) };
-        let is_away = batch.is_away();
-        let mut ready = Vec::new();
-        while let Some((nth, call)) = batch.waiting.pop_front() {
-            // What is held back for those before it has happened.
-            match reserve(&self.journal, &self.equipment, (role, work), &call, Amount::NONE) {
-                Reserve::Refused(_) | Reserve::Broke if is_away || !ready.is_empty() => {
-                    batch.waiting.push_front((nth, call));
-                    break;
-                }
-                Reserve::Refused(refusal) => batch.answers[nth] = Some(Err(refusal)),
-                Reserve::Broke => return self.suspend(role),
-                Reserve::HeldBack(amount) => {
-                    let request = call.digest(self.journal.env());
-                    if amount != Amount::NONE {
-                        let reserved = Reserved { request: request.clone(), amount };
-                        self.journal.stage(Event::MoneyReserved { role, work, reserved })?;
-                    }
-                    ready.push((nth, request, call));
-                }
-            }
-        }
-        if !ready.is_empty() {
-            self.journal.flush()?;
-        }
-        // Only what costs money waits: no write, which would have a key and an intent.
-        ready.into_iter().for_each(|(nth, request, call)| self.take_off(role, (nth, String::new()), request, call));
-        Ok(())
-    }
-
     /// Lets a call leave: the `nth` of those that are made together, under this key.
-    fn take_off(&mut self, role: RoleId, (nth, key): (usize, String), request: String, call: Outward) {
+    pub(super) fn take_off(&mut self, role: RoleId, (nth, key): (usize, String), request: String, call: Outward) {
         let Some(attempt) = self.attempts.get_mut(&role) else { return };
         let (id, kind, weight, what) = (attempt.id(), call.kind(), call.weight(), call.told());
         let departure = if kind == HostCallKind::Llm { Departure::ahead() } else { Departure::over() };
@@ -242,13 +185,6 @@ impl Driver {
         }));
     }
 
-    /// Ends an attempt that cannot go on before there is more to spend; then it is made again and served what is
-    /// recorded. With nobody left to answer it, the guest ends; how does not matter any more.
-    fn suspend(&mut self, role: RoleId) -> Result<(), DriverError> {
-        let Some(attempt) = self.attempts.remove(&role) else { return Ok(()) };
-        self.journal.stage(Event::CallSuspended { role, work: attempt.work(), attempt: attempt.number() })
-    }
-
     /// Records a call that came back, and hands it to the guest.
     pub(super) fn served(&mut self, served: Served) -> Result<(), DriverError> {
         let Served { attempt: id, nth, kind, request, what, weight, span, made } = served;
@@ -269,9 +205,10 @@ impl Driver {
         self.journal.stage(Event::HostCalled { role, work, call, source: Source::Live, what })?;
         if over {
             // Its attempt was kept open for this.
-            return self.conclude(role);
+            self.conclude(role)?;
         }
-        self.make_waiting(role)?;
+        // What was held back for it is free, as far as it was not used up.
+        self.make_waiting()?;
         if self.attempts.get(&role).and_then(|attempt| attempt.batch.as_ref()).is_some_and(Batch::is_complete) {
             self.journal.flush()?;
             self.reply(role);
@@ -280,7 +217,7 @@ impl Driver {
     }
 
     /// Hands answers to the guest once all of them are there.
-    fn reply(&mut self, role: RoleId) {
+    pub(super) fn reply(&mut self, role: RoleId) {
         let Some(attempt) = self.attempts.get_mut(&role) else { return };
         attempt.batch.take_if(|batch| batch.is_complete()).into_iter().for_each(Batch::answer);
     }
@@ -297,45 +234,6 @@ pub(super) fn told(text: &str) -> String {
 /// A model's reply up to this size is recorded also where it is more than its guest may have: it is paid for, and an
 /// attempt with a higher limit is served it. No model writes as much in one go.
 const KEPT_REPLY_BYTES: usize = 1 << 20;
-
-/// Whether a call can be made.
-enum Reserve {
-    /// It can; this much is held back for it.
-    HeldBack(Amount),
-    /// No: the guest is told why.
-    Refused(HostError),
-    /// Not before there is more to spend.
-    Broke,
-}
-
-/// Finds what a call may cost, and whether there is as much. `also` is held back already.
-fn reserve(journal: &Journal, equipment: &Equipment, at: (RoleId, Work), call: &Outward, also: Amount) -> Reserve {
-    let Outward::Complete(request) = call else { return Reserve::HeldBack(Amount::NONE) };
-    let Some(models) = &equipment.models else {
-        return Reserve::Refused(no_model());
-    };
-    match journal.env().exhausted(journal.stepper().team(), at, also) {
-        None => {
-            let (usd, tokens) = models.estimate(request);
-            // For a call that costs nothing, where no tokens are capped, nothing has to be synced before it leaves.
-            let counts = usd > Usd::ZERO || journal.stepper().team().policy.purses.cap_tokens();
-            Reserve::HeldBack(if counts { Amount { usd, tokens } } else { Amount::NONE })
-        }
-        Some(Purse::Action(_)) => Reserve::Refused(own_budget_used_up()),
-        Some(Purse::Team | Purse::Role(_)) => Reserve::Broke,
-    }
-}
-
-/// What a guest is told in a team without a model.
-pub(super) fn no_model() -> HostError {
-    HostError::new(HostErrorKind::Upstream, "the team has no model; add `[llm] provider = …` to its file")
-}
-
-/// What a guest is told whose own budget is used up.
-pub(super) fn own_budget_used_up() -> HostError {
-    let why = "the action's own budget is used up; raise its `investment` or `tokens`";
-    HostError::new(HostErrorKind::OutOfBudget, why)
-}
 
 /// What is recorded of a call that was given up before it left, or left again.
 fn unsent(models: Option<&Models>, used: Tokens) -> Made {

@@ -6,10 +6,10 @@ use strata_core::event::HostCallKind;
 use strata_core::json::Json;
 use tokio::sync::{oneshot, watch};
 
-use super::call::{Outward, Weight};
+use super::call::Weight;
 use crate::gateway::{Allowance, Answer, HostError, HostErrorKind, of_recorded};
 use crate::services::http;
-use crate::services::llm::{Departure, Tokens};
+use crate::services::llm::{self, Departure, Tokens};
 
 /// What a guest is told of a call: the answer as it is recorded, or why there is none.
 pub(super) type Given = Result<Json, HostError>;
@@ -19,12 +19,20 @@ pub(super) struct Batch {
     pub(super) kind: HostCallKind,
     /// In the order of the calls; none where the answer is under way, or the call waits.
     pub(super) answers: Vec<Option<Given>>,
-    /// Those that are yet to be made, if there is enough to spend then: more is held back for the others than most calls
-    /// cost.
-    pub(super) waiting: VecDeque<(usize, Outward)>,
+    /// Those that are yet to be made, once there is enough to spend.
+    pub(super) waiting: VecDeque<Waiting>,
     /// What those under way may bring.
     pub(super) allowance: Allowance,
     pub(super) reply: oneshot::Sender<Answer>,
+}
+
+/// A call to a model that is yet to be made.
+pub(super) struct Waiting {
+    /// Its place among those that are made together.
+    pub(super) nth: usize,
+    /// A digest of it.
+    pub(super) request: String,
+    pub(super) call: llm::Request,
 }
 
 impl Batch {

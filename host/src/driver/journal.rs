@@ -112,6 +112,14 @@ impl Journal {
         self.project(Durability::Full)
     }
 
+    /// The same behind something that was recorded and flushed. That is done: who were told that it failed would do it
+    /// again. What cannot be written here, `team.db` has.
+    pub fn save_if_possible(&mut self) {
+        if let Err(error) = self.save() {
+            tracing::warn!("`team.json` stays as it is until the next stop, `team.db` has everything: {error}");
+        }
+    }
+
     /// Makes the beginning of a run durable: what is staged, and `team.json` as it stands then. That comes first, so that
     /// the sync of the one is that of the other.
     pub fn begin(&mut self) -> Result<(), DriverError> {

@@ -87,6 +87,14 @@ impl Outside {
 }
 
 impl Driver {
+    /// Lets the outside speak first where the run waits for messages: an idle team may have nothing to say to it.
+    pub(super) fn listen(&mut self) {
+        let bridge = self.outside.bridge.as_mut().filter(|_| self.when_idle == WhenIdle::Stay);
+        if let Some(Err(why)) = bridge.map(Bridge::open) {
+            tracing::warn!("nothing is heard from outside until there is something to say to it: {why}");
+        }
+    }
+
     /// Begins to hand over the next message on its way out, if there is one and nothing else has to happen before.
     pub(super) fn hand_over(&mut self) {
         let env = self.journal.env();

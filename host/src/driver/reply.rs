@@ -41,7 +41,7 @@ pub enum AnswerError {
         open: Vec<String>,
     },
     /// It is not open any more, if it ever was.
-    #[error("request `{request}` was answered before, if it was ever asked; its first answer holds{}", known(open))]
+    #[error("request `{request}` is no longer open; it may already have been answered{}", known(open))]
     Before {
         /// The id.
         request: String,
@@ -52,7 +52,7 @@ pub enum AnswerError {
     #[error("request `{0}` is answered twice here; it takes one answer")]
     Twice(String),
     /// It is too late.
-    #[error("the time to answer request `{request}` was over at {end}; go on without an answer")]
+    #[error("the time to answer request `{request}` was over at {end}; resume without an answer")]
     Over {
         /// The id.
         request: String,
@@ -73,9 +73,9 @@ fn known(open: &[String]) -> String {
     const NAMED: usize = 10;
     let ids: Vec<String> = open.iter().take(NAMED).map(|id| format!("`{id}`")).collect();
     match open.len().saturating_sub(NAMED) {
-        _ if ids.is_empty() => "; none is open".into(),
-        0 => format!("; open are {}", ids.join(", ")),
-        more => format!("; open are {} and {more} more, which `inspect` lists", ids.join(", ")),
+        _ if ids.is_empty() => "; there are no open requests".into(),
+        0 => format!("; open requests: {}", ids.join(", ")),
+        more => format!("; open requests: {} and {more} more, which `inspect` lists", ids.join(", ")),
     }
 }
 

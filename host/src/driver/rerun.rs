@@ -12,7 +12,8 @@ use strata_core::request::Answer as Answered;
 use strata_core::stepper::{Illegal, Stepper};
 use tokio::sync::oneshot;
 
-use super::call::{Outward, no_model, own_budget_used_up};
+use super::afford::{no_model, own_budget_used_up};
+use super::call::Outward;
 use super::flights::Batch;
 use super::{Driver, DriverError, Equipment, Journal};
 use crate::gateway::{Allowance, Answer, Ask, HostError, HostErrorKind, Question, START};

@@ -15,7 +15,7 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 
 use crate::gateway::START;
-use crate::narrator::{action_name, fault_kind};
+use crate::narrator::action_name;
 use crate::telemetry::{SPANS, of_run};
 
 /// The spans that are open.
@@ -46,7 +46,7 @@ impl Spans {
             Event::CallStarted { role, work, attempt, .. } => self.attempt_begins(*role, *work, *attempt, stepper),
             Event::CallFinished { role, .. } => self.attempt_ends(*role, "finished", None),
             Event::CallFailed { role, work, fault, .. } => {
-                self.attempt_ends(*role, "failed", Some((fault_kind(Some(*work), fault).name(), fault)));
+                self.attempt_ends(*role, "failed", Some(&fault.seen(*work)));
             }
             Event::CallSuspended { role, .. } => self.attempt_ends(*role, "suspended", None),
             Event::RequestOpened { role, .. } => self.attempt_ends(*role, "asked", None),
@@ -125,12 +125,14 @@ impl Spans {
         ));
     }
 
-    fn attempt_ends(&mut self, role: RoleId, outcome: &str, failed: Option<(&str, &Fault)>) {
+    fn attempt_ends(&mut self, role: RoleId, outcome: &str, failed: Option<&Fault>) {
         let Some(span) = self.roles.get_mut(&role).and_then(|open| open.attempt.take()) else { return };
         span.record("outcome", outcome);
-        if let Some((kind, fault)) = failed {
+        if let Some(fault) = failed {
             let why = fault.message.lines().next().unwrap_or_default();
-            span.record("fault", kind).record("otel.status_code", "ERROR").record("otel.status_description", why);
+            span.record("fault", fault.kind.name())
+                .record("otel.status_code", "ERROR")
+                .record("otel.status_description", why);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::services::{http, human, llm};
 
 /// What an item of a list takes beside its text, so that many empty ones are not free.
 pub(crate) const ITEM_BYTES: usize = 16;
-/// The same for a message, which has many fields.
+/// The same for a message, and for the turns, tools and calls of tools of a conversation, which have many fields.
 const MESSAGE_BYTES: usize = 128;
 /// A number.
 const NUMBER_BYTES: usize = 8;
@@ -119,14 +119,15 @@ impl http::Request {
 }
 
 impl llm::Request {
-    /// The bytes of all texts in it.
+    /// The bytes of all texts in it, and of what holds them. A guest may hand over the same list many times, and pays for
+    /// each.
     pub(crate) fn bytes(&self) -> usize {
-        let call = |call: &llm::ToolCall| call.id.len() + call.name.len() + call.arguments.len();
+        let call = |call: &llm::ToolCall| MESSAGE_BYTES + call.id.len() + call.name.len() + call.arguments.len();
         let turn = |turn: &llm::Turn| {
             let id = turn.tool_call_id.as_ref().map_or(0, String::len);
-            ITEM_BYTES + turn.content.len() + id + turn.tool_calls.iter().map(call).sum::<usize>()
+            MESSAGE_BYTES + turn.content.len() + id + turn.tool_calls.iter().map(call).sum::<usize>()
         };
-        let tool = |tool: &llm::Tool| tool.name.len() + tool.description.len() + tool.parameters.len() + ITEM_BYTES;
+        let tool = |tool: &llm::Tool| MESSAGE_BYTES + tool.name.len() + tool.description.len() + tool.parameters.len();
         let rest = [&self.model, &self.output_schema];
         self.messages.iter().map(turn).sum::<usize>()
             + self.tools.iter().map(tool).sum::<usize>()

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use wit_component::DecodedWasm;
 use wit_parser::{Function, FunctionKind, Resolve, WorldId, WorldItem};
 
-use super::Schemas;
+use super::{Schemas, TooLarge};
 use crate::sandbox::{Manifest, is_of_tools};
 
 /// Where the host's own interfaces are; a component's handler is described by itself.
@@ -12,17 +12,18 @@ const OWN: &str = "strata:action/";
 
 /// `functions.NAME`, by the names that team files use, and the types they share under `$defs`. Nothing where there are
 /// none.
-pub fn document(component: &[u8]) -> Value {
+pub fn document(component: &[u8]) -> Result<Value, TooLarge> {
     let Some((resolve, world)) = decode(component) else {
-        return json!({});
+        return Ok(json!({}));
     };
     let mut schemas = Schemas::new(&resolve);
     let functions = functions(&resolve, world);
     let functions: Map<String, Value> = functions.into_iter().map(|(name, f)| (name, schemas.function(f))).collect();
     if functions.is_empty() {
-        return json!({});
+        return Ok(json!({}));
     }
-    json!({ "functions": functions, "$defs": schemas.definitions() })
+    let definitions = schemas.definitions()?;
+    Ok(json!({ "functions": functions, "$defs": definitions }))
 }
 
 /// What there is to say of a function as an action: its name, and what its author wrote of it.

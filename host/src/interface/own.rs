@@ -25,13 +25,14 @@ pub fn document() -> Value {
             interfaces.insert(name.clone(), describe(&mut schemas, interface, by));
         }
     }
+    let definitions = schemas.definitions().expect("the host's own interfaces fit in a document");
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": package.name.to_string(),
         "description": "What an action can call (provided by the host), and what the host calls of it (provided by \
                         the action). Each function has its parameters, what it returns, and how it fails.",
         "interfaces": interfaces,
-        "$defs": schemas.definitions(),
+        "$defs": definitions,
     })
 }
 

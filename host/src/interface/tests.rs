@@ -45,7 +45,7 @@ fn schema(name: &str) -> Value {
     let (_, interface) = resolve.interfaces.iter().next().unwrap();
     let mut schemas = Schemas::new(&resolve);
     let mut schema = schemas.of(&Type::Id(interface.types[name]));
-    schema["$defs"] = schemas.definitions().into();
+    schema["$defs"] = schemas.definitions().unwrap().into();
     schema
 }
 
@@ -114,6 +114,29 @@ fn what_the_author_wrote_is_kept() {
     assert_eq!(point["description"], "A point, somewhere.");
     assert_eq!(point["properties"]["label"]["description"], "What it is called.");
     assert_eq!(schema("colour")["$defs"]["shapes.colour"]["description"], "`red`: Like blood.");
+}
+
+#[test]
+fn types_without_names_that_come_to_millions_are_refused() {
+    let described = |levels: usize| {
+        let twice = |n: usize| format!("(type $t{n} (tuple $t{0} $t{0}))", n - 1);
+        let types: String = (1..levels).map(twice).collect();
+        let text = format!(
+            "(component
+                (core module $m (memory (export \"m\") 1) (func (export \"f\") (param i32))
+                    (func (export \"r\") (param i32 i32 i32 i32) (result i32) unreachable))
+                (core instance $i (instantiate $m))
+                (type $t0 (tuple u8 u8)) {types}
+                (func (export \"f\") (param \"x\" $t{0})
+                    (canon lift (core func $i \"f\") (memory (core memory $i \"m\")) (realloc (core func $i \"r\")))))",
+            levels - 1
+        );
+        component::document(&wat::parse_str(text).unwrap())
+    };
+    let small = described(5).unwrap();
+    let items = &small["functions"]["f"]["parameters"]["properties"]["x"]["prefixItems"];
+    assert_eq!((items.as_array().map(Vec::len), small.to_string().matches("integer").count()), (Some(2), 32));
+    assert_eq!(described(16), Err(TooLarge));
 }
 
 #[test]

@@ -11,8 +11,8 @@ use std::time::Duration;
 use strata_core::id::{ActionId, Digest, Part, Slot};
 use strata_core::team::React;
 
-use super::LaunchError;
 use super::source::{Source, Unloadable};
+use super::{LaunchError, Notice};
 use crate::driver::Equipment;
 use crate::interface::component;
 use crate::manifest::diagnostic::suggest;
@@ -35,7 +35,7 @@ impl Components {
     pub fn load(
         definition: &Definition,
         sandbox: &WasmSandbox,
-        report: &mut dyn FnMut(&str),
+        report: &mut dyn FnMut(Notice<'_>),
     ) -> Result<Self, Diagnostics> {
         definition.check_ready()?;
         let lock = Lock::beside(&definition.source.base);
@@ -190,11 +190,11 @@ impl Making {
 
 impl Loading<'_> {
     /// Nothing is compiled of what may not be loaded.
-    fn load(&mut self, slot: Slot, plugin: &Plugin, report: &mut dyn FnMut(&str)) -> Result<Loaded, Refused> {
+    fn load(&mut self, slot: Slot, plugin: &Plugin, report: &mut dyn FnMut(Notice<'_>)) -> Result<Loaded, Refused> {
         let (definition, sandbox, path) = (self.definition, self.sandbox, &plugin.component);
         let refuse = |why: &Unloadable| Refused::Anywhere(why.told(plugin));
         let limit = plugin.limits.component_bytes;
-        let read = || Source::read(path, limit, &definition.trust, report);
+        let read = || Source::read(path, limit, &definition.trust, &mut |line| report(Notice::Note(line)));
         let source = self.sources.entry((path.clone(), limit)).or_insert_with(read);
         let source = source.as_ref().map_err(refuse)?;
         admit(definition, (slot, plugin), source, self.lock.as_ref())?;
@@ -225,7 +225,7 @@ fn admit(
     lock: Option<&Lock>,
 ) -> Result<(), Diagnostics> {
     if let Some(pin) = plugin.pin.as_ref().filter(|pin| **pin != source.digest.0) {
-        let message = format!("the component's sha256 is `{}`, pinned is `{pin}`", source.digest);
+        let message = format!("the component's sha256 is `{}`, but the team file pins `{pin}`", source.digest);
         return Err(definition.at_pin(slot, message));
     }
     let lock = lock.filter(|_| !definition.is_given(slot));

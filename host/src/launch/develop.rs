@@ -14,7 +14,7 @@ use strata_core::stepper::{Stepper, slot};
 use strata_core::team::Role;
 
 use super::resume::{Opened, Origin, go_on};
-use super::{Components, LaunchError, Notes, Resume, Run, Start, start};
+use super::{Components, LaunchError, Notes, Notice, Resume, Run, Start, start};
 use crate::driver::{OnLine, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
@@ -58,14 +58,19 @@ enum Place {
 
 /// Builds what was changed and goes on from where it matters. `report` is told what takes long; `on_line` every public
 /// line.
-pub fn develop(what: &Develop<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Developed, LaunchError> {
+pub fn develop(
+    what: &Develop<'_>,
+    report: &mut dyn FnMut(Notice<'_>),
+    on_line: OnLine,
+) -> Result<Developed, LaunchError> {
     let content = Directory::new(what.storage).team();
     if !matches!(content, Ok(Content::Database | Content::TeamJson)) {
         return anew(what, report, on_line);
     }
     let mut opened = match Opened::open(what.storage, Some(what.team), what.overrides) {
         Err(LaunchError::Unfit(differences)) => {
-            report(&format!("the team has changed and begins anew: {}", differences.join("; ")));
+            let differences = differences.join("; ");
+            report(Notice::Note(&format!("the team has changed and begins anew: {differences}")));
             return anew(what, report, on_line);
         }
         opened => opened?,
@@ -78,7 +83,7 @@ pub fn develop(what: &Develop<'_>, report: &mut dyn FnMut(&str), on_line: OnLine
         Place::Anew => {
             // The lock is let go first.
             drop(opened);
-            report("the team begins anew");
+            report(Notice::Note("the team begins anew"));
             return anew(what, report, on_line);
         }
         Place::Nowhere => return Ok(Developed::Unchanged),
@@ -105,13 +110,14 @@ pub fn saved_in(storage: &Path) -> [PathBuf; 2] {
     [directory.database(), directory.team_json()]
 }
 
-fn anew(what: &Develop<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Developed, LaunchError> {
+fn anew(what: &Develop<'_>, report: &mut dyn FnMut(Notice<'_>), on_line: OnLine) -> Result<Developed, LaunchError> {
     let idea = what.idea.map(str::to_owned);
     let (team, overrides, storage) = (what.team, what.overrides, what.storage);
     let (replace, calls) = (Replace::Unfinished, CallPolicy::Auto);
     let started = start(Start { idea, replace, calls, ..Start::new(team, storage, overrides) }, report, on_line)?;
     if let Some(aside) = started.moved_to {
-        report(&format!("the team that was saved there is now in `{}`", aside.display()));
+        let aside = aside.display();
+        report(Notice::Note(&format!("the team that was saved there is now in `{aside}`")));
     }
     Ok(Developed::Goes(Box::new(started.run), Notes::default()))
 }

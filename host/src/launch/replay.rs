@@ -10,7 +10,7 @@ use strata_core::file::Content;
 use strata_core::stepper::Stepper;
 
 use super::resume::fits;
-use super::{Components, LaunchError};
+use super::{Components, LaunchError, Notice};
 use crate::driver::{FilesThen, ModelsThen, Rerun};
 use crate::manifest::diagnostic::suggest;
 use crate::manifest::{Definition, Overrides};
@@ -35,7 +35,7 @@ pub struct Replay<'a> {
 }
 
 /// Makes recorded attempts again and compares them. `report` is told what takes long, and what is not there any more.
-pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(&str)) -> Result<Report, LaunchError> {
+pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(Notice<'_>)) -> Result<Report, LaunchError> {
     let mut reader = super::reader(replay.path)?;
     if let Some(lineage) = replay.lineage {
         reader.turn_to(lineage)?;
@@ -45,7 +45,7 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(&str)) -> Result<
         None => super::define_again(&reader.definition()?, Definition::parse)?,
     };
     definition.apply(replay.overrides)?;
-    definition.cut().iter().for_each(|line| report(line));
+    definition.cut().iter().for_each(|line| report(Notice::Note(line)));
     if let Some(action) = &replay.selection.action {
         let names: Vec<String> = definition.plugins.keys().map(|slot| definition.team.slot_name(*slot)).collect();
         if !names.contains(action) {
@@ -57,7 +57,8 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(&str)) -> Result<
     let beginning = reader.beginning()?;
     fits(&beginning.env, &definition.team)?;
     if beginning.dropped > 0 {
-        report(&format!("the first {} events were pruned; what they tell of is not made again", beginning.dropped));
+        let dropped = beginning.dropped;
+        report(Notice::Note(&format!("the first {dropped} events were pruned; what they tell of is not made again")));
     }
     let sandbox = WasmSandbox::one_shot()?;
     let components = Components::load(&definition, &sandbox, report)?;

@@ -1,8 +1,10 @@
 //! A resume: what is saved is opened, held against the team, and gone on from.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use strata_core::environment::Environment;
 use strata_core::event::{CallPolicy, Event, Status};
@@ -15,13 +17,13 @@ use strata_core::team::Team;
 use super::back::Way;
 use super::saved::{definition as saved_definition_of, import};
 use super::start::run_id;
-use super::{Components, LaunchError, Makings, Run, doubt, durability, saved_definition, share};
+use super::{Components, LaunchError, Makings, Notice, Run, doubt, durability, saved_definition, share};
 use crate::driver::{AnswerError, Driver, DriverError, Given, Journal, OnLine, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::{Own, WasmSandbox, real_path};
 use crate::store::{
-    At, Content, Directory, Durability, FIRST_LINE, Fill, GroupLog, SavedDefinition, SqliteStore, Store, StoreError,
-    team_json,
+    At, Content, Directory, Durability, FIRST_LINE, Fill, GroupLog, Saved, SavedDefinition, SqliteStore, Store,
+    StoreError, team_json,
 };
 
 /// What a resume is made of.
@@ -109,6 +111,17 @@ pub(super) enum Origin {
     TeamJson(Vec<u8>),
 }
 
+/// Does something while the newest state is read; one after the other where no thread can be had for it.
+fn load_beside<T>(store: &mut SqliteStore, work: impl FnOnce() -> T) -> (T, Result<Saved, StoreError>) {
+    let reading = &mut *store;
+    let (done, loaded) = thread::scope(|scope| {
+        let loading = thread::Builder::new().spawn_scoped(scope, move || reading.load(&At::Head));
+        let done = work();
+        (done, loading.map(|loading| loading.join().unwrap_or_else(|panic| resume_unwind(panic))))
+    });
+    (done, loaded.unwrap_or_else(|_| store.load(&At::Head)))
+}
+
 impl Opened {
     /// Opens what is saved at a path, with the team file given or the saved one.
     pub(super) fn open(path: &Path, team: Option<&Path>, overrides: &Overrides) -> Result<Self, LaunchError> {
@@ -132,16 +145,11 @@ impl Opened {
         match directory.team()? {
             Content::Database => {
                 let opened = directory.open()?;
-                let (store, team_json_differs) = (opened.store, opened.team_json_differs);
+                let (mut store, team_json_differs) = (opened.store, opened.team_json_differs);
                 let saved = store.definition();
-                let mut loaded = None;
                 // To read a large team takes about as long as to read what it has said.
-                let definition = rayon::in_place_scope(|scope| {
-                    scope.spawn(|_| loaded = Some((store.load(&At::Head), store)));
-                    define(Box::new(|| Ok(saved?)))
-                })?;
-                let (saved, store) = loaded.expect("the scope waits for it");
-                let saved = saved?;
+                let (definition, saved) = load_beside(&mut store, || define(Box::new(|| Ok(saved?))));
+                let (definition, saved) = (definition?, saved?);
                 fits(&saved.base, &definition.team)?;
                 let mut stepper = Stepper::new(Arc::new(definition.team.clone()), saved.base);
                 for record in &saved.tail {
@@ -234,10 +242,10 @@ fn project(store: &mut SqliteStore, stepper: &Stepper) -> Result<(), StoreError>
 }
 
 /// Goes on from what is saved. `report` is told what takes long; `on_line` every public line.
-pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Resumed, LaunchError> {
+pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(Notice<'_>), on_line: OnLine) -> Result<Resumed, LaunchError> {
     let mut opened = Opened::open(resume.path, resume.team, resume.overrides)?;
     if resume.team.is_none() {
-        moved(&opened.definition, opened.directory.path()).iter().for_each(|line| report(line));
+        moved(&opened.definition, opened.directory.path()).iter().for_each(|line| report(Notice::Warning(line)));
     }
     if let Some(checkpoint) = resume.checkpoint {
         opened.go_back(checkpoint)?;
@@ -264,7 +272,7 @@ pub(super) fn go_on(
     opened: Opened,
     (components, sandbox): (Components, WasmSandbox),
     (resume, verdicts): (&Resume<'_>, Vec<Verdict>),
-    report: &mut dyn FnMut(&str),
+    report: &mut dyn FnMut(Notice<'_>),
     on_line: OnLine,
 ) -> Result<(Run, Notes), LaunchError> {
     let (definition, env) = (&opened.definition, opened.stepper.env());
@@ -274,7 +282,7 @@ pub(super) fn go_on(
         opened.refuse(&changes)?;
     }
     let equipment = components.equip(definition, sandbox, Own::of(opened.directory.path()))?;
-    definition.cut().iter().for_each(|cut| report(cut));
+    definition.cut().iter().for_each(|cut| report(Notice::Note(cut)));
     let is_said = resume.overrides.investment.is_some() || (resume.team.is_some() && definition.says_budget);
     let budget = definition.within_budget(if is_said { definition.team.policy.budget } else { env.budget });
     let mut notes = opened.notes();
@@ -334,7 +342,7 @@ fn moved(definition: &Definition, storage: &Path) -> Option<String> {
     (beside != own && !storage.starts_with(&base)).then(|| {
         let (own, beside, storage) = (own.display(), beside.display(), storage.display());
         format!(
-            "warning: the team goes by `{own}` and the files beside that; to go by `{beside}`: `strata-host run {beside} \
+            "the team goes by `{own}` and the files beside that; to go by `{beside}`: `strata-host run {beside} \
              --recover_path {storage}`"
         )
     })

@@ -15,13 +15,13 @@ pub fn send(path: &Path, message: Message) -> Result<Sent, LaunchError> {
     let put = |opened: Opened| {
         if !opened.has_begun() {
             let path = path.display();
-            let what = format!("the run in `{path}` was killed before it began; go on with it first");
+            let what = format!("the run in `{path}` was killed before it began; resume it first");
             return Err(LaunchError::Missing(format!("{what}: `run --recover_path {path}`")));
         }
         let (mut journal, _) = opened.journal(None)?;
         let sent = journal.take_in(message.clone())?;
         journal.flush()?;
-        journal.save()?;
+        journal.save_if_possible();
         Ok(sent)
     };
     reach(path, put, || control::hand_over(path, &message))

@@ -9,7 +9,7 @@ use strata_core::id::Digest;
 
 use crate::blob::digest_of;
 use crate::build::{self, script};
-use crate::plugin::{Limit, Limits, Plugin};
+use crate::plugin::{Limits, Plugin, Reached};
 use crate::sandbox::{LoadError, Loaded, Metering, ScriptFile, WasmSandbox};
 use crate::tidy::tidy;
 use crate::trust::lock::Locked;
@@ -144,19 +144,19 @@ pub fn read(path: &Path, report: &mut dyn FnMut(&str)) -> Result<(PathBuf, Vec<u
 pub(super) struct Unloadable {
     message: String,
     /// The limit that it goes beyond.
-    limit: Option<Limit>,
+    reached: Option<Reached>,
 }
 
 impl Unloadable {
     pub(super) fn of(file: &Path, error: &LoadError) -> Self {
         let message = format!("cannot load the component `{}`: {error}", tidy(file));
-        Self { message, limit: error.limit() }
+        Self { message, reached: error.reached() }
     }
 
     /// The same with what to do about it, in the place of a plugin.
     pub(super) fn told(&self, plugin: &Plugin) -> String {
-        match self.limit {
-            Some(limit) => format!("{}; {}", self.message, plugin.advice.on(limit)),
+        match self.reached {
+            Some(reached) => format!("{}; {}", self.message, plugin.advice.on(reached)),
             None => self.message.clone(),
         }
     }
@@ -164,6 +164,6 @@ impl Unloadable {
 
 impl From<String> for Unloadable {
     fn from(message: String) -> Self {
-        Self { message, limit: None }
+        Self { message, reached: None }
     }
 }

@@ -8,7 +8,7 @@ use strata_core::event::CallPolicy;
 use strata_core::id::{RunId, hex};
 use strata_core::stepper::Stepper;
 
-use super::{Components, LaunchError, Makings, Run, durability, saved_definition, share};
+use super::{Components, LaunchError, Makings, Notice, Run, durability, saved_definition, share};
 use crate::driver::{Driver, Journal, OnLine, clock};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::{Own, WasmSandbox};
@@ -50,17 +50,17 @@ pub struct Started {
 }
 
 /// Starts a fresh run. `report` is told what takes long; `on_line` every public line.
-pub fn start(start: Start<'_>, report: &mut dyn FnMut(&str), on_line: OnLine) -> Result<Started, LaunchError> {
+pub fn start(start: Start<'_>, report: &mut dyn FnMut(Notice<'_>), on_line: OnLine) -> Result<Started, LaunchError> {
     let mut definition = Definition::read(start.team)?;
     definition.apply(start.overrides)?;
     let idea = start.idea.or_else(|| definition.idea.clone());
-    let missing = || "there is no idea; give one behind the team file or set `[team] idea = \"…\"`".to_owned();
+    let missing = || "no idea given; add one after the team file or set `[team] idea = \"…\"`".to_owned();
     let idea = idea.ok_or_else(|| LaunchError::Missing(missing()))?;
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&definition, &sandbox, report)?;
     let equipment = components.equip(&definition, sandbox, Own::of(start.storage))?;
-    definition.cut().iter().for_each(|cut| report(cut));
-    definition.doubts().iter().for_each(|doubt| report(&format!("warning: {doubt}")));
+    definition.cut().iter().for_each(|cut| report(Notice::Note(cut)));
+    definition.doubts().iter().for_each(|doubt| report(Notice::Warning(doubt)));
 
     let (saved, makings) = (saved_definition(&definition), Makings::of(&definition));
     let mut env = Environment::new(&definition.team);

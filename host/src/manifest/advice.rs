@@ -6,8 +6,7 @@ use strata_core::id::Part;
 
 use super::authored::limits::Patch;
 use super::diagnostic::Source;
-use super::units::{show_duration, show_size};
-use crate::plugin::{Advice, Limit, Limits, Unit};
+use crate::plugin::{Advice, Limit, Limits, Place};
 
 /// Where the limits of a component are, or could be.
 pub(super) struct Limited<'a> {
@@ -25,7 +24,7 @@ pub(super) fn advice(source: &Source, limited: &Limited<'_>) -> Advice {
     let mut advice = Advice::default();
     for limit in Limit::ALL {
         let place = match limited.patch.written.get(&limit) {
-            Some(written) => source.place(&written.span),
+            Some(written) => Place::Written(source.place(&written.span)),
             None => to_add(source, limited, &limits, limit),
         };
         advice.set(limit, place);
@@ -33,25 +32,17 @@ pub(super) fn advice(source: &Source, limited: &Limited<'_>) -> Advice {
     advice
 }
 
-/// The line to add, with twice of what was allowed, and where it goes.
-fn to_add(source: &Source, limited: &Limited<'_>, limits: &Limits, limit: Limit) -> String {
+/// The line to add, and where it goes.
+fn to_add(source: &Source, limited: &Limited<'_>, limits: &Limits, limit: Limit) -> Place {
     let key = limit.key();
-    let twice = show(limit, limits.get(limit).unwrap_or_default().saturating_mul(2));
-    let value = if limit.unit() == Unit::Count { twice } else { format!("\"{twice}\"") };
-    match (&limited.patch.span, limited.part) {
+    let (before, after) = match (&limited.patch.span, limited.part) {
         (Some(table), Part::Action(_)) => {
-            format!("add `{key} = {value}` to `[role.action.limits]`, {}", source.place(table))
+            (format!("add `{key} = "), format!("` to `[role.action.limits]`, {}", source.place(table)))
         }
-        (Some(table), Part::Think) => format!("add `{key} = {value}` to `limits` of `think`, {}", source.place(table)),
-        (None, _) => format!("add `limits = {{ {key} = {value} }}`, {}", source.place(limited.entry)),
-    }
-}
-
-/// A limit's value for people.
-pub(super) fn show(limit: Limit, value: u64) -> String {
-    match limit.unit() {
-        Unit::Bytes => show_size(value),
-        Unit::Milliseconds => show_duration(std::time::Duration::from_millis(value)),
-        Unit::Count => value.to_string(),
-    }
+        (Some(table), Part::Think) => {
+            (format!("add `{key} = "), format!("` to `limits` of `think`, {}", source.place(table)))
+        }
+        (None, _) => (format!("add `limits = {{ {key} = "), format!(" }}`, {}", source.place(limited.entry))),
+    };
+    Place::Missing { before, after, now: limits.get(limit).unwrap_or_default() }
 }

@@ -223,8 +223,8 @@ fn check_agent(role: &Role, problems: &Problems) {
     }
     if react == Mode::PlanAndAct && role.actions.len() == 1 && complete {
         let span = role.react.as_ref().map_or(&role.span, |react| &react.span);
-        let problem = problems.at(span, "`plan_and_act` needs two actions or more");
-        problems.add(problem.hint("the first plans, the others carry the plan out"));
+        let problem = problems.at(span, "`plan_and_act` needs at least two actions");
+        problems.add(problem.hint("the first plans, the others carry out the plan"));
     }
 }
 
@@ -304,7 +304,7 @@ fn build_arm(arm: &edge::Arm, names: &Names, problems: &Problems) -> team::Arm {
     }
     team::Arm {
         when: arm.when.as_ref().and_then(|when| compile(when, problems)),
-        to: arm.to.iter().map(|target| target.value.clone()).collect(),
+        to: arm.to.iter().map(|target| names.lasting(target)).collect(),
     }
 }
 

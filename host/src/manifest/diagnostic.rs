@@ -39,8 +39,17 @@ impl Source {
 
     /// A place for people: `team.toml:34`.
     pub(super) fn place(&self, span: &Range<usize>) -> String {
-        let line = 1 + self.ends.partition_point(|end| *end < span.start);
-        format!("{}:{line}", self.name)
+        format!("{}:{}", self.name, self.line(span.start))
+    }
+
+    fn line(&self, at: usize) -> usize {
+        1 + self.ends.partition_point(|end| *end < at)
+    }
+
+    /// The line and the column, in characters, of what begins at a byte.
+    fn position(&self, at: usize) -> (usize, usize) {
+        let begin = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
+        (self.line(at), 1 + self.text[begin..at].chars().count())
     }
 }
 
@@ -58,6 +67,8 @@ struct Place {
     span: Range<usize>,
     /// An earlier place that explains this one, with the reason.
     also: Option<(Range<usize>, &'static str)>,
+    /// Whether its lines are shown: not where a secret may stand in them.
+    shown: bool,
 }
 
 /// Whether rendered problems carry terminal colours.
@@ -88,7 +99,7 @@ impl Diagnostic {
 
     /// A problem at a range of bytes of a text.
     pub fn at(source: &Arc<Source>, span: Range<usize>, message: impl Into<String>) -> Self {
-        let place = Place { span: within(&source.text, span), source: Arc::clone(source), also: None };
+        let place = Place { span: within(&source.text, span), source: Arc::clone(source), also: None, shown: true };
         Self { place: Some(place), ..Self::new(message) }
     }
 
@@ -132,8 +143,9 @@ impl Diagnostic {
 impl Place {
     fn show<'a>(&'a self, group: Group<'a>) -> Group<'a> {
         // Nothing can be underlined in a text without a character.
-        if self.source.text.is_empty() {
-            return group.element(Origin::path(&self.source.name).line(1).char_column(1));
+        if self.source.text.is_empty() || !self.shown {
+            let (line, column) = self.source.position(self.span.start);
+            return group.element(Origin::path(&self.source.name).line(line).char_column(column));
         }
         let mut snippet = Snippet::source(self.source.text.as_str())
             .path(self.source.name.as_str())
@@ -143,6 +155,15 @@ impl Place {
             snippet = snippet.annotation(context.label(*reason));
         }
         group.element(snippet)
+    }
+
+    /// The lines that would be shown, from the first to the last.
+    fn lines(&self) -> Range<usize> {
+        let also = self.also.as_ref().map_or(&self.span, |(span, _)| span);
+        let (start, end) = (self.span.start.min(also.start), self.span.end.max(also.end));
+        let text = &self.source.text;
+        let begin = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        begin..text[end..].find('\n').map_or(text.len(), |at| end + at)
     }
 }
 
@@ -214,6 +235,8 @@ pub(super) struct Problems {
     unread: RefCell<BTreeSet<String>>,
     /// The files that are named in it.
     files: RefCell<BTreeSet<PathBuf>>,
+    /// Where secrets may be written, which were refused: no line with one is shown, whatever else is wrong with it.
+    secret: RefCell<Vec<Range<usize>>>,
     /// Whether these are looked for.
     beside: Beside,
 }
@@ -233,8 +256,8 @@ impl Problems {
     }
 
     pub(super) fn with(source: Arc<Source>, beside: Beside) -> Self {
-        let (found, unread, files) = Default::default();
-        Self { source, found, unread, files, beside }
+        let (found, unread, files, secret) = Default::default();
+        Self { source, found, unread, files, secret, beside }
     }
 
     /// Whether files that are named are looked for.
@@ -272,6 +295,11 @@ impl Problems {
         self.files.borrow().clone()
     }
 
+    /// Remembers that what is written there may be secret.
+    pub(super) fn hide(&self, span: Range<usize>) {
+        self.secret.borrow_mut().push(span);
+    }
+
     /// Remembers that something is written in a place, and could not be read.
     pub(super) fn unread(&self, place: String) {
         self.unread.borrow_mut().insert(place);
@@ -291,6 +319,11 @@ impl Problems {
         let mut found = self.found.into_inner();
         if found.is_empty() {
             return Ok(());
+        }
+        let secret = self.secret.into_inner();
+        for place in found.iter_mut().filter_map(|problem| problem.place.as_mut()) {
+            let lines = place.lines();
+            place.shown = !secret.iter().any(|secret| secret.start <= lines.end && lines.start <= secret.end);
         }
         found.sort_by_key(|problem| problem.place.as_ref().map(|p| p.span.start));
         Err(Diagnostics(found))
@@ -345,5 +378,5 @@ pub(crate) fn suggest(word: &str, candidates: &[&str]) -> Option<String> {
     let mut all: Vec<String> = candidates.iter().map(|c| format!("`{c}`")).collect();
     let mut seen = BTreeSet::new();
     all.retain(|candidate| seen.insert(candidate.clone()));
-    Some(format!("possible here: {}", all.join(", ")))
+    Some(format!("expected one of: {}", all.join(", ")))
 }

@@ -38,6 +38,23 @@ impl Definition {
         doubts.chain(self.plugins.keys().flat_map(|slot| self.ungiven(*slot))).collect()
     }
 
+    /// That nobody takes up the idea. Teams that hear from outside may have none for it.
+    pub fn unheard(&self) -> Option<String> {
+        let idea = Word::of(IDEA_LABEL);
+        // One that is almost spelt so is asked about already.
+        let is_idea = |label: &String| {
+            let label = Word::of(label);
+            label.small == idea.small || label.is_slip_for(&idea)
+        };
+        let hears = self.team.roles.iter().flat_map(|role| &role.watch).any(is_idea);
+        (!hears && self.external.is_none()).then(|| {
+            format!(
+                "no role watches `{IDEA_LABEL}`, so nobody takes up the idea: nothing runs before a message of another \
+                 label is sent (`strata-host send`)"
+            )
+        })
+    }
+
     /// A program outside that cannot be started.
     fn unreachable(&self) -> Option<String> {
         let (program, place) = (self.external.as_ref()?.missing()?, self.place_of_external()?);
@@ -55,7 +72,7 @@ impl Definition {
         if plugin.limits.memory_bytes < PAGE {
             let memory = plugin.limits.memory_bytes;
             doubts.push(format!(
-                "`{name}` has a memory of {memory} bytes, in which nothing runs; is a unit meant, as `MiB`?"
+                "`{name}` has a memory of only {memory} bytes; did you mean a unit, such as `{memory}MiB`?"
             ));
         }
         let methods = plugin.grants.http.iter().flat_map(|grant| &grant.methods);

@@ -11,7 +11,12 @@ pub(super) fn read_url(item: &Item<'_>, service: Service) -> Option<At<String>> 
     match endpoint::read(&text.value, service) {
         Ok(_) => Some(text),
         Err(Unfit { shown, problem, hint }) => {
-            item.refuse(format!("`{shown}` is not a URL to call: {problem}"), hint);
+            let message = format!("`{shown}` cannot be called: {problem}");
+            if shown == text.value {
+                item.refuse(message, hint)
+            } else {
+                item.refuse_unseen(message, hint)
+            }
             None
         }
     }
@@ -58,7 +63,7 @@ fn read_place(table: &Table<'_>, methods: Vec<String>, secrets: &mut Vec<At<Stri
 
 fn read_methods(table: &Table<'_>, item: &Item<'_>) -> Vec<String> {
     let methods = item.texts();
-    if methods.is_empty() {
+    if item.is_empty_list() {
         item.refuse("`methods` grants no method", "leave it out for `GET` and `HEAD`");
     }
     for method in &methods {

@@ -102,7 +102,13 @@ fn read_openai(table: &Table<'_>) -> Option<Endpoint> {
         key.refuse(format!("`api_key` cannot be sent to `{}`", url.value), why);
     }
     let retries = table.item("retries").and_then(|i| i.whole(0..=MAX_RETRIES));
-    let timeout = table.item("timeout").and_then(|item| item.duration());
+    let timeout = table.item("timeout").and_then(|item| {
+        let timeout = item.duration()?;
+        if timeout.is_zero() {
+            item.refuse("`timeout` cannot be zero", "no request could be answered; leave the key out for the default");
+        }
+        Some(timeout)
+    });
     Some(Endpoint {
         base_url: base_url?.value.trim_end_matches('/').to_owned(),
         api_key_env: api_key,
@@ -114,11 +120,12 @@ fn read_openai(table: &Table<'_>) -> Option<Endpoint> {
 fn read_api_key(item: &Item<'_>) -> Option<String> {
     if item.is_text() {
         let message = "a key is never written into a team file";
-        item.refuse(message, "name the variable that holds it: `{ env = \"OPENAI_API_KEY\" }`");
+        item.refuse_unseen(message, "name the variable that holds it: `{ env = \"OPENAI_API_KEY\" }`");
         return None;
     }
     let table = item.table("`api_key`")?;
     let name = table.required("env").and_then(|item| item.text())?;
+    slot::check_variable(&table, &name);
     Some(name.value)
 }
 

@@ -25,6 +25,8 @@ pub(super) enum Named {
 /// All names of a team.
 pub(super) struct Names {
     known: BTreeMap<String, (Named, Range<usize>)>,
+    /// What the roles are called, in their order; nothing where that could not be read.
+    roles: Vec<String>,
     /// Whether names outside of the team may be meant.
     outside: bool,
     /// Whether some name could not be read. Then an unknown one may be that, and one report is enough.
@@ -36,6 +38,7 @@ impl Names {
     pub(super) fn collect(authored: &Authored, problems: &Problems) -> Self {
         let mut names = Self {
             known: BTreeMap::new(),
+            roles: authored.roles.iter().map(|role| role.name.as_ref().map_or("", |name| &name.value).into()).collect(),
             outside: authored.env.external.is_some(),
             incomplete: authored.roles.iter().any(|role| role.name.is_none())
                 || authored.joins.iter().any(|join| join.id.is_none())
@@ -127,6 +130,15 @@ impl Names {
     pub(super) fn target(&self, name: &At<String>, problems: &Problems) {
         if !is_special(&name.value) && !self.outside {
             self.find(name, problems);
+        }
+    }
+
+    /// A name as it is saved: an alias stands for its role. Else a saved team would fit one in which the alias is
+    /// another's.
+    pub(super) fn lasting(&self, name: &At<String>) -> String {
+        match self.get(&name.value) {
+            Some(Named::Alias(id)) => self.roles[id.index()].clone(),
+            _ => name.value.clone(),
         }
     }
 }

@@ -54,6 +54,14 @@ pub enum OverrideError {
         /// What may have been meant.
         hint: String,
     },
+    /// A place, and no component for it.
+    #[error("`--component {argument}` names no file; expected `{name}=FILE`")]
+    NoFile {
+        /// What was given.
+        argument: String,
+        /// The place.
+        name: String,
+    },
     /// A component for two places at once.
     #[error("`--component {argument}` can mean two actions; rename one in the team file")]
     Ambiguous {
@@ -153,6 +161,10 @@ fn resolve(slots: &BTreeMap<String, Vec<Slot>>, argument: &str) -> Result<(Slot,
             }
             _ => {}
         }
+    }
+    let whole = argument.strip_suffix('=').unwrap_or(argument);
+    if slots.contains_key(whole) {
+        return Err(OverrideError::NoFile { argument: argument.to_owned(), name: whole.to_owned() });
     }
     let name = argument.split('=').next().unwrap_or_default();
     let known: Vec<&str> = slots.keys().map(String::as_str).collect();

@@ -45,7 +45,8 @@ enum Hosts {
 impl HostPattern {
     /// Reads `example.com`, `127.0.0.1:8080`, `[::1]:8080`, `*.example.com` or `*`.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        const EXPECTED: &str = "expected a host, with its port where it is not the scheme's own: `127.0.0.1:8080`";
+        const EXPECTED: &str =
+            "expected a host name without scheme or path, such as `api.example.com` or `127.0.0.1:8080`";
         let (stars, rest) = match text.strip_prefix('*') {
             Some(rest) => (true, rest),
             None => (false, text),

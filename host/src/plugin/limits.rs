@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
+use crate::manifest::units::{show_duration, show_size};
+
 /// What one call may use up. Every field is enforced; see `sandbox::limits`, `sandbox::ctx`, `sandbox::component`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Limits {
@@ -20,7 +22,7 @@ pub struct Limits {
     pub timeout: Duration,
     /// Instructions, counted deterministically; none for no limit.
     pub fuel: Option<u64>,
-    /// Bytes of output and emissions together.
+    /// Bytes of output, emissions, written state and plans together.
     pub output_bytes: u64,
     /// Bytes of log lines and standard streams; what goes beyond is cut.
     pub log_bytes: u64,
@@ -122,6 +124,15 @@ impl Limit {
             Self::TableElements | Self::Fuel | Self::HostCalls => Unit::Count,
         }
     }
+
+    /// A value of it, for people.
+    pub fn show(self, value: u64) -> String {
+        match self.unit() {
+            Unit::Bytes => show_size(value),
+            Unit::Milliseconds => show_duration(Duration::from_millis(value)),
+            Unit::Count => value.to_string(),
+        }
+    }
 }
 
 /// What a limit is measured in.
@@ -182,19 +193,85 @@ fn milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, 
     serializer.serialize_u64(in_ms(*time))
 }
 
+/// A limit that was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// Which.
+    pub limit: Limit,
+    /// What it would have come to, where that is known. It may have come to more.
+    pub asked: Option<u64>,
+}
+
+impl Reached {
+    /// One of which no more is known.
+    pub fn at(limit: Limit) -> Self {
+        Self { limit, asked: None }
+    }
+
+    /// One that would have come to this.
+    pub fn by(limit: Limit, asked: u64) -> Self {
+        Self { limit, asked: Some(asked) }
+    }
+}
+
+/// Where a limit can be changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It is written there.
+    Written(String),
+    /// It is written nowhere.
+    Missing {
+        /// What is to be added, up to its value.
+        before: String,
+        /// The rest, and where it goes.
+        after: String,
+        /// What holds as long as it is not.
+        now: u64,
+    },
+}
+
 /// Where each limit of a plugin can be changed. Not known for a plugin that no file was read for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Advice(BTreeMap<Limit, String>);
+pub struct Advice(BTreeMap<Limit, Place>);
 
 impl Advice {
     /// Says where a limit is written, or could be.
-    pub fn set(&mut self, limit: Limit, place: String) {
+    pub fn set(&mut self, limit: Limit, place: Place) {
         self.0.insert(limit, place);
     }
 
     /// What to do about a limit that was reached: ``raise `limits.cpu` (team.toml:34)``.
-    pub fn on(&self, limit: Limit) -> String {
-        let place = self.0.get(&limit).map(|place| format!(" ({place})")).unwrap_or_default();
+    pub fn on(&self, Reached { limit, asked }: Reached) -> String {
+        let place = match self.0.get(&limit) {
+            Some(Place::Written(place)) => format!(" ({place})"),
+            Some(Place::Missing { before, after, now }) => {
+                let value = limit.show(enough(*now, asked));
+                let value = if limit.unit() == Unit::Count { value } else { format!("\"{value}\"") };
+                format!(" ({before}{value}{after})")
+            }
+            None => String::new(),
+        };
         format!("raise `limits.{}`{place}", limit.key())
     }
+}
+
+/// Twice of what was allowed, or as many times as what was asked for needs.
+fn enough(now: u64, asked: Option<u64>) -> u64 {
+    let times = asked.map_or(2, |asked| asked.div_ceil(now.max(1)).max(2));
+    now.saturating_mul(times)
+}
+
+#[test]
+fn what_is_advised_is_enough_for_what_was_asked() {
+    let check = |now, asked, expected| assert_eq!(enough(now, asked), expected);
+    check(4 << 20, None, 8 << 20);
+    check(4 << 20, Some((4 << 20) + 1), 8 << 20);
+    check(4 << 20, Some(9 << 20), 12 << 20);
+    check(1024, Some(1025), 2048);
+    check(0, Some(5), 0);
+    check(2, Some(u64::MAX), u64::MAX);
+    let mut advice = Advice::default();
+    advice.set(Limit::Output, Place::Missing { before: "add `".into(), after: "`, there".into(), now: 4 << 20 });
+    let told = advice.on(Reached::by(Limit::Output, 9 << 20));
+    assert_eq!(told, "raise `limits.output` (add `\"12 MiB\"`, there)");
 }

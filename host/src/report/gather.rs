@@ -45,9 +45,13 @@ pub struct Gathering {
     marks: Kept<Mark>,
     questions: Kept<Question>,
     asked: BTreeMap<RoleId, Question>,
-    /// The checkpoints whose states are shown.
+    /// The checkpoints whose states are shown, as far as they did not come yet.
     chosen: BTreeSet<CheckpointId>,
-    states: Kept<State>,
+    /// How many others there are, and the first that comes after them.
+    left_out: Option<(usize, CheckpointId)>,
+    states: Vec<State>,
+    /// Whether anything of the team changed after the newest checkpoint.
+    moved: bool,
     attempts: Attempts,
     ways: Ways,
 }
@@ -58,7 +62,8 @@ impl Gathering {
     pub fn new(stepper: Stepper, shown: impl IntoIterator<Item = CheckpointId>) -> Self {
         let mut chosen = Kept::at_most(MAX_STATES);
         shown.into_iter().for_each(|id| chosen.push(id));
-        let mut states = Kept::at_most(MAX_STATES);
+        let left_out = chosen.gap().and_then(|(place, count)| Some((count, chosen.iter().nth(place)?.clone())));
+        let mut states = Vec::new();
         if stepper.env().checkpoint.as_ref().is_some_and(|id| chosen.iter().any(|chosen| chosen == id)) {
             states.push(state::of(&stepper, None));
         }
@@ -72,7 +77,9 @@ impl Gathering {
             questions: Kept::at_most(MAX_RARE),
             asked: BTreeMap::new(),
             chosen: chosen.iter().cloned().collect(),
+            left_out,
             states,
+            moved: false,
             attempts: Attempts::new(),
             ways: Ways::default(),
         }
@@ -93,7 +100,11 @@ impl Gathering {
         let at = (self.events, time_ms);
         self.attempts.event(&record.event, &self.stepper, at);
         self.person(&record.event, at);
+        let before = self.stepper.env().checkpoint.clone();
         self.stepper.apply(&record.event)?;
+        // That a run ended or goes on says nothing of the team.
+        let is_of_run = matches!(record.event, Event::RunEnded { .. } | Event::RunResumed { .. });
+        self.moved = self.stepper.env().checkpoint == before && (self.moved || !is_of_run);
         self.ways.event(&record.event, &self.stepper, time_ms);
         if self.stepper.env().checkpoint.as_ref().is_some_and(|id| self.chosen.remove(id)) {
             self.states.push(state::of(&self.stepper, Some(time_ms)));
@@ -181,14 +192,13 @@ impl Gathering {
     pub fn finish(mut self, beside: Beside, elsewhere: Vec<(Stepper, Option<i64>)>) -> Report {
         self.attempts.finish((self.events + 1, self.span_ms), self.running);
         self.asked.into_values().for_each(|question| self.questions.push(question));
-        let mut states = Kept::at_most(MAX_STATES + elsewhere.len() + 1);
-        elsewhere.iter().for_each(|(stepper, time)| states.push(state::of(stepper, *time)));
-        self.states.iter().for_each(|state| states.push(state.clone()));
+        let mut states: Vec<State> = elsewhere.iter().map(|(stepper, time)| state::of(stepper, *time)).collect();
+        states.append(&mut self.states);
         let env = self.stepper.env();
         // What happened since the newest checkpoint is part of how it stands.
         let newest =
             states.last().is_some_and(|last| last.checkpoint.as_ref() == env.checkpoint.as_ref().map(|id| &id.0));
-        if !newest || env.open {
+        if !newest || (env.open && self.moved) {
             let now = state::of(&self.stepper, self.span_ms.map(|span| span.1));
             states.push(State { checkpoint: None, ..now });
         }
@@ -197,6 +207,9 @@ impl Gathering {
             let listed = beside.checkpoints.iter().find(|row| state.checkpoint.as_ref() == Some(&row.id.0));
             state.status = listed.map_or(state.status, |row| row.status.name());
         }
+        let (left_out, next) = self.left_out.unzip();
+        let place = states.iter().position(|state| state.checkpoint.as_ref() == next.as_ref().map(|id| &id.0));
+        let states = Kept::of(states, place.unwrap_or_default(), left_out.unwrap_or_default());
         let facts = facts(&self.stepper, self.span_ms);
         let messages = self.ways.messages(&self.stepper);
         let team = self.stepper.team();
@@ -216,6 +229,7 @@ impl Gathering {
             models: self.attempts.models,
             faults: self.attempts.faults,
             attempts: self.attempts.ended,
+            outcomes: self.attempts.outcomes,
             shortened: 0,
         };
         report.fit();
@@ -233,9 +247,8 @@ fn ended(status: Status) -> MarkKind {
 fn facts(stepper: &Stepper, span_ms: Option<(i64, i64)>) -> Facts {
     let (team, env) = (stepper.team(), stepper.env());
     let mut troubles = Vec::new();
-    for (id, activation, fault) in env.faults() {
-        let kind = crate::narrator::fault_kind(activation.work(team.role(id)), fault);
-        troubles.push(Text::of(&format!("{}: {kind}: {}", team.role(id).name, fault.message), SHORT_CHARS));
+    for (id, _, fault) in env.faults() {
+        troubles.push(Text::of(&format!("{}: {}: {}", team.role(id).name, fault.kind, fault.message), SHORT_CHARS));
     }
     for (id, request) in env.requests() {
         let text = format!("{} asks: {} ({})", team.role(id).name, request.question, request.id);

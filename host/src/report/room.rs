@@ -88,6 +88,13 @@ impl<T> Kept<T> {
         Self { first: Vec::new(), newest: VecDeque::new(), all: 0, most }
     }
 
+    /// These rows of more, of which the others are left out behind the row with this place.
+    pub(super) fn of(mut rows: Vec<T>, place: usize, left_out: usize) -> Self {
+        let newest = VecDeque::from(rows.split_off(place.min(rows.len())));
+        let kept = rows.len() + newest.len();
+        Self { first: rows, newest, all: kept + left_out, most: kept }
+    }
+
     /// Adds the next.
     pub fn push(&mut self, row: T) {
         self.all += 1;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use strata_core::environment::{Environment, Mail};
-use strata_core::event::{Event, HostCall, HostCallKind, Journal, Outcome, Source, Work};
+use strata_core::event::{Event, HostCall, HostCallKind, Journal, Outcome, Source, Status, Work};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, CheckpointId, RoleId};
 use strata_core::json::Json;
@@ -16,7 +16,7 @@ use strata_core::team::Team;
 
 use super::{Beside, Gathering, html};
 use crate::manifest::Definition;
-use crate::store::Record;
+use crate::store::{CheckpointRow, LineageRow, Origin, Record};
 
 /// What somebody writes who wants the page to do something.
 const HOSTILE: &str =
@@ -146,4 +146,44 @@ fn a_team_that_is_too_large_for_a_picture_is_reported_without_one() {
     assert!(page.contains("cannot lay out the team &#96;many&#96;"));
     assert!(page.contains("740 more roles"));
     assert!(page.len() < MOST_BYTES);
+}
+
+#[test]
+fn all_attempts_are_counted_however_few_are_kept() {
+    let mut life = Life::of(&small());
+    begin_attempt(&mut life);
+    for number in 1..=4_000 {
+        let digest = Some(HOSTILE.into());
+        let (fault, retry_ms) = (Fault::new(FaultKind::Error, "no"), Some(0));
+        life.happens(Event::CallFailed { role: ROLE, work: WORK, attempt: number, digest, fault, retry_ms });
+        life.happens(Event::RetryDue { role: ROLE });
+        let (digest, journal, forgotten) = (Some(HOSTILE.into()), Journal::Fresh, Vec::new());
+        life.happens(Event::CallStarted { role: ROLE, work: WORK, attempt: number + 1, digest, journal, forgotten });
+    }
+    let page = life.page();
+    assert!(page.contains("<dt>Attempts</dt><dd>4,001</dd><dd class=\"note\">0 finished, 4,000 failed</dd>"));
+}
+
+#[test]
+fn states_that_are_left_out_are_counted_and_nothing_leads_to_them() {
+    let id = |number: usize| CheckpointId(format!("main-{number}"));
+    let team = small();
+    let mut env = Environment::new(&team);
+    (env.checkpoint, env.rules) = (Some(id(0)), Rules::of(&team));
+    let gathering = Gathering::new(Stepper::new(team, env), (0..300).map(id));
+    let row = |number: usize| CheckpointRow {
+        id: id(number),
+        lineage: if number == 299 { "aside" } else { "main" }.into(),
+        parent: number.checked_sub(1).map(id),
+        step: number as u64,
+        source: Origin::Entry,
+        status: Status::Running,
+        time_ms: None,
+    };
+    let aside = LineageRow { name: "aside".into(), events: 1, current: true };
+    let beside = Beside { checkpoints: (0..300).map(row).collect(), lineages: vec![aside], ..Beside::default() };
+    let page = html::page(&gathering.finish(beside, Vec::new()));
+    assert!(page.contains("Of 181 states, 180 are left out"), "of those that are gone through");
+    assert!(page.contains("at the checkpoints that are left") && page.contains(", left at main-298<"));
+    assert!(page.contains("href=\"#s-main-0\"") && !page.contains("href=\"#s-main-298\""));
 }

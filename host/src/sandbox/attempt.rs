@@ -27,8 +27,10 @@ pub(super) type Choose = (Result<i32, types::Failure>,);
 pub(super) async fn run(ready: &Ready, call: Call, gateway: Gateway) -> Ended {
     let mut ctx = Ctx::new(&call, gateway);
     if ready.uses_wasi() {
-        if let Err(why) = ctx.capabilities.files.stage().await {
-            return ended(Err(fault::of_files(why, &ctx)), &ctx);
+        match tokio::time::timeout_at(ctx.meter.deadline(), ctx.capabilities.files.stage()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) => return ended(Err(fault::of_files(why, &ctx)), &ctx),
+            Err(_) => return ended(Err(fault::of_staging(&ctx)), &ctx),
         }
         let dirs = ctx.capabilities.files.dirs();
         ctx.add_wasi(&Grants { dirs, ..call.plugin.grants.clone() }, &call.seed);
@@ -85,7 +87,8 @@ fn ended(result: Result<Returned, Fault>, ctx: &Ctx) -> Ended {
 }
 
 /// A fresh store with all limits in place.
-pub(super) fn store(ready: &Ready, ctx: Ctx) -> Store<Ctx> {
+pub(super) fn store(ready: &Ready, mut ctx: Ctx) -> Store<Ctx> {
+    ctx.sources = Arc::clone(ready.sources());
     let fuel = ctx.limits.fuel;
     let transfer_bytes = fault::transfer_bytes(ctx.limits.memory_bytes);
     let mut store = Store::new(ready.engine(), ctx);

@@ -27,6 +27,7 @@ use shelf::{Held, Shared, Shelved};
 
 mod compile;
 mod describe;
+mod parts;
 mod problem;
 mod ready;
 mod script;
@@ -162,7 +163,8 @@ impl WasmSandbox {
         self.load_within(bytes, metering, &Limits::default())
     }
 
-    /// As `load`, with a component's own limits on its size and on the time to compile it in.
+    /// As `load`, with a component's own limits on its size, on the time to compile it in, and on what it takes to
+    /// describe itself, where it has not done so before.
     pub fn load_within(&self, bytes: &[u8], metering: Metering, limits: &Limits) -> Result<Loaded, LoadError> {
         self.load_as(digest_of(bytes), bytes, (metering, limits))
     }
@@ -245,7 +247,7 @@ impl WasmSandbox {
         let key = self.inner.cache.key(digest, engine);
         let kept = || {
             let (component, manifest) = self.cached(engine, &key)?;
-            Some(Ready::new(&component, metering).map(|ready| shelve(ready, digest, manifest)))
+            Some(Ready::new(&component, bytes, metering).map(|ready| shelve(ready, digest, manifest)))
         };
         if let Some(kept) = kept() {
             return kept;
@@ -257,10 +259,10 @@ impl WasmSandbox {
         }
         tracing::debug!("compiling component {digest}");
         let component = compile::compile(engine, bytes, limits)?;
-        let ready = Ready::new(&component, metering)?;
+        let ready = Ready::new(&component, bytes, metering)?;
         let manifest = {
             let _alone = self.inner.describing.lock().unwrap_or_else(PoisonError::into_inner);
-            if ready.exports().handler { describe::ask(&ready)? } else { Manifest::default() }
+            if ready.exports().handler { describe::ask(&ready, limits)? } else { Manifest::default() }
         };
         if let (Ok(code), Ok(manifest)) = (component.serialize(), serde_json::to_vec(&manifest)) {
             self.inner.cache.put(&key, &manifest, &code);

@@ -16,9 +16,10 @@ use super::capability::wasi::Wasi;
 use super::limits::memory::Memory;
 use super::limits::{Meter, Stop};
 use super::log::{Level, Log};
+use super::source::Sources;
 use super::{Call, Entry, convert};
 use crate::gateway::{Allowance, Answer, Ask, Gateway, HostError, HostErrorKind};
-use crate::plugin::{Grants, Limit, Limits, Plugin};
+use crate::plugin::{Grants, Limits, Plugin, Reached};
 
 /// The longest name of a scope, key or label, and the longest path. Nothing sensible is longer, and names are copied
 /// about.
@@ -59,6 +60,8 @@ pub(super) struct Ctx {
     /// The keys that were written, by scope and key: what was seen there, which is not more than the attempt was told,
     /// and which of the writes came since. Without it each look would cost as much as all writes before.
     places: HashMap<(String, String), scopes::Place>,
+    /// What its faults can say of its source.
+    pub(super) sources: Arc<Sources>,
 }
 
 impl Ctx {
@@ -102,6 +105,7 @@ impl Ctx {
             writes: Vec::new(),
             known_scopes: BTreeSet::new(),
             places: HashMap::new(),
+            sources: Arc::default(),
         }
     }
 
@@ -148,9 +152,9 @@ impl Ctx {
     }
 
     /// A text about a limit that was reached, with what to do about it.
-    pub(super) fn reached(&self, limit: Limit, text: String) -> String {
+    pub(super) fn reached(&self, reached: Reached, text: String) -> String {
         match &self.plugin {
-            Some(plugin) => format!("{text}; {}", plugin.advice.on(limit)),
+            Some(plugin) => format!("{text}; {}", plugin.advice.on(reached)),
             None => text,
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use wasmtime::{
     Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails,
+    WasmFeatures,
 };
 
 use super::SandboxError;
@@ -35,6 +36,16 @@ const INSTANCE_BYTES: usize = 16 << 20;
 const KEEP_RESIDENT_BYTES: usize = 256 << 10;
 /// What a memory outside of the pool reserves when it grows, so that not every growth moves it.
 const GROWTH_BYTES: u64 = 1 << 20;
+
+/// What components may be made of. Compilers and language runtimes use the second version of WebAssembly, and some
+/// optimise with what is listed beside it; modules of one component that call each other are joined with several
+/// memories. Whatever else wasmtime knows, now or later, is one more thing to attack.
+const NEEDED: WasmFeatures = WasmFeatures::WASM2
+    .union(WasmFeatures::EXTENDED_CONST)
+    .union(WasmFeatures::TAIL_CALL)
+    .union(WasmFeatures::RELAXED_SIMD)
+    .union(WasmFeatures::MULTI_MEMORY)
+    .union(WasmFeatures::COMPONENT_MODEL);
 
 /// Whether instructions are counted. Counting costs time, so there is an engine with it and one without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,13 +170,15 @@ fn frugal(config: &mut Config) -> &Config {
 fn config(metering: Metering) -> Config {
     let mut config = Config::new();
     config
+        .wasm_features(WasmFeatures::all().difference(NEEDED), false)
         .wasm_component_model(true)
         .concurrency_support(false)
         .epoch_interruption(true)
         .consume_fuel(metering == Metering::Fuel)
         .max_wasm_stack(STACK_BYTES)
         .async_stack_size(FIBER_BYTES)
-        .wasm_backtrace_details(WasmBacktraceDetails::Enable)
+        // Reading debug information has no bounds there; `source` does it.
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         // The same input gives the same output on every machine.
         .cranelift_nan_canonicalization(true)
         .relaxed_simd_deterministic(true);

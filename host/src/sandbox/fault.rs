@@ -8,12 +8,15 @@ use super::bindings::types;
 use super::ctx::Ctx;
 use super::engine::STACK_BYTES;
 use super::limits::{Stop, bytes};
-use crate::plugin::Limit;
+use super::source::{Place, Sources, Symbol};
+use crate::plugin::{Limit, Reached};
 
 /// Frames that a fault shows; the innermost tell the story.
 const FRAMES: usize = 32;
 /// How much is kept of a message that a guest wrote, or that quotes what it returned.
 const MESSAGE_BYTES: usize = 64 << 10;
+/// How much a frame shows of a name and of a place. Names of generic functions can be long.
+const PART_BYTES: usize = 1 << 10;
 
 /// Of an attempt that wasmtime or the host ended.
 pub(super) fn of_error(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
@@ -25,7 +28,7 @@ pub(super) fn of_error(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
         },
     };
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
-        fault.backtrace = lines(backtrace.frames());
+        fault.backtrace = lines(backtrace.frames(), &ctx.sources);
     }
     fault.log = ctx.log().tail();
     fault
@@ -75,6 +78,13 @@ pub(super) fn of_files(message: String, ctx: &Ctx) -> Fault {
     fault
 }
 
+/// Of an attempt whose wall time was used up before it began.
+pub(super) fn of_staging(ctx: &Ctx) -> Fault {
+    let mut fault = of_stop(&ctx.meter.timed_out(None), ctx);
+    fault.message.push_str("\nits directories were still being copied");
+    fault
+}
+
 pub(super) fn of_stop(stop: &Stop, ctx: &Ctx) -> Fault {
     let kind = match stop {
         Stop::Cpu(_) => FaultKind::Cpu,
@@ -83,8 +93,8 @@ pub(super) fn of_stop(stop: &Stop, ctx: &Ctx) -> Fault {
         Stop::Output { .. } => FaultKind::OutputLimit,
         Stop::Interrupted => FaultKind::Interrupted,
     };
-    let message = match stop.limit() {
-        Some(limit) => ctx.reached(limit, stop.to_string()),
+    let message = match stop.reached() {
+        Some(reached) => ctx.reached(reached, stop.to_string()),
         None => stop.to_string(),
     };
     Fault::new(kind, message)
@@ -94,7 +104,7 @@ fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
     match trap {
         Trap::OutOfFuel => {
             let message = format!("limit of {} units of fuel reached", ctx.limits.fuel.unwrap_or_default());
-            Fault::new(FaultKind::Fuel, ctx.reached(Limit::Fuel, message))
+            Fault::new(FaultKind::Fuel, ctx.reached(Reached::at(Limit::Fuel), message))
         }
         Trap::StackOverflow => {
             let size = bytes(STACK_BYTES as u64);
@@ -113,8 +123,8 @@ fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
 
 /// What the guest was refused of memories and tables, and has missed since.
 fn refusal(ctx: &Ctx) -> Option<String> {
-    let (limit, text) = ctx.memory.refusal()?;
-    Some(ctx.reached(limit, text))
+    let (reached, text) = ctx.memory.refusal()?;
+    Some(ctx.reached(reached, text))
 }
 
 fn told(trap: Trap) -> String {
@@ -141,7 +151,7 @@ fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
     if cause.contains("fuel allocated for hostcalls") {
         let limit = bytes(transfer_bytes(ctx.limits.memory_bytes) as u64);
         let message = format!("handed over more than {limit} at once, more than its memory can hold");
-        return Fault::new(FaultKind::OutputLimit, ctx.reached(Limit::Memory, message));
+        return Fault::new(FaultKind::OutputLimit, ctx.reached(Reached::at(Limit::Memory), message));
     }
     Fault::new(FaultKind::Trap, cause)
 }
@@ -154,36 +164,47 @@ pub(super) fn transfer_bytes(memory_bytes: u64) -> usize {
 
 /// The frames that mean something to a reader. Those of the adapters that toolchains put around a guest have no names;
 /// where nothing has one, they are better than nothing.
-fn lines(frames: &[FrameInfo]) -> Vec<String> {
-    let named = |info: &&FrameInfo| info.func_name().is_some() || !info.symbols().is_empty();
-    let mut shown: Vec<&FrameInfo> = frames.iter().filter(named).collect();
+fn lines(frames: &[FrameInfo], sources: &Sources) -> Vec<String> {
+    let place = |info: &FrameInfo| {
+        let offset = info.module_offset().unwrap_or_default();
+        Place { offset, function: offset - info.func_offset().unwrap_or_default() }
+    };
+    let symbols = sources.at(&frames.iter().map(place).collect::<Vec<_>>());
+    let all: Vec<(&FrameInfo, Vec<Symbol>)> = frames.iter().zip(symbols).collect();
+    let is_named = |(info, symbols): &&(&FrameInfo, Vec<Symbol>)| info.func_name().is_some() || !symbols.is_empty();
+    let mut shown: Vec<_> = all.iter().filter(is_named).collect();
     if shown.is_empty() {
-        shown = frames.iter().collect();
+        shown = all.iter().collect();
     }
-    shown.into_iter().flat_map(frame).take(FRAMES).collect()
+    shown.into_iter().flat_map(|(info, symbols)| frame(info, symbols)).take(FRAMES).collect()
 }
 
 /// One line for each function, inlined ones too: `name (file:line)` or `name (module+0xoffset)`.
-fn frame(frame: &FrameInfo) -> Vec<String> {
-    let module = frame.module().name().unwrap_or("module");
-    let place = frame.module_offset().map_or_else(|| module.to_owned(), |offset| format!("{module}+{offset:#x}"));
+fn frame(frame: &FrameInfo, symbols: &[Symbol]) -> Vec<String> {
+    let module = cut(frame.module().name().unwrap_or("module"));
+    let place = frame.module_offset().map_or_else(|| module.clone(), |offset| format!("{module}+{offset:#x}"));
     let own = frame.func_name().map_or_else(|| format!("function {}", frame.func_index()), demangled);
-    if frame.symbols().is_empty() {
+    if symbols.is_empty() {
         return vec![format!("{own} ({place})")];
     }
-    let symbol = |symbol: &wasmtime::FrameSymbol| {
-        let name = symbol.name().map_or_else(|| own.clone(), demangled);
-        match (symbol.file(), symbol.line()) {
-            (Some(file), Some(line)) => format!("{name} ({file}:{line})"),
-            (Some(file), None) => format!("{name} ({file})"),
-            (None, _) => format!("{name} ({place})"),
-        }
+    let symbol = |symbol: &Symbol| {
+        let name = symbol.name.as_deref().map_or_else(|| own.clone(), demangled);
+        format!("{name} ({})", symbol.source.as_deref().map_or_else(|| place.clone(), cut))
     };
-    frame.symbols().iter().map(symbol).collect()
+    symbols.iter().map(symbol).collect()
 }
 
+/// A short name may stand for a long one: what is mangled can refer to itself.
 fn demangled(name: &str) -> String {
-    format!("{:#}", rustc_demangle::demangle(name))
+    cut(&format!("{:#}", rustc_demangle::demangle(&cut(name))))
+}
+
+/// A part of a line, as far as it is shown. A component may have as much to say as it likes.
+fn cut(part: &str) -> String {
+    match part.len() {
+        0..=PART_BYTES => part.to_owned(),
+        _ => format!("{}…", &part[..part.floor_char_boundary(PART_BYTES)]),
+    }
 }
 
 #[test]

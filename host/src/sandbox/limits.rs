@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use wasmtime::UpdateDeadline;
 
-use crate::plugin::{Limit, Limits};
+use crate::plugin::{Limit, Limits, Reached};
 
 pub(super) mod memory;
 
@@ -76,13 +76,13 @@ pub(super) enum Stop {
 
 impl Stop {
     /// The limit that was reached.
-    pub(super) fn limit(&self) -> Option<Limit> {
+    pub(super) fn reached(&self) -> Option<Reached> {
         match self {
-            Self::Cpu(_) => Some(Limit::Cpu),
-            Self::Timeout { .. } => Some(Limit::Timeout),
-            Self::HostCalls { .. } => Some(Limit::HostCalls),
-            Self::HostBytes { .. } => Some(Limit::HostBytes),
-            Self::Output { .. } => Some(Limit::Output),
+            Self::Cpu(_) => Some(Reached::at(Limit::Cpu)),
+            Self::Timeout { .. } => Some(Reached::at(Limit::Timeout)),
+            Self::HostCalls { asked, .. } => Some(Reached::by(Limit::HostCalls, (*asked).into())),
+            Self::HostBytes { asked, .. } => Some(Reached { limit: Limit::HostBytes, asked: *asked }),
+            Self::Output { asked, .. } => Some(Reached::by(Limit::Output, *asked)),
             Self::Interrupted => None,
         }
     }

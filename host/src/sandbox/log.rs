@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::limits::bytes;
-use crate::plugin::{Limit, Plugin};
+use crate::plugin::{Limit, Plugin, Reached};
 
 /// How many lines a fault shows: enough for a panic's message and what led to it.
 const TAIL_LINES: usize = 20;
@@ -78,7 +78,7 @@ impl Log {
 
     fn note(&self) -> String {
         let limit = bytes(self.limit);
-        let advice = self.plugin.as_ref().map(|plugin| format!("; {}", plugin.advice.on(Limit::Log)));
+        let advice = self.plugin.as_ref().map(|plugin| format!("; {}", plugin.advice.on(Reached::at(Limit::Log))));
         let advice = advice.unwrap_or_default();
         format!("log limit of {limit} reached, the rest is cut{advice}")
     }

@@ -15,6 +15,7 @@ use super::bindings::types::{Failure, FailureKind};
 use super::ctx::Ctx;
 
 mod arguments;
+mod mismatch;
 mod value;
 
 /// The interfaces of the host itself; what they export is called otherwise.

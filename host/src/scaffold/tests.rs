@@ -55,7 +55,23 @@ fn a_team_holds_the_action_that_it_names() {
 #[test]
 fn a_name_that_will_not_do_is_refused() {
     let long = "a".repeat(65);
-    let cases = ["", "Greet", "1st", "a_b", "a/b", "..", "a--b", "a-", "ä", "self", "strata-action", long.as_str()];
+    let cases = [
+        "",
+        "Greet",
+        "1st",
+        "a_b",
+        "a/b",
+        "..",
+        "a--b",
+        "a-",
+        "ä",
+        "self",
+        "final",
+        "become",
+        "do",
+        "strata-action",
+        long.as_str(),
+    ];
     let parent = tempfile::tempdir().expect("a directory");
     for name in cases {
         let error = action(parent.path(), name, &LANGUAGES[0]).expect_err(name);

@@ -28,7 +28,11 @@ pub(crate) struct Unfit {
 /// Reads an address: `http` or `https`, with nothing in it that may be secret.
 pub(crate) fn read(text: &str, service: Service) -> Result<Url, Unfit> {
     let unfit = |problem: &str, hint| Unfit { shown: without_secrets(text), problem: problem.to_owned(), hint };
-    let url = Url::parse(text).map_err(|e| unfit(&e.to_string(), "write it like `https://api.example.com/v1`"))?;
+    let unread = |error| match error {
+        url::ParseError::RelativeUrlWithoutBase => "it is not a full URL".to_owned(),
+        other => other.to_string(),
+    };
+    let url = Url::parse(text).map_err(|e| unfit(&unread(e), "write it like `https://api.example.com/v1`"))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(unfit("it is no HTTP address", "begin it with `https://` or `http://`"));
     }

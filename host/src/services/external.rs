@@ -84,7 +84,7 @@ pub enum Incoming {
     },
 }
 
-/// The way to the outside. It is opened with the first message.
+/// The way to the outside. It is opened with the first message, if not before.
 pub struct Bridge {
     external: External,
     program: Option<stdio::Program>,
@@ -95,6 +95,14 @@ impl Bridge {
     /// A way that is not open yet.
     pub fn new(external: External) -> Self {
         Self { external, program: None, client: None }
+    }
+
+    /// Opens the way before there is anything to hand over, where something may come by itself.
+    pub fn open(&mut self) -> Result<(), String> {
+        if let (External::Stdio { command, dir }, None) = (&self.external, &self.program) {
+            self.program = Some(stdio::Program::start(command, dir)?);
+        }
+        Ok(())
     }
 
     /// Hands a message over. Gives what came back for it at once, or why it could not be handed over.

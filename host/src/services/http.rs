@@ -1,14 +1,13 @@
 //! HTTP: the vocabulary, and the client behind it.
 //!
 //! What is granted is decided in `plugin::http`; which addresses a name may stand for in `address`; the exchange itself
-//! is in `client`, what secrets do on the way in `secret`, how they are found again in `trace`, the form of a record in `record`. Whether an exchange is
-//! replayed is the driver's.
+//! is in `client`, what secrets do on the way in `secret`, the form of a record in `record`. How secrets are found again
+//! is in `services::trace`; whether an exchange is replayed is the driver's.
 
 mod address;
 mod client;
 mod record;
 pub mod secret;
-mod trace;
 
 pub use client::{Failed, Http, HttpError, Lookup, Sent};
 pub use record::operators;

@@ -56,7 +56,7 @@ impl Question {
         let schema = compile(&request)?;
         match &request.default {
             Some(default) => fits(&request, schema.as_ref(), default)
-                .map_err(|why| Refusal(format!("the default is no answer: {why}"))),
+                .map_err(|why| Refusal(format!("the default is not a valid answer: {why}"))),
             None => Ok(()),
         }
     }
@@ -206,13 +206,16 @@ mod tests {
         check(Question { schema: some(r#"{"type":"sand"}"#), ..question() }, "its schema cannot be used");
         check(Question { default: some("nine"), ..question() }, "the default is not a JSON document");
         let (schema, default) = (some(r#"{"type":"integer"}"#), some("\"nine\""));
-        check(Question { schema, default, ..question() }, "the default is no answer");
+        check(Question { schema, default, ..question() }, "the default is not a valid answer");
         let many: Vec<String> = (0..500).map(|n| format!(r#"{{"pattern":"\\p{{L}}{{150}}{n}"}}"#)).collect();
         let schema = Some(format!(r#"{{"anyOf":[{}]}}"#, many.join(",")));
         check(Question { schema, ..question() }, "its schema cannot be used: it has more than 64 patterns");
         let back = some(r#"{"items":{"pattern":"^(?=(a|a)*$)(a|a)*(?!c)b$"}}"#);
         check(Question { schema: back, default: some("[\"aaaa\"]"), ..question() }, "looks around or back");
-        check(Question { choices: vec!["a".into()], default: some("\"b\""), ..question() }, "the default is no answer");
+        check(
+            Question { choices: vec!["a".into()], default: some("\"b\""), ..question() },
+            "the default is not a valid answer",
+        );
     }
 
     #[test]

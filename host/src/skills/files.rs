@@ -1,5 +1,6 @@
-//! The files of a shelf: `components/SHA256.wasm`, and for each skill `NAME@VERSION.skill`, the checksum of what follows
-//! in the first line and then the entry as JSON. Each is written beside its place and renamed.
+//! The files of a shelf: `components/SHA256.wasm`, beside it its signature if it has one, and for each skill
+//! `NAME@VERSION.skill`, the checksum of what follows in the first line and then the entry as JSON. Each is written
+//! beside its place and renamed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -11,6 +12,7 @@ use strata_core::id::{Digest, hex};
 
 use super::{Skill, SkillError};
 use crate::sha256::sha256;
+use crate::trust::signature::signature_of;
 
 const COMPONENTS: &str = "components";
 const ENTRY_SUFFIX: &str = ".skill";
@@ -96,6 +98,10 @@ impl<'a> Change<'a> {
         self.put(&component(self.shelf, digest), bytes)
     }
 
+    pub(super) fn put_signature(&self, digest: &Digest, signature: &str) -> Result<(), SkillError> {
+        self.put(&signature_of(&component(self.shelf, digest)), signature.as_bytes())
+    }
+
     pub(super) fn put_entry(&self, skill: &Skill) -> Result<(), SkillError> {
         let path = entry(self.shelf, &skill.name());
         let sealed = at(&path, seal(skill))?;
@@ -115,10 +121,12 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Removes what no entry names, also what was left by an addition that was cut short.
+    /// Removes what no entry names, also what was left by an addition that was cut short. A signature stays as long as
+    /// its component.
     pub(super) fn remove_components_but(&self, used: &BTreeSet<Digest>) -> Result<(), SkillError> {
         let dir = self.shelf.join(COMPONENTS);
-        let used: BTreeSet<PathBuf> = used.iter().map(|digest| component(self.shelf, digest)).collect();
+        let used = used.iter().map(|digest| component(self.shelf, digest));
+        let used: BTreeSet<PathBuf> = used.flat_map(|path| [signature_of(&path), path]).collect();
         for file in at(&dir, fs::read_dir(&dir))? {
             let path = at(&dir, file)?.path();
             if !used.contains(&path) {

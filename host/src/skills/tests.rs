@@ -6,6 +6,7 @@ use std::thread;
 use tempfile::TempDir;
 
 use super::*;
+use crate::trust::signature;
 
 fn manifest(name: &str, version: &str) -> Manifest {
     Manifest {
@@ -134,6 +135,20 @@ fn what_is_removed_is_gone_and_nothing_else() {
     assert!(shelf.component(&one).is_err());
     assert_eq!(shelf.component(&two).unwrap(), b"two");
     assert_eq!(shelf.list().unwrap().skills, [two]);
+}
+
+#[test]
+fn a_signature_stays_as_long_as_its_component() {
+    let (_dir, shelf) = shelf();
+    let [one, two] = ["1.0.0", "2.0.0"].map(|version| {
+        let (skill, _) = shelf.add(version.as_bytes(), &manifest("write-code", version)).unwrap();
+        ["old", version].iter().for_each(|signature| shelf.sign(&skill, signature).unwrap());
+        skill
+    });
+    let signed = |skill: &Skill| signature::beside(&shelf.file(skill)).unwrap();
+    assert_eq!((signed(&one).as_deref(), signed(&two).as_deref()), (Some("1.0.0"), Some("2.0.0")));
+    shelf.remove(&"write-code@1.0.0".parse().unwrap()).unwrap();
+    assert_eq!((signed(&one), signed(&two).as_deref()), (None, Some("2.0.0")));
 }
 
 #[test]

@@ -13,6 +13,10 @@ use crate::blob::{Blobs, digest_of};
 impl Reader {
     /// The bytes with this name; none where they are not kept here.
     pub fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.steadily(|reader| reader.blob_now(digest))
+    }
+
+    fn blob_now(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
         let mut statement = self.prepare("SELECT body FROM blob WHERE digest = ?1")?;
         let read = |row: &rusqlite::Row<'_>| row.get::<_, Vec<u8>>(0);
         let body = statement.query_row([&digest.0], read).optional().map_err(|e| self.error("read", e))?;

@@ -1,9 +1,11 @@
 //! How events and states become bytes, and how damage to those bytes is noticed. Where the bytes lie is elsewhere.
 //!
-//! Each blob starts with a byte that names its format. Its checksum covers the numbers it is stored under as well.
+//! Each blob starts with a byte that names its format. Its checksum covers the numbers it is stored under as well. It
+//! says nothing of who wrote them: how much room a blob takes once it is read is bounded beside.
+
+mod seen;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
@@ -11,8 +13,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use strata_core::environment::Environment;
+use strata_core::environment::sound::Unsound;
 use strata_core::event::Event;
 use strata_core::message::Message;
+
+use seen::Seen;
 
 /// The format of events and states: postcard. The next one gets the next number.
 const POSTCARD: u8 = 1;
@@ -23,8 +28,10 @@ const PACKED: u8 = 2;
 const HEAD: usize = 5;
 /// Less than this is not compressed: that a new run is saved quickly is worth more.
 const MIN_PACKED_BYTES: u32 = 4 << 10;
-/// How many bytes one of an LZ4 block stands for at most.
-const MOST_PACKED: usize = 255;
+/// Up to this, anything may be packed; what is longer is packed where it becomes this part of that at most, or less.
+/// Otherwise a small file could fill the memory.
+const UNPACKED_BYTES: usize = 16 << 20;
+const LEAST_PART: usize = 16;
 
 /// How much is put into one bundle, but for its last message: little beside a state, and so much that the number of
 /// bundles does not matter.
@@ -52,6 +59,12 @@ pub(super) enum Damage {
     Packing,
     #[error("it cannot be decoded: {0}")]
     Content(postcard::Error),
+    #[error("no storage has these numbers")]
+    Numbers,
+    #[error("{0}")]
+    Parts(#[from] Unsound),
+    #[error("its bundles are not in order")]
+    Order,
 }
 
 /// Encodes an event behind what `buffer` holds.
@@ -78,8 +91,10 @@ pub(super) fn encode_bundles(bundles: &[Bundle]) -> Vec<u8> {
     encode(&bundles, Vec::new())
 }
 
+/// Each is there once: later ones have higher keys.
 pub(super) fn decode_bundles(bytes: &[u8]) -> Result<Vec<Bundle>, Damage> {
-    decode(bytes)
+    let bundles: Vec<Bundle> = decode(bytes)?;
+    if bundles.is_sorted_by(|one, next| one.n < next.n) { Ok(bundles) } else { Err(Damage::Order) }
 }
 
 /// Encodes as many messages as belong in one bundle, at least one if there are any. Tells how many.
@@ -94,9 +109,10 @@ pub(super) fn encode_messages<'a>(messages: &mut impl Iterator<Item = &'a Arc<Me
     (count, packed(buffer))
 }
 
-/// Whether so many messages can be decoded from a bundle. Takes a fraction of the time that decoding them takes.
-pub(super) fn check_messages(bytes: &[u8], count: u32) -> Result<(), Damage> {
-    each::<Seen<'_>>(body(&unpacked(bytes)?)?, count).try_for_each(|message| message.map(drop))
+/// How many bytes so many messages of a bundle will take, if they can be decoded. To find out takes a fraction of the time
+/// that decoding them takes.
+pub(super) fn check_messages(bytes: &[u8], count: u32) -> Result<u64, Damage> {
+    each::<Seen>(body(&unpacked(bytes)?)?, count).map(|message| Ok(message?.room() as u64)).sum()
 }
 
 /// The messages of a bundle.
@@ -111,22 +127,6 @@ fn each<'a, T: Deserialize<'a>>(mut left: &'a [u8], count: u32) -> impl Iterator
         left = rest;
         Ok(value)
     })
-}
-
-/// A message as it lies in a bundle, of which nothing is copied.
-#[derive(Deserialize)]
-#[expect(dead_code, reason = "that it can be decoded is all one wants to know of it")]
-struct Seen<'a> {
-    id: &'a str,
-    content: &'a str,
-    instruct: Option<(&'a str, &'a str)>,
-    role: &'a str,
-    cause_by: &'a str,
-    sent_from: &'a str,
-    #[serde(borrow)]
-    send_to: Vec<&'a str>,
-    meta: BTreeMap<&'a str, &'a str>,
-    route: Vec<(&'a str, Vec<&'a str>)>,
 }
 
 fn encode<T: Serialize>(value: &T, mut buffer: Vec<u8>) -> Vec<u8> {
@@ -159,7 +159,7 @@ fn packed(plain: Vec<u8>) -> Vec<u8> {
     };
     let mut packed = vec![0; HEAD + get_maximum_output_size(plain.len())];
     match compress_into(&plain, &mut packed[HEAD..]) {
-        Ok(size) if HEAD + size < plain.len() => {
+        Ok(size) if HEAD + size < plain.len() && may_become(size, plain.len()) => {
             packed.truncate(HEAD + size);
             packed[0] = PACKED;
             packed[1..HEAD].copy_from_slice(&length.to_le_bytes());
@@ -170,13 +170,18 @@ fn packed(plain: Vec<u8>) -> Vec<u8> {
     }
 }
 
+/// Whether a block of so many bytes may stand for so many.
+fn may_become(block: usize, plain: usize) -> bool {
+    plain <= UNPACKED_BYTES.max(block.saturating_mul(LEAST_PART))
+}
+
 /// What was encoded, from what was packed.
 fn unpacked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Damage> {
     let Some((&PACKED, rest)) = bytes.split_first() else { return Ok(Cow::Borrowed(bytes)) };
     let (length, block) = rest.split_first_chunk().ok_or(Damage::Packing)?;
     let length = u32::from_le_bytes(*length) as usize;
-    // No block holds more than this: what claims to is not given memory.
-    if length / MOST_PACKED > block.len() {
+    // What claims to be more is not given memory.
+    if !may_become(block.len(), length) {
         return Err(Damage::Packing);
     }
     let mut plain = vec![0; length];
@@ -223,6 +228,9 @@ mod tests {
         check(encoded(vec![7; least - 2]), POSTCARD);
         check(encoded(vec![7; least - 1]), PACKED);
         check(encoded(vec![7; 10 << 20]), PACKED);
+        // A bomb, to who does not know better.
+        check(encoded(vec![7; 17 << 20]), POSTCARD);
+        check(encoded(turns(1, 2 << 20).repeat(10)), POSTCARD);
         check(encoded(turns(1, 100_000)), POSTCARD);
         check(encoded(turns(1, 50_000).repeat(2)), PACKED);
     }
@@ -230,7 +238,7 @@ mod tests {
     #[test]
     fn what_lies_about_its_length_is_refused() {
         let whole = packed([vec![POSTCARD], vec![7; 100_000]].concat());
-        for length in [0, 99_999, 100_002, 90_000_000, u32::MAX] {
+        for length in [0, 99_999, 100_002, 16 << 20, 90_000_000, u32::MAX] {
             let lie = [&[PACKED][..], &length.to_le_bytes(), &whole[HEAD..]].concat();
             assert_eq!(unpacked(&lie), Err(Damage::Packing), "{length}");
         }
@@ -267,7 +275,7 @@ mod tests {
         assert_eq!(good[0], POSTCARD);
         let check = |bytes: &[u8], count| {
             let found = check_messages(bytes, count);
-            assert_eq!(found, decode_messages(bytes, count).map(drop));
+            assert_eq!(found.as_ref().map(drop), decode_messages(bytes, count).as_ref().map(drop));
             found.is_ok()
         };
         assert!(check(&good, count) && !check(&good, count + 1));
@@ -279,5 +287,24 @@ mod tests {
         });
         assert!(refused.count() > good.len());
         assert!((0..good.len()).all(|end| !check(&good[..end], count)));
+    }
+
+    #[test]
+    fn what_would_take_far_more_room_than_it_has_is_given_none() {
+        let plain = [vec![POSTCARD], vec![0; UNPACKED_BYTES]].concat();
+        let mut block = vec![0; get_maximum_output_size(plain.len())];
+        let size = compress_into(&plain, &mut block).unwrap();
+        let bomb = [&[PACKED][..], &(plain.len() as u32).to_le_bytes(), &block[..size]].concat();
+        assert_eq!(unpacked(&bomb), Err(Damage::Packing));
+        assert_eq!(unpacked(&packed(plain.clone())).unwrap(), plain);
+    }
+
+    #[test]
+    fn a_list_names_each_bundle_once() {
+        let bundle = |n| Bundle { n, messages: 1 };
+        let check =
+            |list: &[i64]| decode_bundles(&encode_bundles(&list.iter().map(|n| bundle(*n)).collect::<Vec<_>>()));
+        assert_eq!(check(&[1, 2, 7]).unwrap().len(), 3);
+        assert_eq!((check(&[1, 1]), check(&[2, 1])), (Err(Damage::Order), Err(Damage::Order)));
     }
 }

@@ -314,12 +314,11 @@ fn a_reader_is_not_disturbed_by_a_writer() {
         store.append(&more, Durability::Process).unwrap();
         for reader in [&before, &during] {
             let found = reader.records(0, usize::MAX).unwrap();
-            assert!([60, 61 + 600 * (n + 1)].contains(&found.len()), "{}", found.len());
+            assert_eq!(found.len(), 61 + 600 * (n + 1));
             assert_eq!(found[..60], records);
             assert_eq!(reader.definition().unwrap(), definition());
             assert!(reader.checkpoints().unwrap().len() > 3);
         }
-        assert_eq!(during.records(0, usize::MAX).unwrap().len(), 61 + 600 * (n + 1));
     }
     assert_eq!(store.load(&At::Head).unwrap().tail.len(), 31 + 600 * 40);
 }

@@ -25,6 +25,10 @@ use crate::blob::Blobs;
 pub(super) const DATABASE: &str = "team.db";
 /// What SQLite calls its log.
 pub(super) const LOG: &str = "team.db-wal";
+/// What it calls the index of that.
+pub(super) const LOG_INDEX: &str = "team.db-shm";
+/// What it keeps beside a database: the last where that is changed without the log.
+pub(super) const BESIDE: [&str; 3] = [LOG, LOG_INDEX, "team.db-journal"];
 /// The name of the state as one file.
 pub(super) const TEAM_JSON: &str = "team.json";
 /// What the directories start with into which earlier teams are moved; a number follows.
@@ -252,7 +256,12 @@ impl Directory {
         definition: &SavedDefinition,
     ) -> Result<Created, StoreError> {
         std::fs::create_dir_all(&self.path).map_err(|e| StoreError::io(&self.path, "create", e))?;
-        let lock = Lock::take(&self.path)?;
+        let mut lock = Lock::take(&self.path)?;
+        if replace == Replace::Never && self.content()? == Content::Database && !group::links(&self.path)?.is_empty() {
+            // Whether it is finished is read from the database, which takes in what a shared log has of it when opened.
+            drop(SqliteStore::open(lock, &self.path)?);
+            lock = Lock::take(&self.path)?;
+        }
         let moved_to = match self.content()? {
             Content::Absent | Content::Empty | Content::Foreign => None,
             Content::TeamJson | Content::Database if replace == Replace::Unfinished || self.is_finished()? => {
@@ -290,19 +299,21 @@ impl Directory {
             }
         }
         let aside = self.make_aside()?;
-        // What a shared log has of it stays here, too, until there is another database. That comes after `team.json`:
-        // wherever this is cut off, one place holds the whole state.
+        // What its log has, and a shared one, stays here, too, until there is another database: wherever this is cut off,
+        // one place holds the whole state.
         for link in group::links(&self.path)? {
             link.put_into(&aside)?;
         }
-        for name in [TEAM_JSON, DATABASE, LOG, "team.db-shm"] {
+        file::put_into(&self.path.join(LOG), &aside.join(LOG))?;
+        let sync = || [&aside, &self.path].into_iter().try_for_each(|directory| file::sync_directory(directory));
+        sync()?;
+        for name in [TEAM_JSON, DATABASE, LOG_INDEX] {
             match std::fs::rename(self.path.join(name), aside.join(name)) {
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(StoreError::io(&aside, "move to", e)),
                 _ => {}
             }
         }
-        file::sync_directory(&aside)?;
-        file::sync_directory(&self.path)?;
+        sync()?;
         Ok(aside)
     }
 

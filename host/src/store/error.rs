@@ -230,7 +230,7 @@ impl StoreError {
 fn remedy(path: &Path) -> &'static str {
     let is_link = path.file_name().and_then(OsStr::to_str).is_some_and(is_link);
     match path.with_file_name(TEAM_JSON).exists() && !path.ends_with(TEAM_JSON) {
-        _ if is_link => "restore it from a backup, or move it away to go on with what `team.db` has",
+        _ if is_link => "restore it from a backup, or move it away to use what `team.db` has",
         true => "move it away to go on from `team.json` beside it, or restore it from a backup",
         false => "restore it from a backup",
     }

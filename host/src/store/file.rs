@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::Fill;
-use super::directory::{DATABASE, LOG, TEAM_JSON};
+use super::directory::{BESIDE, DATABASE, TEAM_JSON};
 use super::error::StoreError;
 use super::lock::LOCK_FILE;
 
@@ -14,7 +14,7 @@ use super::lock::LOCK_FILE;
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 
 /// The names of the files in which a team is saved.
-pub(super) const NAMES: [&str; 6] = [DATABASE, LOG, "team.db-shm", "team.db-journal", TEAM_JSON, LOCK_FILE];
+pub(super) const NAMES: [&str; 6] = [DATABASE, BESIDE[0], BESIDE[1], BESIDE[2], TEAM_JSON, LOCK_FILE];
 
 /// A file that is complete and durable, under another name than it will have.
 #[derive(Debug)]
@@ -113,6 +113,15 @@ pub(super) fn stamp(path: &Path) -> Option<String> {
 pub(super) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     let sync = || File::open(directory)?.sync_all();
     sync().map_err(|e| StoreError::io(directory, "save", e))
+}
+
+/// Lets a file, if it is there, have another place as well: by a link, or where the file system has none, as a copy.
+pub(super) fn put_into(path: &Path, new: &Path) -> Result<(), StoreError> {
+    let copy = |_| std::fs::copy(path, new).and_then(|_| File::open(new)?.sync_all());
+    match std::fs::hard_link(path, new).or_else(copy) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(StoreError::io(new, "create", e)),
+        _ => Ok(()),
+    }
 }
 
 /// Removes a file, if it is there.

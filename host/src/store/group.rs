@@ -25,7 +25,8 @@ use file::{LogFile, MAX_BATCH_BYTES, MAX_ENTRY_BYTES};
 ///
 /// A team that cannot join, because its storage lies on another file system than that of the first or its `durability` is
 /// `process`, syncs by itself. While a team belongs to it, its storage directory holds a link to the log,
-/// `team.log-…`: it belongs to what is saved, and whoever copies the directory of a team that was cut off copies it, too.
+/// `team.shared-log-…`: it belongs to what is saved, and whoever copies the directory of a team that was cut off copies
+/// it, too.
 /// The next run of the team needs no `GroupLog` to go on.
 #[derive(Clone, Debug, Default)]
 pub struct GroupLog {

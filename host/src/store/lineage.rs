@@ -7,7 +7,7 @@ use strata_core::event::Event;
 use super::codec::{self, Damage};
 use super::cost_of;
 use super::error::StoreError;
-use super::reader::Reader;
+use super::reader::{Reader, number};
 
 /// The lineage a storage begins with.
 pub(super) const FIRST: i64 = 0;
@@ -16,10 +16,12 @@ pub(super) const FIRST: i64 = 0;
 const PLACE_BITS: u32 = 40;
 /// What is left for lineages in a key that is positive: four million of them.
 pub(super) const MAX_LINEAGES: i64 = 1 << 22;
+/// What a row may tell of: half of what a key has room for, so that a run can go on from any place that is read.
+pub(super) const MAX_PLACE: i64 = 1 << (PLACE_BITS - 1);
 
 /// The key of the event of a lineage at a place on its path. The first lineage has plain numbers.
 pub(super) fn key(lineage: i64, at: i64) -> i64 {
-    assert!(at >> PLACE_BITS == 0 && lineage < MAX_LINEAGES, "no path has that many events");
+    assert!(at >> PLACE_BITS == 0 && (0..MAX_LINEAGES).contains(&lineage), "no path has that many events");
     lineage << PLACE_BITS | at
 }
 
@@ -67,7 +69,7 @@ impl Row {
     pub(super) fn add(&mut self, event: &Event, weight: usize, sum: u32) {
         let cost = i64::try_from(cost_of(event).0).unwrap_or(i64::MAX);
         self.spent = self.spent.saturating_add(cost);
-        self.since += weight as i64;
+        self.since = self.since.saturating_add(weight as i64);
         (self.events, self.last) = (self.events + 1, sum);
     }
 
@@ -76,6 +78,15 @@ impl Row {
         let last = i64::from(self.last);
         let numbers = [self.id, origin, at, self.events, last, self.forgotten, self.spent, self.since];
         codec::checksum(&numbers, self.name.as_bytes())
+    }
+
+    /// Whether a storage can hold it: a checksum does not say that it was us who wrote it.
+    fn is_possible(&self) -> bool {
+        let left = |(origin, at): (i64, i64)| (0..self.id).contains(&origin) && (0..=self.events).contains(&at);
+        (FIRST..MAX_LINEAGES).contains(&self.id)
+            && self.origin.is_none_or(left)
+            && [self.events, self.forgotten].iter().all(|place| (0..=MAX_PLACE).contains(place))
+            && [self.spent, self.since].iter().all(|sum| *sum >= 0)
     }
 
     fn read(row: &SqlRow<'_>) -> rusqlite::Result<Result<Self, Damage>> {
@@ -91,7 +102,11 @@ impl Row {
             since: row.get(8)?,
         };
         let sum: u32 = row.get(9)?;
-        Ok(if sum == read.sum() { Ok(read) } else { Err(Damage::Checksum) })
+        Ok(match sum == read.sum() {
+            true if read.is_possible() => Ok(read),
+            true => Err(Damage::Numbers),
+            false => Err(Damage::Checksum),
+        })
     }
 
     /// Adds it to the database.
@@ -156,7 +171,8 @@ impl Reader {
         let read = |row: &SqlRow<'_>| Ok((Head { lineage: row.get(0)?, line: row.get(1)? }, row.get::<_, u32>(2)?));
         let mut statement = self.prepare("SELECT lineage, line, sum FROM head")?;
         let (head, sum) = statement.query_row([], read).map_err(|e| self.error("read", e))?;
-        codec::verify(sum, &[head.lineage, head.line], &[]).map_err(|e| self.damaged("what its newest state is", e))?;
+        let known = codec::verify(sum, &[head.lineage, head.line], &[]).and_then(|()| number(head.line));
+        known.map_err(|e| self.damaged("what its newest state is", e))?;
         Ok(head)
     }
 
@@ -198,10 +214,11 @@ impl Reader {
         let mut line = line.clone();
         while let Some((origin, at)) = line.origin {
             // Each lineage is younger than the one it left, so the way up ends.
-            if origin >= line.id {
-                return Err(self.corrupt(format!("lineage `{}` comes from a later one", line.name)));
-            }
+            let left = line.name;
             line = self.row(origin)?;
+            if at > line.events {
+                return Err(self.corrupt(format!("lineage `{left}` leaves one after its end")));
+            }
             path.push(Piece { lineage: origin, after: line.begin(), until: at });
         }
         path.reverse();

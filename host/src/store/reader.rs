@@ -1,16 +1,16 @@
-//! Reading `team.db`, with and without its lock. Nothing here writes. What lineages there are is read in `lineage`,
-//! saved states in `state`, single rows in `rows`.
+//! Reading `team.db`, with and without its lock. Nothing here writes. How it is opened without, and what is seen of a
+//! writer then, is in `sight`; what lineages there are is read in `lineage`, saved states in `state`, single rows in
+//! `rows`.
 
 mod page;
 mod records;
 mod rows;
+mod sight;
 mod state;
 
-use std::fmt::Write;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path as FilePath, PathBuf};
+use std::path::PathBuf;
 
-use rusqlite::{CachedStatement, Connection, OpenFlags};
+use rusqlite::{CachedStatement, Connection};
 
 use strata_core::environment::Environment;
 use strata_core::event::Event;
@@ -18,16 +18,15 @@ use strata_core::id::CheckpointId;
 use strata_core::money::Usd;
 
 use super::codec::Damage;
-use super::directory::Directory;
 use super::error::StoreError;
-use super::file;
 use super::lineage::{Path, Row};
 use super::list::{Listed, Marks, list};
 use super::{
     At, CheckpointRow, FIRST_LINE, LineageRow, Record, Saved, SavedDefinition, checkpoint_of, next_line, schema,
 };
 
-pub(super) use rows::definition_bytes;
+pub(super) use rows::{definition_bytes, number};
+use sight::Sight;
 pub(super) use state::Outline;
 
 /// How much of a database is kept in memory, in KiB: appending needs its end and the way there, and what is read is read
@@ -58,53 +57,7 @@ pub struct Beginning {
     pub dropped: u64,
 }
 
-/// What a reader sees of a writer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sight {
-    /// Each commit, once it is complete.
-    Commits,
-    /// Nothing: the file as it lay there when nobody was writing it.
-    Still,
-}
-
 impl Reader {
-    /// Opens the database of a directory, which another process may be writing. Nothing is created or changed.
-    pub fn open(directory: &Directory) -> Result<Self, StoreError> {
-        file::require_files(directory.path())?;
-        let path = directory.database();
-        schema::recognise(&path)?;
-        // Without a log beside it the file is complete, and reading it needs neither locks nor files beside it, which
-        // SQLite would otherwise create.
-        let sight = if has_log(&path) { Sight::Commits } else { Sight::Still };
-        let reader = Self::look(path, sight)?;
-        // Rows that a damaged page has lost would be missed by nobody.
-        reader.steadily(check_pages)?;
-        Ok(reader)
-    }
-
-    fn look(path: PathBuf, sight: Sight) -> Result<Self, StoreError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-        let open = Connection::open_with_flags(uri(&path, sight), flags);
-        let conn = open.map_err(|e| StoreError::sqlite(&path, "open", e))?;
-        let (reader, _) = Self::ready(conn, path)?;
-        let same = reader.stand_still()?;
-        reader.line()?;
-        drop(same);
-        Ok(Self { sight, ..reader })
-    }
-
-    /// Reads something. A writer that started after we had looked may have changed the file under our eyes: then it
-    /// does not pass the checksums, and there is a log now, so we look again.
-    fn steadily<T>(&self, read: impl Fn(&Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        match read(self) {
-            Err(StoreError::Corrupt { .. }) if self.sight == Sight::Still && has_log(&self.path) => {
-                let again = Self::look(self.path.clone(), Sight::Commits)?;
-                read(&Self { turned: self.turned, ..again })
-            }
-            result => result,
-        }
-    }
-
     /// Makes a connection ready; tells the version of the schema as well.
     pub(super) fn ready(conn: Connection, path: PathBuf) -> Result<(Self, usize), StoreError> {
         let set = || {
@@ -299,31 +252,6 @@ pub(super) fn begins(records: &[Record]) -> Option<(&str, &CheckpointId)> {
         Event::Forked { lineage, from, .. } => Some((lineage, from)),
         _ => None,
     }
-}
-
-/// Whether a write-ahead log lies beside a database.
-fn has_log(path: &FilePath) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
-}
-
-/// A path as SQLite takes it with options.
-fn uri(path: &FilePath, sight: Sight) -> String {
-    let mut uri = String::from("file:");
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'/' | b'.' | b'-' | b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => uri.push(char::from(*byte)),
-            other => {
-                // Writing to a string cannot fail.
-                let _ = write!(uri, "%{other:02X}");
-            }
-        }
-    }
-    if sight == Sight::Still {
-        uri.push_str("?immutable=1");
-    }
-    uri
 }
 
 /// Looks through the pages of a small database. Of a large one only what is used is checked, when it is used.

@@ -352,30 +352,12 @@ fn slot(role: u16, action: u16) -> Slot {
 pub(super) fn normal(env: &Environment) -> Environment {
     let mut env = env.clone();
     let mut used: Vec<MessageRef> = Vec::new();
-    references(&mut env, &mut |id| used.push(*id));
+    env.each_reference(&mut |id| used.push(*id));
     let old = std::mem::take(&mut env.messages);
     let sorted: BTreeMap<String, MessageRef> =
         used.iter().map(|id| (old.get(id.0 as usize).id.0.clone(), *id)).collect();
     env.messages = sorted.values().map(|id| old.get(id.0 as usize).clone()).collect();
     let place = |id: MessageRef| sorted.keys().position(|name| *name == old.get(id.0 as usize).id.0).unwrap();
-    references(&mut env, &mut |id| *id = MessageRef(place(*id) as u32));
+    env.each_reference(&mut |id| *id = MessageRef(place(*id) as u32));
     env
-}
-
-fn references(env: &mut Environment, visit: &mut dyn FnMut(&mut MessageRef)) {
-    env.history.iter_mut().for_each(&mut *visit);
-    env.dead_letters.iter_mut().for_each(|dead| visit(&mut dead.message));
-    env.joins.iter_mut().flat_map(|join| &mut join.queues).flatten().for_each(&mut *visit);
-    env.outbox.iter_mut().for_each(|outbound| visit(&mut outbound.message));
-    for role in &mut env.roles {
-        role.mailbox.iter_mut().for_each(|mail| visit(&mut mail.message));
-        role.memory.iter_mut().chain(&mut role.latest).for_each(&mut *visit);
-        if let Some(activation) = &mut role.activation {
-            activation.news.iter_mut().for_each(&mut *visit);
-            for done in &mut activation.done {
-                visit(&mut done.output.message);
-                done.emissions.iter_mut().for_each(|outgoing| visit(&mut outgoing.message));
-            }
-        }
-    }
 }

@@ -1,7 +1,8 @@
 //! The store in a file: `team.db`, an SQLite database in WAL mode. Reading it is in `reader`, its tables in `schema`;
-//! how rows are written is in `write`, when that of the current lineage is in `line`, how they are made safe in `log`,
-//! what is known of the `team.json` beside it in `known`, pruning in `prune`.
+//! how it is made is in `create`, how rows are written in `write`, when that of the current lineage is in `line`, how they
+//! are made safe in `log`, what is known of the `team.json` beside it in `known`, pruning in `prune`.
 
+mod create;
 mod joined;
 mod known;
 mod line;
@@ -11,7 +12,6 @@ mod snapshot;
 mod write;
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,7 +23,6 @@ use strata_core::money::Usd;
 
 use super::directory::{DATABASE, LOG};
 use super::error::StoreError;
-use super::group::{Link, links};
 use super::lineage::{Head, Row, key};
 use super::lock::Lock;
 use super::reader::{Outline, Reader, begins, check_pages};
@@ -34,15 +33,13 @@ use super::{
 
 use crate::blob::Blobs;
 
+pub(super) use create::NEW_DATABASE;
 use joined::Joined;
 use known::KnownFile;
 use line::makes;
 use log::Log;
 use snapshot::Snapshot;
-use write::{begin_log, fill, insert, put_definition};
-
-/// The database in the making; see `create`.
-pub(super) const NEW_DATABASE: &str = ".team.db.new";
+use write::{insert, put_definition};
 
 /// How long the log grows before SQLite moves it into the database, in pages of 4 KiB: long enough that moving is
 /// rare (each time costs two syncs), short enough that reading it after a crash takes milliseconds.
@@ -85,33 +82,6 @@ struct LockedDirectory {
 }
 
 impl SqliteStore {
-    /// Creates a database whose run starts from `base`, with the bytes of files. It appears under its name when it is
-    /// complete.
-    pub(super) fn create(
-        lock: Lock,
-        directory: &Path,
-        (base, definition): (&Environment, &SavedDefinition),
-        blobs: &Blobs,
-    ) -> Result<Self, StoreError> {
-        let (new, path) = (directory.join(NEW_DATABASE), directory.join(DATABASE));
-        let fail = |e| StoreError::sqlite(&path, "create", e);
-        file::remove(&new).map_err(|e| StoreError::io(&new, "replace", e))?;
-        let conn = Connection::open(&new).map_err(fail)?;
-        fill(&conn, base, definition, blobs).map_err(fail)?;
-        conn.close().map_err(|(_, e)| fail(e))?;
-        // What a shared log has is of a team that lay here before.
-        links(directory)?.iter().try_for_each(Link::remove)?;
-        let publish = || {
-            File::open(&new)?.sync_all()?;
-            std::fs::rename(&new, &path)
-        };
-        publish().map_err(|e| StoreError::io(&path, "create", e))?;
-        // The name is durable with the first full append, before which there is nothing to be lost.
-        let store = Self::open(lock, directory)?;
-        begin_log(&store.reader.conn).map_err(fail)?;
-        Ok(store)
-    }
-
     /// Opens the database of a directory.
     pub(super) fn open(lock: Lock, directory: &Path) -> Result<Self, StoreError> {
         let path = directory.join(DATABASE);
@@ -206,7 +176,7 @@ impl SqliteStore {
         let log = match &mut self.log {
             Some(log) => log,
             none => {
-                let log = Log::open(&path).map_err(fail)?;
+                let log = Log::open(&path, self.log_pages).map_err(fail)?;
                 file::sync_directory(&self.lock.path)?;
                 none.insert(log)
             }
@@ -299,8 +269,8 @@ impl Store for SqliteStore {
                 snapshot::thin(conn, at)?;
                 new.put(conn, at, bundles)
             });
-            // Where there is no room for it, it is not tried again at once.
-            self.line.since = 0;
+            // Where there is no room for it, it is not tried again at once; and what comes is counted from here.
+            (self.line.since, self.told.since) = (0, 0);
             self.snapshot.bundles = put?;
             self.snapshot.n = at;
         }

@@ -122,6 +122,24 @@ impl fmt::Display for Keys {
     }
 }
 
+/// A signature cannot be taken along with its component.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the signature `{}`: {source}", path.display())]
+pub struct Unreadable {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// The signature that lies beside a component, if one does. Whether it is good is asked when the component is used.
+pub fn beside(file: &Path) -> Result<Option<String>, Unreadable> {
+    let path = signature_of(file);
+    match read(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Unreadable { path, source }),
+    }
+}
+
 /// Where the signature of a component lies.
 pub fn signature_of(file: &Path) -> PathBuf {
     let mut path = file.as_os_str().to_owned();

@@ -46,9 +46,9 @@ fn overrides_that_do_not_fit_are_refused() {
     };
     let component = |argument: &str| Overrides { components: vec![argument.into()], ..Overrides::default() };
     check(component("RoleB.ActonOK=x.wasm"), "did you mean `RoleB.ActionOK`?");
-    check(component("RoleB.ActionOK"), "expected `ROLE.ACTION=FILE`");
-    check(component("RoleB.ActionOK="), "expected `ROLE.ACTION=FILE`");
-    check(component(""), "possible here: `Asker.x`");
+    check(component("RoleB.ActionOK"), "names no file; expected `RoleB.ActionOK=FILE`");
+    check(component("RoleB.ActionOK="), "names no file; expected `RoleB.ActionOK=FILE`");
+    check(component(""), "expected one of: `Asker.x`");
     check(component("RoleB.think=x.wasm"), "names no action");
     let parallel = Overrides { max_parallel: Some(0), ..Overrides::default() };
     check(parallel, "from 1 to 1024");

@@ -14,7 +14,7 @@ use toml::{Table, Value};
 use super::*;
 
 /// What is said of problems that a schema sees, too. The rest is about names, targets, files, conditions.
-const SEEN_BY_SCHEMAS: [&str; 12] = [
+const SEEN_BY_SCHEMAS: [&str; 13] = [
     "has no key `",
     "help: expected a string",
     "help: expected a list",
@@ -26,6 +26,7 @@ const SEEN_BY_SCHEMAS: [&str; 12] = [
     "cannot be the size `",
     "cannot be the duration `",
     "` cannot be zero",
+    "is not the name of an environment variable",
     "is listed twice in",
 ];
 
@@ -33,7 +34,7 @@ const SEEN_BY_SCHEMAS: [&str; 12] = [
 fn values() -> Vec<Value> {
     let values = "v = [
         true, -1, 0, 1, 7, 101, 1025, 4294967295, 4294967296, -0.5, 1.5,
-        '', 'x', '/x', 'GET', '0s', '10s', '1.5 s', '10', 's', '0MiB', '64MiB', '64 mib', '.5KB', '1..5MB', 'x@1.0.0', 'x@1',
+        '', 'x', '/x', 'GET', '0s', '10s', '1.5 s', '10', 's', '0MiB', '64MiB', '64 mib', '.5KB', '1..5MB', 'x@1.0.0', 'x@1', 'A=B',
         'agent', 'human', 'by_order', 'react', 'plan_and_act', 'stop', 'park', 'append', 'add', 'max', 'merge', 'last',
         'full', 'process', 'all', 'any', 'active', 'batch', 'each', 'stdio', 'http', 'openai', 'scripted', 'recorded',
         [], ['x'], ['x', 'x'], ['x', 1], [[]], {}, { x = 1 }, [{}], [{ x = 1 }],

@@ -1,11 +1,15 @@
 //! Small things of a guest's that would become large ones in the host: documents of many values, texts that reach beyond
-//! the guest's memory. Each is refused before anything is made of it, and the guest can go on.
+//! the guest's memory, components that are put together of many. Each is refused before anything is made of it, and a
+//! guest can go on.
 
+use serde_json::json;
 use strata_core::fault::FaultKind;
+use strata_core::json::Json;
+use strata_host::blob::digest_of;
 use strata_host::plugin::{Grants, Limits, LlmGrant, Plugin};
-use strata_host::sandbox::Value;
+use strata_host::sandbox::{Metering, Value};
 
-use crate::driver::{call, limits, plugin, run};
+use crate::driver::{SANDBOX, call, limits, plugin, run};
 use crate::guest::Guest;
 
 /// Where the document begins and how long it is: 1.5 MiB that would be 130 MiB as values.
@@ -87,6 +91,50 @@ fn what_a_plain_function_returns_is_no_larger_as_a_document() {
 }
 
 #[test]
+fn what_a_plain_function_is_called_with_is_no_larger_than_a_document() {
+    // An empty object becomes a thousand fields with their names, a letter of base64 a value of its own.
+    let fields: String = (0..1000).map(|n| format!("(field \"f{n}\" (option u8))")).collect();
+    let text = format!(
+        r#"(component
+        (core module $m
+            (memory (export "memory") 1)
+            (func (export "realloc") (param i32 i32 i32 i32) (result i32) unreachable)
+            (func (export "take") (param i32 i32)))
+        (core instance $i (instantiate $m))
+        (type $record (record {fields}))
+        (export $named "record" (type $record))
+        (func (export "records") (param "items" (list $named))
+            (canon lift (core func $i "take") (memory (core memory $i "memory")) (realloc (core func $i "realloc"))))
+        (func (export "bytes") (param "items" (list u8))
+            (canon lift (core func $i "take") (memory (core memory $i "memory")) (realloc (core func $i "realloc")))))"#
+    );
+    let component = wat::parse_str(&text).expect("the component's text is right");
+    let called = |function: &str, items: serde_json::Value| {
+        let mut plugin = Plugin { function: Some(function.into()), ..plugin(limits()) };
+        plugin.config = Json::from(json!({ "args": { "items": items } }));
+        run(call(&component, plugin)).result.unwrap_err()
+    };
+    for (function, items) in [("records", json!(vec![json!({}); 1000])), ("bytes", json!("AAAA".repeat(3 << 19)))] {
+        let fault = called(function, items);
+        assert_eq!(fault.kind, FaultKind::Error, "{}", fault.message);
+        let why = "argument `items`: as a value of its type it is too large to be read";
+        assert!(fault.message.contains(why), "{}", fault.message);
+    }
+    // As many as there is room for come as far as the guest, which has none.
+    assert_eq!(called("records", json!(vec![json!({}); 100])).kind, FaultKind::Trap);
+}
+
+#[test]
+fn a_manifest_of_many_empty_needs_is_refused() {
+    // The list lies where nothing was written, and takes eight bytes an item in the guest.
+    let describe = "(i32.store (i32.const 560) (i32.const 65536)) (i32.store (i32.const 564) (i32.const 70000))
+        (i32.const 512)";
+    let guest = Guest { describe, memory: "10", ..Guest::default() }.build();
+    let told = SANDBOX.load(&guest, Metering::Plain).unwrap_err().to_string();
+    assert!(told.contains("its manifest has 1.1 MiB, at most 1 MiB are taken"), "{told}");
+}
+
+#[test]
 fn a_refused_document_is_nothing_that_a_guest_could_not_handle() {
     let handled = format!(
         "(i64.store (i32.const 4096) (i64.const 0x656c6f72))
@@ -137,4 +185,93 @@ fn a_text_of_a_gibibyte_that_is_there_counts_like_any_other() {
     };
     check(&format!("(call $emit {gib}) unreachable"), FaultKind::Host, "limit of 64 MiB to and from the host reached");
     check(&format!("(call $ok {gib})"), FaultKind::OutputLimit, "output reached by the output");
+}
+
+/// What loading a component comes to.
+fn put_together(text: &str) -> Result<(), String> {
+    let component = wat::parse_str(text).expect("the component's text is right");
+    let how = (Metering::Plain, &Limits::default());
+    SANDBOX.load_plain(digest_of(&component), &component, how).map(drop).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_component_of_components_is_counted_before_it_is_put_together() {
+    let check = |text: String, expected: &str| {
+        let told = put_together(&format!("(component {text})")).expect_err(&text);
+        assert!(told.starts_with("the component") && told.contains(expected), "{told}");
+    };
+    // Each level makes the one before it anew.
+    let tower = |ground: &str, levels: usize, each: usize| {
+        let level =
+            |n: usize| format!("(component $c{n} {})", format!("(instance (instantiate $c{}))", n - 1).repeat(each));
+        let levels: String = (1..=levels).map(level).collect();
+        format!("(component $c0 {ground}) {levels}")
+    };
+    let ground = "(core module $m) (core instance (instantiate $m))";
+    check(tower(ground, 3, 100), "65 core instances, the sandbox holds 64");
+    check(tower("", 3, 100), " instances of nested components, the sandbox holds 256");
+    check(tower("", 17, 1), "17 levels of components, the sandbox holds 16");
+    check(
+        format!(
+            "(component $c {}) {}",
+            "(type (resource (rep i32)))".repeat(2000),
+            "(instance (instantiate $c))".repeat(100)
+        ),
+        " parts",
+    );
+    // Each instance has the one before it twice.
+    let twice =
+        |n: usize| format!("(instance $i{n} (export \"a\" (instance $i{0})) (export \"b\" (instance $i{0})))", n - 1);
+    let doubling: String = (1..18).map(twice).collect();
+    check(format!("(instance $i0) {doubling}"), " parts, the sandbox holds 131072");
+    check(
+        format!(
+            "(instance $some (export \"a\" (instance $none)))
+             (component $c (import \"i\" (instance $i0)) {doubling})
+             (instance (instantiate $c (with \"i\" (instance $some))))"
+        )
+        .replacen("(instance $some", "(instance $none) (instance $some", 1),
+        " parts",
+    );
+    // Each component keeps the one before it twice.
+    let outer = |n: usize| format!("(component $c{n} {0} {0})", format!("(alias outer 1 $c{} (component))", n - 1));
+    let keeping: String = (1..18).map(outer).collect();
+    check(format!("(component $c0) {keeping}"), " parts");
+    // What it comes to is told by no one.
+    check("(component $c (import \"x\" (component $x)) (instance (instantiate $x)))".into(), "that it is given");
+}
+
+#[test]
+fn components_that_are_composed_of_others_are_put_together() {
+    let tool = r#"(component $tool
+        (import "ask" (instance $ask (export "more" (func (result u32)))))
+        (core func $more (canon lower (func $ask "more")))
+        (core module $m (import "ask" "more" (func $more (result i32)))
+            (func (export "more") (result i32) (i32.add (call $more) (i32.const 1))))
+        (core instance $i (instantiate $m (with "ask" (instance (export "more" (func $more))))))
+        (func $f (result u32) (canon lift (core func $i "more")))
+        (instance $x (export "more" (func $f)))
+        (export "tell" (instance $x)))"#;
+    let last = 20;
+    let link =
+        |n: usize| format!("(instance $t{n} (instantiate $tool (with \"ask\" (instance $t{} \"tell\"))))", n - 1);
+    let links: String = (1..=last).map(link).collect();
+    let text = format!(
+        r#"(component {tool}
+            (component $first
+                (core module $m (func (export "none") (result i32) (i32.const 0)))
+                (core instance $i (instantiate $m))
+                (func $f (result u32) (canon lift (core func $i "none")))
+                (instance $x (export "more" (func $f)))
+                (export "tell" (instance $x)))
+            (instance $t0 (instantiate $first)) {links}
+            (alias export $t{last} "tell" (instance $told))
+            (export "told" (instance $told)))"#
+    );
+    let component = wat::parse_str(&text).expect("the component's text is right");
+    let plugin = Plugin { function: Some("told#more".into()), ..plugin(limits()) };
+    match run(call(&component, plugin)).result.expect("it is called").value {
+        Value::Output(draft) => assert_eq!(draft.content, last.to_string()),
+        other => panic!("not an output: {other:?}"),
+    }
 }

@@ -20,7 +20,7 @@ fn keys(table: &str) -> Vec<String> {
          component = \"a.wasm\"\n[role.action.{table}]\n0 = 1\n"
     );
     let refused = Definition::parse(&text, "team.toml", Path::new("/")).expect_err("no key is called `0`").to_string();
-    let (_, listed) = refused.split_once("possible here: ").expect("the possible keys are listed");
+    let (_, listed) = refused.split_once("expected one of: ").expect("the possible keys are listed");
     let quoted = listed.lines().next().unwrap_or_default().split('`').skip(1).step_by(2);
     let mut keys: Vec<String> = quoted.map(str::to_owned).collect();
     keys.sort_unstable();
@@ -64,7 +64,7 @@ fn every_limit_bites_and_names_its_key() {
             // Another function name makes another component, which nobody has compiled yet.
             let guest = guest::with(&format!("(func $only_for_{})", limit.key()), "unreachable");
             let refused = SANDBOX.load_within(&guest, Metering::Plain, &limits).unwrap_err();
-            assert_eq!(refused.limit(), Some(limit), "{refused}");
+            assert_eq!(refused.reached().map(|reached| reached.limit), Some(limit), "{refused}");
             continue;
         }
         let fault = run_within(limits, &guest::with("(table $t 1 funcref)", &run)).result.expect_err("the guest fails");

@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use strata_host::blob::digest_of;
 use strata_host::plugin::Limits;
 use strata_host::sandbox::{Exports, Metering, Sandbox, WasmSandbox};
 
@@ -77,6 +78,29 @@ fn what_would_keep_the_compiler_busy_is_refused_before_it_sees_it() {
 }
 
 #[test]
+fn what_no_compiler_needs_of_webassembly_is_refused() {
+    let load = |module: &str| {
+        let bytes = component(&format!("(component (core module {module}))"));
+        SANDBOX.load_plain(digest_of(&bytes), &bytes, (Metering::Plain, &limits())).map_err(|error| error.to_string())
+    };
+    let check = |module: &str, expected: &str| {
+        let message = load(module).expect_err(module);
+        assert!(message.contains("not valid") && message.contains(expected), "{module}: {message}");
+    };
+    check("(memory i64 1)", "memory64");
+    // Growing it by too much was reported as a failed growth, and gave back what a memory had been granted.
+    check("(table i64 1 funcref)", "memory64");
+    check("(memory 1 1 shared)", "threads");
+    check("(tag)", "exceptions");
+    check("(type (struct))", "gc");
+    check("(type $f (func)) (func (param (ref null $f)))", "function references");
+    let needed = "(memory 1) (memory 1) (table 1 funcref) (func (result i32 v128) (i32.const 1) (v128.const i64x2 0 0))
+        (func (return_call 0)) (func (drop (i8x16.relaxed_swizzle (v128.const i64x2 0 0) (v128.const i64x2 0 0))))
+        (global i32 (i32.add (i32.const 1) (i32.const 1))) (func (memory.fill (i32.const 0) (i32.const 0) (i32.const 0)))";
+    load(&needed.replace("(func (return_call 0))", "(func $t) (func (return_call $t))")).expect("it is needed");
+}
+
+#[test]
 fn functions_of_other_types_do_not_load() {
     let guest = |exports: &str| {
         component(&format!(
@@ -135,6 +159,26 @@ fn a_component_that_cannot_describe_itself_is_refused_with_what_it_left() {
     assert!(message.starts_with("the component fails to describe itself (trap): wasm `unreachable`"), "{message}");
     assert!(message.contains("\n  at describe (guest+0x"), "{message}");
     assert!(message.ends_with("\n  log: no!"), "{message}");
+}
+
+#[test]
+fn describing_itself_a_component_takes_no_more_than_its_own_limits() {
+    let home = tempfile::tempdir().unwrap();
+    let sandbox = WasmSandbox::caching_in(home.path()).unwrap();
+    let check = |guest: &[u8], own: Limits, kind: &str| {
+        let refused = sandbox.load_within(guest, Metering::Plain, &own).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("the component fails to describe itself ({kind})")), "{refused}");
+        // What failed for want of room is not remembered.
+        sandbox.load_within(guest, Metering::Plain, &limits()).expect("it has room");
+    };
+    let large = Guest { memory: "30", ..Guest::default() }.build();
+    check(&large, Limits { memory_bytes: 1 << 20, ..limits() }, "memory");
+    let many = Guest { items: "(table 2000 funcref)", ..Guest::default() }.build();
+    check(&many, Limits { table_elements: 1000, ..limits() }, "memory");
+    let spin = "(local $n i32) (loop $again (local.set $n (i32.add (local.get $n) (i32.const 1)))
+        (br_if $again (i32.lt_u (local.get $n) (i32.const 100000000)))) (i32.const 512)";
+    let slow = Guest { describe: spin, ..Guest::default() }.build();
+    check(&slow, Limits { cpu: Duration::from_nanos(1), ..limits() }, "cpu");
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use std::fs;
 use std::time::Duration;
 
-use strata_core::fault::FaultKind;
+use strata_core::fault::{FaultKind, Hope};
 use strata_host::plugin::{Access, Grants, Limits};
 
-use crate::driver::{limits, run_within};
+use crate::driver::{call, limits, plugin, run, run_within};
 use crate::grants::{dirs, told};
 use crate::guest::wasi_worker;
 
@@ -312,4 +312,17 @@ fn a_directory_that_is_nested_too_deep_is_not_copied() {
     check(63, Ok("guest".into()));
     let deep = "cannot stage `/out`: the directory is nested deeper than 64 levels";
     check(65, Err((FaultKind::Host, deep.into())));
+}
+
+#[test]
+fn copying_directories_is_wall_time_too() {
+    let home = tempfile::tempdir().unwrap();
+    (0..300).for_each(|i| fs::write(home.path().join(i.to_string()), "old").unwrap());
+    let mut plugin = plugin(Limits { timeout: Duration::ZERO, ..limits() });
+    plugin.grants = dirs(&[(home.path(), "/out", Access::Write)]);
+    let guest = wasi_worker("", "(call $ok (i32.const 640) (i32.const 5))");
+    let fault = run(call(&guest, plugin)).result.unwrap_err();
+    assert_eq!((fault.kind, fault.hope), (FaultKind::Timeout, Hope::Retryable));
+    assert!(fault.message.contains("; raise `limits.timeout`"), "{}", fault.message);
+    assert!(fault.message.ends_with("\nits directories were still being copied"), "{}", fault.message);
 }

@@ -10,6 +10,7 @@ mod boundary;
 mod files;
 mod letter;
 pub mod mutate;
+mod seal;
 mod storage;
 
 use std::fs;

@@ -3,37 +3,72 @@
 use std::fs;
 use std::path::Path;
 
+use rusqlite::Connection;
+use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
 use strata_host::manifest::{Definition, Overrides};
+use strata_host::narrator::Narrator;
 use strata_host::store::{At, Directory, Reader, Record, Saved, Store, StoreError};
 use strata_host::{LiveEnvironment, Start, WhenIdle};
 use tempfile::TempDir;
 
+use crate::seal::{change, seal};
 use crate::{Taker, boundary};
 
+/// What edits of cells begin with, instead of edits of the file.
+const CELLS: &[u8] = b"cells";
+
 /// Applies edits to a good database: three bytes say where (of 2^24), one what to put over it, as often as there are
-/// four. Bytes that begin like a database are one.
+/// four; or of its cells, as `seal` has them. Bytes that begin like a database are one. It is taken as it is, and then
+/// with all checksums made right.
 pub(super) fn storage() -> Taker {
     let folder = saved();
     let good = fs::read(folder.path().join("store/team.db")).unwrap();
+    let sealed = seal(&Connection::open(folder.path().join("store/team.db")).unwrap());
+    assert_eq!(sealed, Ok(0), "checksums are made as the store makes them");
     Box::new(move |bytes| {
         let mut database = good.clone();
+        let cells = bytes.strip_prefix(CELLS);
         if bytes.starts_with(b"SQLite format 3") {
             database = bytes.to_vec();
-        } else {
+        } else if cells.is_none() {
             for edit in bytes.chunks_exact(4) {
                 let at = u32::from_be_bytes([0, edit[0], edit[1], edit[2]]) as usize % good.len();
                 database[at] ^= edit[3];
             }
         }
-        let temp = tempfile::tempdir().unwrap();
-        fs::write(temp.path().join("team.db"), database).unwrap();
         let team = folder.path().join("team.toml");
-        // Without and with the file of an orderly stop beside it.
-        let _ = read_all(temp.path(), &team);
-        fs::copy(folder.path().join("store/team.json"), temp.path().join("team.json")).unwrap();
-        let _ = go_on(temp.path(), &team);
+        let letter = folder.path().join("store/team.json");
+        take(&database, &team, &letter);
+        if let Some(sealed) = resealed(&database, cells.unwrap_or_default()) {
+            take(&sealed, &team, &letter);
+        }
     })
+}
+
+/// Reads a database and goes on with it: without and with the file of an orderly stop beside it.
+fn take(database: &[u8], team: &Path, team_json: &Path) {
+    let temp = tempfile::tempdir().unwrap();
+    fs::write(temp.path().join("team.db"), database).unwrap();
+    let _ = read_all(temp.path(), team);
+    fs::copy(team_json, temp.path().join("team.json")).unwrap();
+    let _ = go_on(temp.path(), team);
+}
+
+/// A database with other cells and the checksums that go with them, if it still is one.
+fn resealed(database: &[u8], edits: &[u8]) -> Option<Vec<u8>> {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("team.db");
+    fs::write(&path, database).unwrap();
+    let conn = Connection::open(&path).ok()?;
+    conn.execute_batch("PRAGMA trusted_schema = off; PRAGMA journal_mode = delete;").ok()?;
+    change(&conn, edits);
+    seal(&conn).ok()?;
+    conn.close().ok()?;
+    // Whoever opens it takes a log beside it for one that was lost.
+    let mut sealed = fs::read(&path).unwrap();
+    sealed.get_mut(18..20)?.copy_from_slice(&database[18..20]);
+    Some(sealed)
 }
 
 /// The folder of a team with a few steps, a join and a fault behind it.
@@ -64,7 +99,12 @@ fn read_all(path: &Path, team: &Path) -> Result<(), StoreError> {
     for row in reader.lineages()? {
         let _ = replay(reader.load(&At::Lineage(row.name)), team);
     }
-    reader.records(0, usize::MAX)?;
+    reader.dropped()?;
+    reader.beginning()?;
+    let mut narrator = Narrator::new(reader.load(&At::Head)?.base.shape, 0);
+    for record in reader.records(0, usize::MAX)? {
+        narrator.tell(&record.event, record.line, record.time_ms);
+    }
     reader.spent()?;
     reader.definition()?;
     Ok(())
@@ -83,8 +123,16 @@ fn go_on(path: &Path, team: &Path) -> Result<(), StoreError> {
 fn replay(saved: Result<Saved, StoreError>, team: &Path) -> Result<(), StoreError> {
     let saved = saved?;
     let definition = Definition::read(team).unwrap();
+    if saved.base.shape != Shape::of(&definition.team) {
+        // Whoever goes on is told of it before.
+        return Ok(());
+    }
     let mut stepper = Stepper::new(definition.team.into(), saved.base);
     let fits = |record: &Record| stepper.apply(&record.event).is_ok();
     let _ = saved.tail.iter().all(fits);
+    // All that was said is looked at, as a report does.
+    let env = stepper.env();
+    assert_eq!(env.messages.iter().count(), env.messages.len());
+    let _ = stepper.next();
     Ok(())
 }

@@ -56,7 +56,7 @@ fn generate(wit: &Path) -> Result<String> {
     let mut files = Files::default();
     options.build().generate(&mut resolve, world, &mut files)?;
     let (_, code) = files.iter().next().context("the generator wrote nothing")?;
-    text.push_str(without_export_macro(std::str::from_utf8(code)?)?);
+    text.push_str(&readable(without_export_macro(std::str::from_utf8(code)?)?)?);
     text.push_str(&types);
     Ok(text)
 }
@@ -68,6 +68,20 @@ fn without_export_macro(code: &str) -> Result<&str> {
         .find("/// Generates `#[unsafe(no_mangle)]` functions")
         .context("the generator's output has changed: no export macro")?;
     Ok(&code[..start])
+}
+
+/// The generator displays errors as it debugs them. Authors put them into messages, where only their own is of use.
+fn readable(code: &str) -> Result<String> {
+    const GENERATED: &str = "write!(f, \"{:?}\", self)";
+    let mut code = code.to_owned();
+    for error in ["HostError", "Failure"] {
+        let find = |from: usize, what: &str| code[from..].find(what).map(|at| from + at);
+        let at = find(0, &format!("impl ::core::fmt::Display for {error} {{"));
+        let at = at.and_then(|start| find(start, GENERATED));
+        let at = at.with_context(|| format!("the generator's output has changed: `{error}` is not displayed"))?;
+        code.replace_range(at..at + GENERATED.len(), "f.write_str(&self.message)");
+    }
+    Ok(code)
 }
 
 /// The component type of each world, as `wit-component` looks for it in a custom section of the core module.

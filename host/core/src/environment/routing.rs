@@ -30,6 +30,8 @@ pub struct AddressBook {
     watching: BTreeMap<String, Vec<RoleId>>,
     roles: BTreeMap<String, RoleId>,
     joins: BTreeMap<String, JoinId>,
+    /// The roles that joins lead to.
+    joined: BTreeSet<RoleId>,
 }
 
 impl AddressBook {
@@ -47,7 +49,19 @@ impl AddressBook {
         for id in team.join_ids() {
             book.joins.entry(team.join(id).id.clone()).or_insert(id);
         }
+        for id in team.join_ids() {
+            match book.named(team, &team.join(id).to) {
+                Some(Named::Role(role)) => drop(book.joined.insert(role)),
+                Some(Named::Group(members)) => book.joined.extend(members),
+                Some(Named::Join(_)) | None => {}
+            }
+        }
         book
+    }
+
+    /// Whether a role may be told again what it has read: by a join.
+    pub(crate) fn is_joined(&self, role: RoleId) -> bool {
+        self.joined.contains(&role)
     }
 
     fn watching(&self, label: &str) -> &[RoleId] {

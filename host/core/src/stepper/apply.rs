@@ -11,7 +11,7 @@ use super::awake::{Awake, Stand};
 use super::report::idle_task;
 use crate::activation::{Activation, Addressed, Done, Outgoing, Phase};
 use crate::event::{Event, Finished, Journal, Routed, Status, Work};
-use crate::fault::{Fault, FaultKind};
+use crate::fault::Fault;
 use crate::id::{CheckpointId, Digest, JoinId, Part, RoleId, Slot};
 use crate::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
 use crate::rules::Rules;
@@ -111,10 +111,10 @@ impl Stepper {
         };
         ensure(self.env.run.0.is_empty() && self.env.messages.is_empty(), "a start of a run that has started")?;
         ensure(!run.0.is_empty(), "a run without a name")?;
+        components.keys().try_for_each(|slot| self.has(*slot))?;
         self.incoming(routed)?;
         self.rule(rules)?;
-        self.env.run = run.clone();
-        self.env.idea = idea.clone();
+        (self.env.run, self.env.idea) = (run.clone(), idea.clone());
         self.env.budget = *budget;
         self.env.components = components.clone();
         let message = self.env.add(Message::of_user(routed.id.clone(), idea.clone(), IDEA_LABEL.into()));
@@ -300,14 +300,7 @@ impl Stepper {
         activation.current.keep = fault.kind.keeps_calls();
         activation.phase = match retry_ms {
             Some(_) => Phase::Resting,
-            None if matches!(work, Work::Think { .. })
-                && !matches!(fault.kind, FaultKind::Interrupted | FaultKind::Think) =>
-            {
-                // Whatever went wrong in the component, to the team it is the choice that failed.
-                let message = format!("choosing failed: {}: {}", fault.kind, fault.message);
-                Phase::Failed(Fault { kind: FaultKind::Think, message, ..fault.clone() })
-            }
-            None => Phase::Failed(fault.clone()),
+            None => Phase::Failed(fault.seen(work).into_owned()),
         };
         Ok(())
     }

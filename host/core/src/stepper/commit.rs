@@ -110,10 +110,11 @@ impl Stepper {
     /// Lets the step's results take effect.
     pub(super) fn merge(&mut self, published: &[(RoleId, Outgoing)], routed: &[Routed]) {
         for id in self.complete().map(|(id, _)| id).collect::<Vec<_>>() {
-            let state = &mut self.env.roles[id.index()];
-            if let Some(activation) = state.activation.take() {
-                state.memory.extend(&activation.news);
-                state.memory.extend(activation.done.iter().map(|done| done.output.message));
+            if let Some(activation) = self.env.roles[id.index()].activation.take() {
+                let news = self.unremembered(id, &activation.news);
+                let memory = &mut self.env.roles[id.index()].memory;
+                memory.extend(news);
+                memory.extend(activation.done.iter().map(|done| done.output.message));
                 self.write(id, &activation.done);
                 self.keep_files(id, &activation.done);
             }

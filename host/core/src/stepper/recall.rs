@@ -1,7 +1,7 @@
-//! What roles remember, by label: found without a look at all of it. It is never saved, and caught up with when somebody
-//! asks: memories only grow, and most roles never ask by label.
+//! What roles remember, by label, and whether they remember a message: found without a look at all of it. It is never
+//! saved, and caught up with when somebody asks: memories only grow, and most roles never ask by label.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,9 +11,19 @@ use crate::environment::{Environment, MessageRef};
 use crate::id::RoleId;
 use crate::message::Message;
 
-/// The labels of each role that asked.
+/// The labels of each role that asked, and the messages of each that may be told one again.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Recall(BTreeMap<RoleId, Labels>);
+pub(super) struct Recall {
+    labels: BTreeMap<RoleId, Labels>,
+    messages: BTreeMap<RoleId, Remembered>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Remembered {
+    /// How much of the memory is in here.
+    seen: usize,
+    messages: BTreeSet<MessageRef>,
+}
 
 #[derive(Clone, Debug, Default)]
 struct Labels {
@@ -25,7 +35,7 @@ struct Labels {
 impl Recall {
     /// The messages in a role's memory with a label, oldest first.
     fn labelled(&mut self, env: &Environment, id: RoleId, label: &str) -> &[MessageRef] {
-        let labels = self.0.entry(id).or_default();
+        let labels = self.labels.entry(id).or_default();
         let memory = &env.role(id).memory;
         for message in memory.iter().skip(labels.seen) {
             let label = &env.message(*message).cause_by;
@@ -36,6 +46,15 @@ impl Recall {
         }
         labels.seen = memory.len();
         labels.by_label.get(label).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a message is in a role's memory.
+    fn holds(&mut self, env: &Environment, id: RoleId, message: MessageRef) -> bool {
+        let remembered = self.messages.entry(id).or_default();
+        let memory = &env.role(id).memory;
+        remembered.messages.extend(memory.iter().skip(remembered.seen));
+        remembered.seen = memory.len();
+        remembered.messages.contains(&message)
     }
 }
 
@@ -49,5 +68,14 @@ impl Stepper {
         let mut found: Vec<_> = kept.chain(open.collect::<Vec<_>>()).rev().take(limit).collect();
         found.reverse();
         self.env.resolve(&found)
+    }
+
+    /// Those of a role's news that it does not remember: a join may tell it again what it has read, and it may hear of
+    /// what it said itself. Everything else is news of one commit, and new.
+    pub(super) fn unremembered(&mut self, id: RoleId, news: &[MessageRef]) -> Vec<MessageRef> {
+        let (env, recall) = (&self.env, &mut self.recall);
+        let (name, joined) = (&self.team.role(id).name, self.book.is_joined(id));
+        let again = |message: MessageRef| joined || env.message(message).sent_from == *name;
+        news.iter().copied().filter(|message| !again(*message) || !recall.holds(env, id, *message)).collect()
     }
 }

@@ -305,6 +305,23 @@ fn a_join_that_was_filled_by_hand_fires_when_the_run_goes_on() {
 }
 
 #[test]
+fn what_a_join_tells_a_role_again_is_news_and_remembered_once() {
+    let mut team = pair(Mode::All, Deliver::Batch);
+    team.routes[0] = edge(0, &["D", "j"]);
+    team.roles[1].watch = ["a".into()].into();
+    team.routes.push(edge(0, &["B"]));
+    let mut life = Hand::start(team);
+    assert_eq!(act(&mut life).0, 0);
+    assert_eq!(act(&mut life).0, 1);
+    assert_eq!(act(&mut life), (2, vec!["A of idea".into()]));
+    assert_eq!(act(&mut life), (2, vec!["B of A of idea".into(), "A of idea".into()]));
+    assert_eq!(life.halt(), Status::Done);
+    let memory = life.env().remembered(RoleId(2), None, 9);
+    let contents: Vec<&str> = memory.iter().map(|message| message.content.as_str()).collect();
+    assert_eq!(contents, ["A of idea", "D of A of idea", "B of A of idea", "D of B of A of idea+A of idea"]);
+}
+
+#[test]
 fn joins_belong_to_what_a_team_is() {
     let saved = pair(Mode::All, Deliver::Batch);
     let check = |mend: fn(&mut Team), expected: &[&str]| {

@@ -9,7 +9,7 @@ use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
 use strata_core::money::Usd;
-use strata_core::team::{React, Team, Thinker};
+use strata_core::team::{OnFault, React, Team, Thinker};
 
 use crate::hand::{Hand, says};
 use crate::teams::{role, team};
@@ -49,6 +49,20 @@ fn what_is_held_back_counts_until_the_answer_settles_it() {
     life.ask(&a, "q", 3);
     assert_eq!((purse(&life), life.env().spent), (None, Usd(3)));
     assert_eq!(life.env().exhausted(&team, (b.role, b.work), usd(7)), Some(Purse::Team));
+}
+
+#[test]
+fn a_purse_is_spent_out_by_what_was_spent_and_not_by_what_may_come_free() {
+    let mut team = pair();
+    team.policy.budget = Some(Usd(10));
+    let mut life = Hand::start(team.clone());
+    let (a, b) = (life.call(), life.call());
+    let purse = |life: &Hand| life.env().spent_out(&team, (b.role, b.work));
+    hold_back(&mut life, &a, 10);
+    assert_eq!(purse(&life), None);
+    // Nobody will see the answer.
+    life.end(a.role, Err(Fault::new(FaultKind::Trap, "unreachable")));
+    assert_eq!(purse(&life), Some(Purse::Team));
 }
 
 #[test]
@@ -160,8 +174,25 @@ fn only_the_purses_of_those_who_could_go_on_are_named() {
     life.end(a.role, Err(Fault::new(FaultKind::Trap, "unreachable")));
     life.ask(&b, "q", 5);
     suspend(&mut life, &b);
-    assert_eq!(life.halt(), Status::OutOfBudget);
+    assert_eq!(life.halt(), Status::Failed);
     assert_eq!(life.stepper.purses().collect::<Vec<_>>(), [Purse::Role(b.role)], "the other one failed");
+}
+
+#[test]
+fn a_fault_that_stops_the_run_outweighs_a_want_of_money_and_one_that_is_parked_does_not() {
+    for (on_fault, expected) in [(OnFault::Stop, Status::Failed), (OnFault::Park, Status::OutOfBudget)] {
+        let mut team = pair();
+        (team.policy.on_fault, team.policy.budget) = (on_fault, Some(Usd(5)));
+        let mut life = Hand::start(team.clone());
+        let (a, b) = (life.call(), life.call());
+        life.ask(&b, "q", 5);
+        suspend(&mut life, &b);
+        life.end(a.role, Err(Fault::new(FaultKind::Trap, "unreachable")));
+        assert_eq!(life.halt(), expected);
+        // Mended, it cannot go on for want of money alone.
+        life.resume(team, CallPolicy::Auto);
+        assert_eq!(life.halt(), Status::OutOfBudget);
+    }
 }
 
 #[test]

@@ -279,6 +279,10 @@ proptest! {
             (life.env().message(letter.message).id.0.clone(), letter.to.clone())
         };
         prop_assert_eq!(life.env().dead_letters.iter().map(dead).collect::<Vec<_>>(), post.dead);
+        for role in &life.env().roles {
+            let memory: BTreeSet<MessageRef> = role.memory.iter().copied().collect();
+            prop_assert_eq!(memory.len(), role.memory.len(), "nothing is remembered twice");
+        }
         let ids: Vec<_> = life.env().history.iter().map(|id| &life.env().message(*id).id).collect();
         prop_assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "an id is given once");
     }

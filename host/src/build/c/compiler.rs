@@ -3,6 +3,7 @@
 use crate::build::pypi::Tools;
 use crate::build::sdk::C;
 use crate::build::sources::of_rule;
+use crate::build::tool::Caller;
 use crate::build::{BuildError, at, cache, tool};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,13 +110,11 @@ fn archive(tools: &Path, sdk: &Path, dir: &Path) -> Result<(), BuildError> {
 
 /// A zig that keeps its C library with the tools, and all else only as long as it runs.
 fn zig(tools: &Path, scratch: &Path) -> Command {
-    let mut command = Command::new(tools.join("venv/bin/python"));
+    // What a caller set for compilers of his own machine.
+    let bends: &[&str] = &["CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "PYTHON", "ZIG_LIB_DIR"];
+    let mut command = Caller { bends, kept: &[] }.program(tools.join("venv/bin/python"));
     command.args(["-m", "ziglang"]);
     command.env("ZIG_GLOBAL_CACHE_DIR", tools.join("cache")).env("ZIG_LOCAL_CACHE_DIR", scratch);
-    // What a caller set for compilers of his own machine.
-    for name in ["CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "ZIG_LIB_DIR"] {
-        command.env_remove(name);
-    }
     command.env("NO_COLOR", "1");
     command
 }

@@ -3,6 +3,7 @@
 
 use super::package::Package;
 use crate::build::sdk::JAVASCRIPT_TOOLS;
+use crate::build::tool::Caller;
 use crate::build::{BuildError, at, cache, tool};
 use std::fs;
 use std::io;
@@ -11,6 +12,8 @@ use std::process::Command;
 
 /// The oldest node that the tools run on.
 pub const OLDEST: u32 = 20;
+
+const BENDS: [&str; 2] = ["NODE_OPTIONS", "NODE_PATH"];
 
 const NO_NODE: &str =
     "javascript actions are built by node 20 or later with npm: install them, e.g. `apt install nodejs npm`";
@@ -63,15 +66,16 @@ pub fn install(dir: &Path, package: &Package, report: &mut dyn FnMut(&str)) -> R
 
 /// Node, with nothing of the caller's environment that bends it.
 pub fn node() -> Command {
-    let mut command = Command::new("node");
-    command.env_remove("NODE_OPTIONS").env_remove("NODE_PATH").env("NO_COLOR", "1");
+    let mut command = Caller { bends: &BENDS, kept: &[] }.program("node");
+    command.env("NO_COLOR", "1");
     command
 }
 
 /// npm in a directory. Packages run no code of theirs while they are installed.
 fn npm(dir: &Path) -> Command {
-    let mut command = Command::new("npm");
-    command.current_dir(dir).env_remove("NODE_OPTIONS").env("NO_COLOR", "1").env("NPM_CONFIG_UPDATE_NOTIFIER", "false");
+    // The files in which npm is told of registries take their tokens from these.
+    let mut command = Caller { bends: &BENDS, kept: &["NODE_AUTH_", "NPM_", "npm_"] }.program("npm");
+    command.current_dir(dir).env("NO_COLOR", "1").env("NPM_CONFIG_UPDATE_NOTIFIER", "false");
     command.args(["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"]);
     command
 }

@@ -6,11 +6,11 @@ use clap::Args;
 
 #[derive(Args)]
 #[command(
-    after_help = "Exit code 0 when all is there that every team needs, else 1.\n\nExamples:\n  strata-host doctor\n  \
+    after_help = "The exit code is 0 if everything that every team needs is present, otherwise 1.\n\nExamples:\n  strata-host doctor\n  \
     strata-host doctor --json | jq '.[] | select(.state != \"good\")'"
 )]
 pub(in crate::cli) struct DoctorArgs {
-    /// Where teams would be saved: its disk is measured.
+    /// Where teams would be saved; the speed of its disk is measured.
     #[arg(long, value_name = "DIR", default_value = "./workspace/storage/team")]
     pub(in crate::cli) storage: PathBuf,
     /// Print JSON.

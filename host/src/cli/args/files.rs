@@ -8,10 +8,10 @@ use clap::Args;
 #[command(after_help = "Examples:\n  strata-host files store@main-3\n  strata-host files store@main-3 --to before\n\n\
     Files that no action ever wrote are not saved.")]
 pub(in crate::cli) struct FilesArgs {
-    /// The storage directory or its team.json, perhaps with @CHECKPOINT or @LINEAGE.
+    /// The storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
     #[arg(value_name = "PATH[@ID]")]
     pub(in crate::cli) path: String,
-    /// Lay the files out in this directory, which is made. What lies in it under another name is left alone.
+    /// Extract the files into this directory, which is created. Other files in it are left alone.
     #[arg(long, value_name = "DIR")]
     pub(in crate::cli) to: Option<PathBuf>,
     /// Print JSON.

@@ -8,7 +8,7 @@ use clap::Args;
         strata-host inspect store --action Coder.Write\n  strata-host inspect store --calls\n  strata-host inspect store --message idea"
 )]
 pub(in crate::cli) struct InspectArgs {
-    /// The storage directory or its team.json, perhaps with @CHECKPOINT or @LINEAGE.
+    /// The storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
     #[arg(value_name = "PATH[@ID]")]
     pub(in crate::cli) path: String,
     /// Print JSON.
@@ -17,13 +17,13 @@ pub(in crate::cli) struct InspectArgs {
     /// Show this checkpoint instead of the newest state.
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) checkpoint: Option<String>,
-    /// Show one action: what it is at, what it used, what it said last, its fault. `ROLE.think` is what chooses for a role.
+    /// Show one action: its state, what it used, its last output, its fault. `ROLE.think` is what chooses for a role.
     #[arg(long, value_name = "ROLE.ACTION")]
     pub(in crate::cli) action: Option<String>,
-    /// Show the recorded calls of the host and what came back, oldest first; with `--action`, those of one action.
+    /// Show the recorded host calls and their results, oldest first; with `--action`, those of one action.
     #[arg(long, conflicts_with = "checkpoint")]
     pub(in crate::cli) calls: bool,
-    /// Show one message, whole.
+    /// Show one message in full.
     #[arg(long, value_name = "ID", conflicts_with_all = ["action", "calls"])]
     pub(in crate::cli) message: Option<String>,
 }

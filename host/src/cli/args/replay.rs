@@ -11,10 +11,10 @@ use clap::Args;
 pub(in crate::cli) struct ReplayArgs {
     /// The storage directory or its team.json.
     pub(in crate::cli) path: PathBuf,
-    /// The team file, in place of the saved one.
+    /// The team file, instead of the saved one.
     #[arg(value_name = "TEAM.toml")]
     pub(in crate::cli) team: Option<PathBuf>,
-    /// End at the first difference, with exit code 3.
+    /// Stop at the first difference, with exit code 3.
     #[arg(long)]
     pub(in crate::cli) verify: bool,
     /// Only attempts of this step.
@@ -23,13 +23,13 @@ pub(in crate::cli) struct ReplayArgs {
     /// Only attempts of this action (or of `ROLE.think`).
     #[arg(long, value_name = "ROLE.ACTION")]
     pub(in crate::cli) action: Option<String>,
-    /// The component that made the attempts of an action, where it was replaced since.
+    /// The component that made an action's attempts, if it has been replaced since.
     #[arg(long, value_name = "ROLE.ACTION=FILE")]
     pub(in crate::cli) component: Vec<String>,
-    /// One more policy that binds the team, beside those of the machine, of the user and of `$STRATA_POLICY`.
+    /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) policy: Option<PathBuf>,
-    /// Those that lead to the newest state of this lineage instead of the current one.
+    /// Use the events that led to the newest state of this lineage instead of the current one.
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) lineage: Option<String>,
 }

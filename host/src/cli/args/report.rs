@@ -10,10 +10,10 @@ use clap::Args;
     The page needs nothing beside itself: no network, no server, no scripts but its own few lines. It can be sent by \
     mail. It shows what roles said and were told.")]
 pub(in crate::cli) struct ReportArgs {
-    /// The storage directory or its team.json, perhaps with @CHECKPOINT or @LINEAGE.
+    /// The storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
     #[arg(value_name = "PATH[@ID]")]
     pub(in crate::cli) path: String,
-    /// Where to; without it, stdout.
+    /// The file to write; stdout by default.
     #[arg(short, long, value_name = "FILE")]
     pub(in crate::cli) output: Option<PathBuf>,
 }

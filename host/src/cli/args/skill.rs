@@ -6,20 +6,20 @@ use clap::{Args, Subcommand};
 
 #[derive(Args)]
 pub(in crate::cli) struct ShelfArgs {
-    /// The shelf's directory. Otherwise that of the variable STRATA_SHELF, which `run` and `check` use, too; otherwise
-    /// strata-host/skills below $XDG_DATA_HOME.
+    /// The shelf's directory. Defaults to $STRATA_SHELF, which `run` and `check` also use, or to strata-host/skills in
+    /// $XDG_DATA_HOME.
     #[arg(long, value_name = "DIR")]
     pub(in crate::cli) shelf: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
 pub(in crate::cli) enum SkillCommand {
-    /// Put components on the shelf; their own manifests say under which name and version.
+    /// Put components on the shelf, under the names and versions that their manifests state.
     #[command(after_help = "Examples:\n  strata-host skill add plugins/write-code\n  \
         strata-host skill add *.wasm --shelf skills\n\n\
         Then, in a team file:\n  [[role.action]]\n  name = \"WriteCode\"\n  skill = \"write-code@1.0.0\"")]
     Add {
-        /// Components, or directories with the source of one each.
+        /// Components, or source directories.
         #[arg(required = true, value_name = "COMPONENT")]
         components: Vec<PathBuf>,
         #[command(flatten)]
@@ -34,10 +34,10 @@ pub(in crate::cli) enum SkillCommand {
         #[command(flatten)]
         shelf: ShelfArgs,
     },
-    /// List the skills whose name or description holds every word.
+    /// List the skills whose name or description contains every word.
     #[command(after_help = "Examples:\n  strata-host skill search review code")]
     Search {
-        /// What to look for, in any case.
+        /// The words to look for, in any case.
         #[arg(required = true, value_name = "WORD")]
         words: Vec<String>,
         /// Print JSON, schemas included.
@@ -46,7 +46,7 @@ pub(in crate::cli) enum SkillCommand {
         #[command(flatten)]
         shelf: ShelfArgs,
     },
-    /// Show one skill: what it says about itself, and where its component is.
+    /// Show one skill: its own description, and where its component is.
     #[command(after_help = "Examples:\n  strata-host skill show write-code@1.0.0\n  \
         strata-host skill show write-code@^1 --json    # the newest of these")]
     Show {
@@ -59,7 +59,7 @@ pub(in crate::cli) enum SkillCommand {
         #[command(flatten)]
         shelf: ShelfArgs,
     },
-    /// Take a skill from the shelf.
+    /// Remove a skill from the shelf.
     #[command(after_help = "Examples:\n  strata-host skill remove write-code@1.0.0")]
     Remove {
         /// The skill.

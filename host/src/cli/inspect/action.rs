@@ -14,8 +14,17 @@ use super::{counted, standing};
 use crate::cli::fault::{called, section};
 use crate::cli::{Failure, show_json, show_line, show_text};
 use crate::manifest::diagnostic::suggest;
-use crate::narrator;
 use crate::store::team_json;
+
+/// The actions that there are, as far as a list of them is read.
+fn listed(names: &[&str]) -> String {
+    const LISTED: usize = 8;
+    match names.len().saturating_sub(LISTED) {
+        _ if names.is_empty() => "its roles have none".into(),
+        0 => format!("there are {}", names.join(", ")),
+        more => format!("there are {} and {more} more", names[..LISTED].join(", ")),
+    }
+}
 
 /// An action of a team.
 pub(super) struct Action<'a> {
@@ -38,7 +47,7 @@ impl<'a> Action<'a> {
             team.role_ids().flat_map(of_role).map(|slot| (team.slot_name(slot), slot)).collect();
         let Some((_, slot)) = all.iter().find(|(full, _)| full == name) else {
             let names: Vec<&str> = all.iter().map(|(full, _)| full.as_str()).collect();
-            let hint = suggest(name, &names).unwrap_or_else(|| format!("there are {}", names.join(", ")));
+            let hint = suggest(name, &names).unwrap_or_else(|| listed(&names));
             return Err(Failure::usage(format!("the team has no action `{name}`; {hint}")));
         };
         Ok(Self { stepper, slot: *slot, name: team.role(slot.role).part_name(slot.part) })
@@ -73,9 +82,8 @@ impl<'a> Action<'a> {
         show_line(&format!("spent       {} for {tokens} in {calls}", used.usd));
         if let Some(fault) = self.fault() {
             let attempts = self.open().map_or(0, |activation| activation.current.attempts);
-            let kind = narrator::fault_kind(self.open().and_then(|activation| activation.work(role)), fault);
             let message = fault.message.replace('\n', "\n    ");
-            show_text(&format!("fault       attempt {attempts}: {kind}: {message}"));
+            show_text(&format!("fault       attempt {attempts}: {}: {message}", fault.kind));
             section("stack of the guest, innermost first", fault.backtrace.iter().cloned(), show_line);
             section("what it logged last", fault.log.iter().cloned(), show_line);
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use strata_core::event::{CallPolicy, Status};
 use strata_core::stepper::Stepper;
 
-use crate::cli::ending::more;
+use crate::cli::ending::{more, steps_in_all};
 use crate::cli::{path_word, recover, shown};
 use crate::launch::{Doubt, SavedTeam, doubts, holder};
 use crate::store::{At, Holder};
@@ -80,13 +80,13 @@ impl Life {
         let plain = format!("  strata-host run {resume}");
         match env.status {
             Status::OutOfBudget => vec![format!("{plain} {}", more(stepper, None))],
-            Status::StepLimit => vec![format!("{plain} --max-steps N")],
+            Status::StepLimit => vec![format!("{plain} {}", steps_in_all(stepper))],
             _ if in_doubt => vec![format!("{plain} --in-doubt redo|skip|VALUE")],
             Status::Failed => {
                 let file = saved.definition.file();
                 let file = file.is_file().then(|| path_word(Path::new(&shown(&file))));
                 let file =
-                    file.map(|file| format!("  strata-host run {file} {resume}   # after a change of the team file"));
+                    file.map(|file| format!("  strata-host run {file} {resume}   # after changing the team file"));
                 file.into_iter().chain([plain]).collect()
             }
             _ => vec![plain],

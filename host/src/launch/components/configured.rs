@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use strata_core::id::{ActionId, Part, Slot};
 use strata_core::team::React;
 
+use crate::launch::Notice;
 use crate::manifest::diagnostic::suggest;
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::{Plugin, Schema};
@@ -17,7 +18,7 @@ pub(super) fn check(
     definition: &Definition,
     (slot, plugin): (Slot, &Plugin),
     component: &Loaded,
-    report: &mut dyn FnMut(&str),
+    report: &mut dyn FnMut(Notice<'_>),
 ) -> Result<(), Diagnostics> {
     // What it says is said of its action: a thinker or a planner of the same component may take another.
     let plans = definition.team.role(slot.role).react == React::PlanAndAct && slot.part == Part::Action(ActionId(0));
@@ -30,7 +31,7 @@ pub(super) fn check(
         // What is no schema says nothing, and nothing would come of refusing the component for it.
         Err(why) => {
             let unchecked = format!("`config` of `{part}` of role `{role}` is held against nothing");
-            report(&format!("warning: {unchecked}: the component's schema for it is none: {why}"));
+            report(Notice::Warning(&format!("{unchecked}: the component's schema for it is none: {why}")));
             return Ok(());
         }
     };

@@ -77,7 +77,7 @@ fn read_cases(table: &Table<'_>) -> Vec<Arm> {
     let mut arms = Vec::new();
     if let Some(case) = table.item("case") {
         let tables = case.tables("an arm of `case`");
-        if tables.is_empty() {
+        if case.is_empty_list() {
             let hint = "add `{ when = \"…\", to = [\"…\"] }`, or use `to` alone";
             case.refuse("`case` has no arms", hint);
         }
@@ -139,14 +139,16 @@ pub(super) fn read_external(env: &Table<'_>) -> Option<At<External>> {
     let kind = table.required("kind").and_then(|item| item.choice(&words));
     match kind {
         Some(Kind::Stdio) => {
+            refuse(&table, "url", "http");
             let item = table.required("command")?;
             let command: Vec<String> = item.strings().into_iter().map(|word| word.value).collect();
-            if command.is_empty() {
+            if item.is_empty_list() {
                 item.refuse("`command` is empty", "name a program and its arguments");
             }
             Some(At { value: External::Stdio { command, dir: item.base().to_owned() }, span: item.span() })
         }
         Some(Kind::Http) => {
+            refuse(&table, "command", "stdio");
             let At { value, span } = http::read_url(&table.required("url")?, Service::Messages)?;
             // It was read as one.
             let url = value.parse().ok()?;
@@ -158,5 +160,14 @@ pub(super) fn read_external(env: &Table<'_>) -> Option<At<External>> {
             table.item("url");
             None
         }
+    }
+}
+
+/// Reports a key that only another kind has.
+fn refuse(table: &Table<'_>, key: &'static str, kind: &str) {
+    table.bar(&[key]);
+    if let Some(item) = table.item(key) {
+        let problem = table.problems.at(&item.key_span, format!("`{key}` is for `kind = \"{kind}\"`"));
+        table.problems.add(problem.hint("remove it, or change `kind`"));
     }
 }

@@ -240,13 +240,16 @@ pub(in crate::manifest) fn read_names(table: &Table<'_>, key: &'static str) -> V
 /// Names of environment variables, and where they are.
 pub(in crate::manifest) fn read_named(table: &Table<'_>, key: &'static str) -> Vec<At<String>> {
     let names = table.item(key).map(|item| item.texts()).unwrap_or_default();
-    for name in &names {
-        if name.value.is_empty() || name.value.contains(['=', '\0']) {
-            let message = format!("`{}` is not the name of an environment variable", name.value);
-            table.problems.add(table.problems.at(&name.span, message));
-        }
-    }
+    names.iter().for_each(|name| check_variable(table, name));
     names
+}
+
+/// Reports what no environment variable can be called.
+pub(in crate::manifest) fn check_variable(table: &Table<'_>, name: &At<String>) {
+    if name.value.is_empty() || name.value.contains(['=', '\0']) {
+        let message = format!("`{}` is not the name of an environment variable", name.value);
+        table.problems.add(table.problems.at(&name.span, message));
+    }
 }
 
 pub(in crate::manifest) fn read_llm(table: &Table<'_>) -> Option<LlmGrant> {
@@ -254,7 +257,7 @@ pub(in crate::manifest) fn read_llm(table: &Table<'_>) -> Option<LlmGrant> {
     let calls = calls.and_then(|item| item.whole(1..=u64::from(u32::MAX)));
     let item = table.required("models")?;
     let models = item.texts();
-    if models.is_empty() {
+    if item.is_empty_list() {
         item.refuse("`models` grants no model", "`[\"*\"]` grants all");
     }
     Some(LlmGrant {

@@ -31,7 +31,7 @@ pub(super) fn joins(authored: &Authored, names: &Names, problems: &Problems) -> 
     let built = graph.joins.iter().map(|Known { id, sources, join }| team::Join {
         id: id.value.clone(),
         from: sources.clone(),
-        to: join.to.as_ref().map(|to| to.value.clone()).unwrap_or_default(),
+        to: join.to.as_ref().map(|to| names.lasting(to)).unwrap_or_default(),
         mode: join.mode.unwrap_or(Mode::All),
         deliver: join.deliver.unwrap_or(Deliver::Batch),
     });

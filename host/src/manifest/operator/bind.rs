@@ -6,10 +6,9 @@ use strata_core::id::Slot;
 use strata_core::money::Usd;
 
 use super::{Operator, Permission, refuse};
-use crate::manifest::advice::show;
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::http::{Refusal, permit};
-use crate::plugin::{Grants, Limit, Plugin};
+use crate::plugin::{Grants, Limit, Place, Plugin};
 use crate::services::endpoint;
 use crate::services::llm::config::{Config, Endpoint, Provider};
 
@@ -105,12 +104,12 @@ impl Definition {
                     continue;
                 }
                 let at = operator.place(&most.span);
-                let had = had.map_or("off".to_owned(), |had| show(*limit, had));
-                let text = format!("`limits.{}` is {}, not {had} ({at})", limit.key(), show(*limit, most.value));
+                let had = had.map_or("off".to_owned(), |had| limit.show(had));
+                let text = format!("`limits.{}` is {}, not {had} ({at})", limit.key(), limit.show(most.value));
                 let written = place.is_some_and(|place| place.limits.contains(limit));
                 note(text, if written { Asked::Written } else { Asked::Default });
                 plugin.limits.set(*limit, most.value);
-                plugin.advice.set(*limit, format!("its operator allows no more, {at}"));
+                plugin.advice.set(*limit, Place::Written(format!("its operator allows no more, {at}")));
             }
             let Some(bounds) = &operator.bounds else { continue };
             let left = plugin.grants.within(bounds);

@@ -34,9 +34,14 @@ pub(super) fn some_texts() -> Value {
     json!({ "type": "array", "items": text(), "uniqueItems": true, "minItems": 1 })
 }
 
+/// The name of a variable.
+pub(super) fn variable() -> Value {
+    json!({ "type": "string", "pattern": "^[^=]+$" })
+}
+
 /// A list of names of variables.
 pub(super) fn variables() -> Value {
-    json!({ "type": "array", "items": { "type": "string", "pattern": "^[^=]+$" }, "uniqueItems": true })
+    json!({ "type": "array", "items": variable(), "uniqueItems": true })
 }
 
 pub(super) fn flag(default: bool) -> Value {

@@ -16,7 +16,7 @@ use crate::plugin::http::{ANY_PATH, READS};
 
 pub(super) fn role() -> Value {
     let react = "How it goes from one action to the next. `by_order`: all, in order. `react`: something chooses the \
-                 next. `plan_and_act`: the first plans, the others carry the plan out.";
+                 next. `plan_and_act`: the first plans, the others carry out the plan.";
     let rounds = with_default(whole(1..=u32::MAX.into()), Some(1.into()));
     let mut role = table(vec![
         needed("name", "Its name, for routes and messages.", name()),
@@ -125,7 +125,8 @@ pub(super) fn limits(subject: Subject) -> Value {
 
 /// What a component may touch.
 pub(super) fn allow() -> Value {
-    let models = "Models that may be named; `*` stands for any run of characters. Who names none gets the team's.";
+    let models =
+        "Models that may be named; `*` stands for any run of characters. Without a name the team's model is used.";
     let calls = "How many calls one attempt may make.";
     let llm = table(vec![needed("models", models, some_texts()), key("calls", calls, whole(1..=u32::MAX.into()))]);
     let http = json!({ "type": "array", "items": http() });
@@ -159,6 +160,6 @@ fn dir() -> Value {
         needed("host", "The directory, relative to this file.", path()),
         needed("guest", "What the component calls it: `/out`.", guest),
         key("write", "Whether it may be written. It is made if it is missing.", flag(false)),
-        key("max_size", "How large it may become by that, for a directory that may be written.", size(None, 0)),
+        key("max_size", "How large each role may make it in a step, where it may be written.", size(None, 0)),
     ])
 }

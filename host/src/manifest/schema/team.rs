@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use strata_core::team::{Deliver, Mode};
 
-use super::kind::{amount, duration, name, path, some_texts, text, whole, with_default, words};
+use super::kind::{amount, duration, name, path, some_texts, text, variable, whole, with_default, words};
 use super::role::limits;
 use super::{key, named, needed, reference, table, tables, when, without};
 use crate::manifest::authored::limits::Subject;
@@ -62,7 +62,7 @@ fn env() -> Value {
     let about = "How values become one that several roles write to a key in one step. Without it that is a fault, \
                  `state-conflict`.";
     table(vec![
-        key("desc", "What the place is where the team works.", text()),
+        key("desc", "What the environment is, in words.", text()),
         key("groups", "Names that stand for several roles.", named(some_texts())),
         key("scope", "State that roles share, by its name.", named(table(vec![key("reducer", about, reducer)]))),
         key("external", "Where messages go that are for nobody in the team.", reference("external")),
@@ -103,22 +103,22 @@ fn run() -> Value {
 pub(super) fn llm() -> Value {
     let provider = "Who answers. `openai`: any endpoint that speaks OpenAI's protocol. `scripted`: replies that are \
                     written in a file. `recorded`: what `run --record` wrote.";
-    let base_url = "The endpoint, for `openai`; `chat/completions` is appended to its path. In a query only \
+    let base_url = "The endpoint; required for `openai`. `chat/completions` is appended to its path. In a query only \
                     `api-version` may be there.";
     let usd = |what: &str| key(if what == "request" { "input" } else { "output" }, &of_million(what), amount());
     let retries = with_default(whole(0..=MAX_RETRIES), Some(Endpoint::RETRIES.into()));
-    let api_key = table(vec![needed("env", "The environment variable that holds the key.", text())]);
+    let api_key = table(vec![needed("env", "The environment variable that holds the key.", variable())]);
     let mut llm = table(vec![
         needed("provider", provider, json!({ "type": "string", "enum": ["openai", "scripted", "recorded"] })),
-        key("model", "The model that is asked where an action names none.", text()),
+        key("model", "The model that is asked where an action names none; required for `openai`.", text()),
         key("price", "What a million tokens cost, in USD.", table(vec![usd("request"), usd("reply")])),
         key("requests_per_minute", "How many requests are made in a minute at most.", whole(1..=u32::MAX.into())),
-        key("replies", "The file with the replies, for `scripted` and `recorded`.", path()),
+        key("replies", "The file with the replies; required for `scripted` and `recorded`.", path()),
         key("base_url", base_url, url()),
         key("api_key", "Where the key is, for `openai`. It is never written into a team file.", api_key),
-        key("retries", "How often a request is made again that failed in passing, for `openai`.", retries),
+        key("retries", "How often a request is repeated after a transient failure, for `openai`.", retries),
         key("timeout", "How long one request may take, for `openai`.", {
-            duration(Some(Endpoint::TIMEOUT), std::time::Duration::ZERO)
+            duration(Some(Endpoint::TIMEOUT), std::time::Duration::from_millis(1))
         }),
     ]);
     let endpoint = ["base_url", "api_key", "retries", "timeout"];

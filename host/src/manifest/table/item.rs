@@ -81,6 +81,12 @@ impl<'a> Item<'a> {
         self.problems.add(problem.hint(hint));
     }
 
+    /// Reports the value, which may be secret.
+    pub(in crate::manifest) fn refuse_unseen(&self, message: impl Into<String>, hint: impl Into<String>) {
+        self.problems.hide(self.span());
+        self.refuse(message, hint);
+    }
+
     /// Whether it is a table only because of one below it: `[role.action.allow]` where no action is.
     fn is_implied(&self) -> bool {
         // Its place is then that of its name in the head of the other.

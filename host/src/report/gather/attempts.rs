@@ -9,10 +9,10 @@ use strata_core::money::Usd;
 use strata_core::stepper::{Stepper, conflict};
 
 use super::super::room::{Kept, Text};
-use super::super::{Attempt, Call, End, Fault, ModelSpending};
+use super::super::{Attempt, Call, End, Fault, ModelSpending, Outcomes};
 use super::{MAX_ATTEMPTS, MAX_RARE, SHORT_CHARS, TEXT_CHARS};
 use crate::gateway::START;
-use crate::narrator::{action_name, fault_kind, rfc3339};
+use crate::narrator::{action_name, rfc3339};
 use crate::services::{http, llm};
 
 /// Lines of a stack or a log that are shown.
@@ -23,6 +23,7 @@ const NO_MODEL: &str = "(no answer)";
 /// What roles do.
 pub(super) struct Attempts {
     pub(super) ended: Kept<Attempt>,
+    pub(super) outcomes: Outcomes,
     pub(super) calls: Kept<Call>,
     pub(super) faults: Kept<Fault>,
     pub(super) models: BTreeMap<String, ModelSpending>,
@@ -40,6 +41,7 @@ impl Attempts {
     pub(super) fn new() -> Self {
         Self {
             ended: Kept::at_most(MAX_ATTEMPTS),
+            outcomes: Outcomes::default(),
             calls: Kept::at_most(MAX_ATTEMPTS),
             faults: Kept::at_most(MAX_RARE),
             models: BTreeMap::new(),
@@ -146,6 +148,11 @@ impl Attempts {
         if end == End::Finished && attempt.number > 1 {
             self.mended.insert((attempt.opened, attempt.role, attempt.action.clone()), attempt.number);
         }
+        match end {
+            End::Finished => self.outcomes.finished += 1,
+            End::Failed => self.outcomes.failed += 1,
+            _ => {}
+        }
         self.ended.push(attempt);
     }
 
@@ -207,6 +214,7 @@ impl Attempts {
 
     fn fail(&mut self, (role, work): (RoleId, Work), fault: &Failure, at: Moment) {
         let Some(attempt) = self.open.get(&role) else { return };
+        let fault = fault.seen(work);
         let lines = |lines: &[String]| -> Vec<Text> {
             lines.iter().take(MAX_LINES).map(|line| Text::of(line, SHORT_CHARS)).collect()
         };
@@ -219,7 +227,7 @@ impl Attempts {
             who: attempt.who.clone(),
             action: attempt.action.clone(),
             number: attempt.number,
-            kind: fault_kind(Some(work), fault).name(),
+            kind: fault.kind.name(),
             time_ms: at.1,
             message: Text::of(&fault.message, TEXT_CHARS),
             backtrace,

@@ -41,7 +41,7 @@ impl Ways {
         let roles = routed.to.iter().map(|id| team.role(*id).name.clone());
         let joins = routed.joins.iter().map(|id| format!("join {}", team.joins[id.index()].id));
         let outside = routed.outside.iter().map(|name| format!("{name} (outside)"));
-        let lost = routed.dead.iter().map(|name| format!("nobody is called {name}"));
+        let lost = routed.dead.iter().map(|name| format!("there is no role or alias {name}"));
         let way = Way {
             to: roles.chain(joins).chain(outside).collect(),
             lost: lost.chain(routed.dropped.clone()).collect(),

@@ -114,7 +114,7 @@ pub(super) fn look(end: End) -> (&'static str, &'static str, &'static str) {
         End::Finished => ("ok", "finished", "✓"),
         End::Failed => ("bad", "failed", "✕"),
         End::Interrupted => ("cut", "interrupted", "◼"),
-        End::Killed => ("cut", "killed with the host", "◼"),
+        End::Killed => ("cut", "the host was killed", "◼"),
         End::Suspended => ("held", "suspended: out of budget", "$"),
         End::Asked => ("held", "asked a person", "?"),
         End::Open => ("open", "under way", "…"),

@@ -34,7 +34,7 @@ fn one(page: &mut Page, message: &Message) {
     let from = if message.from.is_empty() { "outside" } else { &message.from };
     page.put(format_args!("<li><div class=\"way\"><b>{}</b> <span class=\"arrow\">→</span> ", esc(from)));
     match &message.to {
-        None => page.put(format_args!("<span class=\"none\">its own memory</span>")),
+        None => page.put(format_args!("<span class=\"none\">not sent; kept in its memory</span>")),
         Some(to) if to.is_empty() => page.put(format_args!("<span class=\"none\">nobody</span>")),
         Some(to) => page.put(format_args!("{}", esc(&to.join(", ")))),
     }

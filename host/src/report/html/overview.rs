@@ -2,7 +2,7 @@
 
 use strata_core::money::Usd;
 
-use super::super::{End, Report};
+use super::super::Report;
 use super::escape::{Seen, esc};
 use super::time::{counted, duration, grouped, moment, money};
 use super::{Page, style_of};
@@ -42,7 +42,7 @@ pub(super) fn summary(page: &mut Page, report: &Report) {
         esc(&facts.idea.shown)
     ));
     if !facts.troubles.is_empty() {
-        page.put(format_args!("<div class=\"trouble\"><h2>Why it stands still</h2>\n<ul>\n"));
+        page.put(format_args!("<div class=\"trouble\"><h2>Why it stopped</h2>\n<ul>\n"));
         for trouble in &facts.troubles {
             page.put(format_args!("<li>"));
             page.text(trouble);
@@ -51,7 +51,6 @@ pub(super) fn summary(page: &mut Page, report: &Report) {
         page.put(format_args!("</ul></div>\n"));
     }
     page.put(format_args!("<dl class=\"facts\">\n"));
-    let ended = |end: End| report.attempts.iter().filter(|attempt| attempt.end == end).count();
     let budget = facts.budget.map_or_else(|| "no limit".into(), |budget| format!("of {budget}"));
     let saved = report.spending.iter().fold(Usd::ZERO, |sum, row| sum + row.used.saved);
     let served: u64 = report.spending.iter().map(|row| row.used.served).sum();
@@ -71,7 +70,7 @@ pub(super) fn summary(page: &mut Page, report: &Report) {
         &grouped(steps),
         &format!("{} is {}", if facts.status == "done" { "next" } else { "now" }, facts.step),
     );
-    let failed = format!("{} finished, {} failed", ended(End::Finished), ended(End::Failed));
+    let failed = format!("{} finished, {} failed", grouped(report.outcomes.finished), grouped(report.outcomes.failed));
     fact(page, "Attempts", &grouped(report.attempts.all()), &failed);
     fact(page, "Messages", &grouped(report.messages.all()), &counted(report.roles.len(), "role", "roles"));
     page.put(format_args!("</dl>\n"));

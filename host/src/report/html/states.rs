@@ -1,5 +1,7 @@
 //! What was saved at checkpoints, and the lines they form.
 
+use std::collections::BTreeSet;
+
 use super::super::{Report, RoleState, State};
 use super::Page;
 use super::escape::esc;
@@ -14,9 +16,10 @@ pub(super) fn section(page: &mut Page, report: &Report) {
     page.open("states", "States", None);
     page.gap(&report.states, "states");
     page.put(format_args!(
-        "<p class=\"note\">What every role had in its mailbox and its state, at each checkpoint.</p>\n<p class=\"search\" hidden>\
+        "<p class=\"note\">What every role had in its mailbox and its state, at {}.</p>\n<p class=\"search\" hidden>\
          <button type=\"button\" data-move=\"-1\" aria-label=\"the one before\">←</button> <label>Checkpoint <select></select></label> \
-         <button type=\"button\" data-move=\"1\" aria-label=\"the next\">→</button></p>\n<div class=\"states\">\n"
+         <button type=\"button\" data-move=\"1\" aria-label=\"the next\">→</button></p>\n<div class=\"states\">\n",
+        if report.states.gap().is_some() { "the checkpoints that are left" } else { "each checkpoint" }
     ));
     let count = report.states.iter().count();
     for (place, state) in report.states.iter().enumerate() {
@@ -100,12 +103,18 @@ fn role(page: &mut Page, role: &RoleState) {
 /// The lineages, and their checkpoints.
 pub(super) fn lineages(page: &mut Page, report: &Report) {
     let rows = &report.beside.checkpoints;
+    let shown: BTreeSet<&str> = report.states.iter().filter_map(|state| state.checkpoint.as_deref()).collect();
+    // Only to what is on the page.
+    let link = |id: &str| match shown.contains(id) {
+        true => format!("<a href=\"#s-{}\">{}</a>", esc(id), esc(id)),
+        false => esc(id).to_string(),
+    };
     page.open("lineages", "Lineages", Some(report.beside.lineages.len().max(1)));
     for lineage in &report.beside.lineages {
         let own: Vec<&CheckpointRow> = rows.iter().filter(|row| row.lineage == lineage.name).collect();
         let from =
             own.first().and_then(|row| row.parent.as_ref()).filter(|parent| rows.iter().any(|row| row.id == **parent));
-        let left = from.map(|from| format!(", left at <a href=\"#s-{}\">{}</a>", esc(&from.0), esc(&from.0)));
+        let left = from.map(|from| format!(", left at {}", link(&from.0)));
         let current = if lineage.current { " <span class=\"tag\">current</span>" } else { "" };
         page.put(format_args!(
             "<p><b>{}</b>{current} <span class=\"note\">{}, {}{}</span></p>\n",
@@ -119,17 +128,13 @@ pub(super) fn lineages(page: &mut Page, report: &Report) {
     if newest > 0 {
         page.put(format_args!("<p class=\"cut\">The first {} checkpoints are left out.</p>\n", grouped(newest)));
     }
-    let shown = |id: &str| report.states.iter().any(|state| state.checkpoint.as_deref() == Some(id));
     page.put(format_args!(
         "<details><summary>{}</summary>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th>Checkpoint<th>Lineage<th>Parent\
          <th class=\"num\">Step<th>Made by<th>Status<th>When</tr></thead>\n<tbody>\n",
         counted(rows.len(), "checkpoint", "checkpoints")
     ));
     for row in &rows[newest..] {
-        let id = match shown(&row.id.0) {
-            true => format!("<a href=\"#s-{}\">{}</a>", esc(&row.id.0), esc(&row.id.0)),
-            false => esc(&row.id.0).to_string(),
-        };
+        let id = link(&row.id.0);
         let parent = row.parent.as_ref().map_or("–", |id| id.0.as_str());
         page.put(format_args!(
             "<tr><td>{id}<td>{}<td>{}<td class=\"num\">{}<td>{}<td>{}<td class=\"when\">{}</tr>\n",

@@ -41,11 +41,11 @@ pub(super) fn section(page: &mut Page, report: &Report) {
     let lanes: Vec<usize> = bars.iter().map(|bar| bar.role).collect::<BTreeSet<_>>().into_iter().collect();
     if report.attempts.all() > bars.len() {
         let (drawn, all) = (grouped(bars.len()), grouped(report.attempts.all()));
-        page.put(format_args!("<p class=\"cut\">Drawn are the newest {drawn} of {all} attempts.</p>\n"));
+        page.put(format_args!("<p class=\"cut\">Showing the newest {drawn} of {all} attempts.</p>\n"));
     }
     if lanes.len() > MAX_LANES {
         let (drawn, all) = (grouped(MAX_LANES), grouped(lanes.len()));
-        page.put(format_args!("<p class=\"cut\">Drawn are {drawn} of the {all} roles that were at work.</p>\n"));
+        page.put(format_args!("<p class=\"cut\">Showing {drawn} of the {all} roles that were active.</p>\n"));
     }
     let lanes = &lanes[..lanes.len().min(MAX_LANES)];
     let steps: Vec<&Step> = report.steps.iter().filter(|step| step.at + 1 >= first).collect();
@@ -196,7 +196,7 @@ fn legend(page: &mut Page, bars: &[&Attempt]) {
     let from = bars.iter().map(|bar| bar.span_ms.0).min().unwrap_or_default();
     let to = bars.iter().map(|bar| bar.span_ms.1).max().unwrap_or_default();
     page.put(format_args!(
-        "<span class=\"note\">{} – {}; long times are drawn shorter than they were.</span></p>\n",
+        "<span class=\"note\">{} – {}; long times are compressed.</span></p>\n",
         moment(from),
         moment(to)
     ));

@@ -15,6 +15,8 @@ use crate::services::http::{BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, Reque
 
 /// The longest idempotency key; services take 64 to 255 characters.
 const KEY_BYTES: usize = 255;
+/// Secrets that a request names. One needs one or two, and each is looked for in every header.
+const SECRETS: usize = 64;
 /// Headers that belong to the connection, which is the host's.
 const CONNECTION: [&str; 11] = [
     "accept-encoding",
@@ -55,6 +57,9 @@ fn read(request: wit::Request) -> Asked<Request> {
     if let Some(length) = body.as_ref().map(Vec::len).filter(|length| *length > BODY_BYTES) {
         let (length, limit) = (bytes(length as u64), bytes(BODY_BYTES as u64));
         return Err(wrong(format!("its body has {length}, at most {limit} are sent")));
+    }
+    if secrets.len() > SECRETS {
+        return Err(wrong(format!("it names {} secrets, at most {SECRETS} are put in", secrets.len())));
     }
     let (headers, named_key) = read_headers(headers).map_err(wrong)?;
     let key = idempotency_key.or(named_key);

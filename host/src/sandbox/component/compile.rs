@@ -1,5 +1,7 @@
 //! Compiling within bounds. A compiler cannot be interrupted, so what it is given is bounded first, and where it still
 //! takes too long it is left behind: it works on threads of its own, in nobody's way, until it is done.
+//!
+//! What a component comes to once it is put together is counted in `parts`.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -9,6 +11,7 @@ use wasmparser::{Parser, Payload};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use super::parts::Parts;
 use super::{LoadError, problem};
 use crate::plugin::Limits;
 use crate::sandbox::SandboxError;
@@ -26,10 +29,13 @@ pub(super) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), LoadError>
 }
 
 /// Refuses what would take the compiler too long or too much memory, before it sees it.
-fn check_functions(bytes: &[u8]) -> Result<(), LoadError> {
+fn check_contents(bytes: &[u8]) -> Result<(), LoadError> {
     let mut functions = 0;
+    let mut parts = Parts::default();
     for payload in Parser::new(0).parse_all(bytes) {
-        let Payload::CodeSectionEntry(body) = payload.map_err(|error| LoadError::Invalid(error.to_string()))? else {
+        let payload = payload.map_err(|error| LoadError::Invalid(error.to_string()))?;
+        let Payload::CodeSectionEntry(body) = payload else {
+            parts.count(&payload)?;
             continue;
         };
         functions += 1;
@@ -46,7 +52,7 @@ fn check_functions(bytes: &[u8]) -> Result<(), LoadError> {
 
 /// Compiles a component, and gives up waiting for it when its time is over.
 pub(super) fn compile(engine: &Engine, bytes: &[u8], limits: &Limits) -> Result<Component, LoadError> {
-    check_functions(bytes)?;
+    check_contents(bytes)?;
     // The compiler works on all threads of the pool that it is called in. With a pool of its own, one that is left
     // behind holds up no other.
     let threads = thread::available_parallelism().map_or(1, usize::from);

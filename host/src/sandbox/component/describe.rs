@@ -1,4 +1,5 @@
-//! Asks a component what it is: once, with nothing granted, within narrow limits.
+//! Asks a component what it is: once, with nothing granted, within narrow limits, and within its own where these are
+//! narrower.
 
 use std::thread;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use strata_core::fault::Fault;
 
 use super::problem::chain;
 use super::{LoadError, Manifest, Ready};
+use crate::gateway::ITEM_BYTES;
 use crate::plugin::{Grants, Limits};
 use crate::sandbox::attempt::{Acting, Choose, Choosing, Plan, Run, store};
 use crate::sandbox::bindings::handler;
@@ -26,13 +28,13 @@ const MANIFEST_BYTES: u64 = 1 << 20;
 const HOST_CALLS: u32 = 64;
 
 /// Instantiates the component, checks the types of its functions, and has it describe itself.
-pub(super) fn ask(ready: &Ready) -> Result<Manifest, LoadError> {
+pub(super) fn ask(ready: &Ready, own: &Limits) -> Result<Manifest, LoadError> {
     // A thread of its own, because the caller may or may not be inside a runtime.
     let asked = thread::scope(|scope| {
         scope
             .spawn(|| {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-                Ok(runtime.block_on(describe(ready)))
+                Ok(runtime.block_on(describe(ready, within(own))))
             })
             .join()
     });
@@ -46,17 +48,22 @@ pub(super) fn ask(ready: &Ready) -> Result<Manifest, LoadError> {
     }
 }
 
-async fn describe(ready: &Ready) -> Result<Manifest, LoadError> {
-    let limits = Limits {
-        memory_bytes: MEMORY_BYTES,
-        cpu: CPU,
-        timeout: TIMEOUT,
-        fuel: ready.counts_fuel().then_some(u64::MAX),
+/// What it may take of the machine: no more than when it is called. The rest is for what it does then.
+fn within(own: &Limits) -> Limits {
+    Limits {
+        memory_bytes: own.memory_bytes.min(MEMORY_BYTES),
+        table_elements: own.table_elements,
+        cpu: own.cpu.min(CPU),
+        timeout: own.timeout.min(TIMEOUT),
         output_bytes: MANIFEST_BYTES,
         log_bytes: MANIFEST_BYTES,
         host_calls: HOST_CALLS,
         ..Limits::default()
-    };
+    }
+}
+
+async fn describe(ready: &Ready, limits: Limits) -> Result<Manifest, LoadError> {
+    let limits = Limits { fuel: ready.counts_fuel().then_some(u64::MAX), ..limits };
     let mut ctx = Ctx::describing(limits);
     if ready.uses_wasi() {
         ctx.add_wasi(&Grants::default(), "describe");
@@ -101,8 +108,9 @@ enum Asked {
 
 fn fits(manifest: Manifest) -> Result<Manifest, LoadError> {
     let schemas = manifest.config_schema.iter().chain(&manifest.output_schema);
-    let texts = [&manifest.name, &manifest.version, &manifest.description];
-    let length: usize = texts.into_iter().chain(schemas).chain(&manifest.needs).map(String::len).sum();
+    let texts = [&manifest.name, &manifest.version, &manifest.description].into_iter().chain(schemas);
+    let needs: usize = manifest.needs.iter().map(|need| need.len() + ITEM_BYTES).sum();
+    let length = texts.map(String::len).sum::<usize>() + needs;
     if length as u64 <= MANIFEST_BYTES {
         return Ok(manifest);
     }

@@ -6,7 +6,7 @@ use strata_core::id::hex;
 use wasmtime::component::Component;
 
 use super::ready::HANDLER;
-use crate::plugin::Limit;
+use crate::plugin::{Limit, Reached};
 use crate::sandbox::SandboxError;
 use crate::sandbox::limits::bytes;
 
@@ -75,6 +75,11 @@ pub enum LoadError {
     /// It wants a module at run time.
     #[error("the component imports a core module; compose it into one component first")]
     ImportsModule,
+    /// What would be put together of it is not known before it is.
+    #[error(
+        "the component uses a component that it is given, or takes out of an instance; define each one where it is used"
+    )]
+    ComponentGiven,
     /// It is made of too many parts.
     #[error("the component has {needed} {what}, the sandbox holds {bound}; build it as fewer parts")]
     TooMany {
@@ -131,10 +136,10 @@ pub enum LoadError {
 
 impl LoadError {
     /// The limit that was reached, if that is the reason.
-    pub fn limit(&self) -> Option<Limit> {
+    pub fn reached(&self) -> Option<Reached> {
         match self {
-            Self::TooLarge { .. } => Some(Limit::Component),
-            Self::SlowToCompile { .. } => Some(Limit::Compile),
+            Self::TooLarge { length, .. } => Some(Reached::by(Limit::Component, *length)),
+            Self::SlowToCompile { .. } => Some(Reached::at(Limit::Compile)),
             _ => None,
         }
     }

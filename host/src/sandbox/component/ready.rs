@@ -1,5 +1,7 @@
 //! A component, linked and with its functions looked up, so that a call has nothing left to search for.
 
+use std::sync::Arc;
+
 use wasmtime::component::{Component, ComponentExportIndex, HasSelf, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store};
 
@@ -12,6 +14,7 @@ use crate::sandbox::ctx::Ctx;
 use crate::sandbox::engine::Metering;
 use crate::sandbox::limits::memory::{MEMORIES, TABLES};
 use crate::sandbox::plain::Functions;
+use crate::sandbox::source::Sources;
 
 /// The interface that all actions export.
 pub(super) const HANDLER: &str = "strata:action/handler@0.1.0";
@@ -30,6 +33,7 @@ pub(in crate::sandbox) struct Ready {
     plan: Option<ComponentExportIndex>,
     choose: Option<ComponentExportIndex>,
     functions: Functions,
+    sources: Arc<Sources>,
 }
 
 /// The functions of the handler.
@@ -46,7 +50,8 @@ enum Wasi {
 }
 
 impl Ready {
-    pub(super) fn new(component: &Component, metering: Metering) -> Result<Self, LoadError> {
+    /// Of a compiled component and what it was compiled from.
+    pub(super) fn new(component: &Component, bytes: &[u8], metering: Metering) -> Result<Self, LoadError> {
         let function = |interface, name| {
             let interface = component.get_export_index(None, interface)?;
             component.get_export_index(Some(&interface), name)
@@ -66,6 +71,7 @@ impl Ready {
             plan: function(PLANNER, "plan"),
             choose: function(THINKER, "choose"),
             functions: Functions::of(component),
+            sources: Arc::new(Sources::of(bytes)),
         })
     }
 
@@ -112,6 +118,11 @@ impl Ready {
 
     pub(in crate::sandbox) fn choose(&self) -> Option<&ComponentExportIndex> {
         self.choose.as_ref()
+    }
+
+    /// What is known of the source it was made from.
+    pub(in crate::sandbox) fn sources(&self) -> &Arc<Sources> {
+        &self.sources
     }
 
     pub(in crate::sandbox) fn functions(&self) -> &Functions {

@@ -3,7 +3,7 @@
 use wasmtime::ResourceLimiter;
 
 use super::bytes;
-use crate::plugin::{Limit, Limits};
+use crate::plugin::{Limit, Limits, Reached};
 
 /// Linear memories of one component: its own and those of what it is composed of.
 pub(in crate::sandbox) const MEMORIES: u32 = 8;
@@ -23,9 +23,7 @@ pub(in crate::sandbox) struct Memory {
     used: u64,
     elements: u64,
     peak: u64,
-    /// What the last growth took: bytes, and elements of tables.
-    granted_last: (u64, u64),
-    refused: Option<(Limit, u64)>,
+    refused: Option<Reached>,
 }
 
 impl Memory {
@@ -36,7 +34,6 @@ impl Memory {
             used: 0,
             elements: 0,
             peak: 0,
-            granted_last: (0, 0),
             refused: None,
         }
     }
@@ -47,59 +44,52 @@ impl Memory {
     }
 
     /// Says what was refused, and by which limit, unless the guest has got along without it since.
-    pub(in crate::sandbox) fn refusal(&self) -> Option<(Limit, String)> {
-        let (limit, asked) = self.refused?;
-        let text = match limit {
+    pub(in crate::sandbox) fn refusal(&self) -> Option<(Reached, String)> {
+        let reached = self.refused?;
+        let asked = reached.asked.unwrap_or_default();
+        let text = match reached.limit {
             Limit::TableElements => {
                 format!("limit of {} table elements reached (asked for {asked})", self.limit_elements)
             }
             _ => format!("memory limit of {} reached (asked for {})", bytes(self.limit), bytes(asked)),
         };
-        Some((limit, text))
+        Some((reached, text))
     }
 
     fn grow(&mut self, more: u64, elements: u64) -> bool {
         let asked = (self.used.saturating_add(more), self.elements.saturating_add(elements));
         if asked.1 > self.limit_elements {
-            self.refused = Some((Limit::TableElements, asked.1));
+            self.refused = Some(Reached::by(Limit::TableElements, asked.1));
             return false;
         }
         if asked.0 > self.limit {
-            self.refused = Some((Limit::Memory, asked.0));
+            self.refused = Some(Reached::by(Limit::Memory, asked.0));
             return false;
         }
         self.refused = None;
         (self.used, self.elements) = asked;
-        self.granted_last = (more, elements);
         self.peak = self.peak.max(self.used);
         true
     }
-
-    fn give_back(&mut self) {
-        self.used -= self.granted_last.0;
-        self.elements -= self.granted_last.1;
-        self.granted_last = (0, 0);
-    }
 }
 
+/// Whether a growth goes beyond what the memory or the table was declared with. It fails, then, whatever we say, and
+/// must not count; it is no refusal of ours.
+fn beyond(maximum: Option<usize>, desired: usize) -> bool {
+    maximum.is_some_and(|maximum| desired > maximum)
+}
+
+/// What was granted is never given back: wasmtime reports failures of growths that it has not asked for, so that a
+/// guest could have anything given back. A growth that is granted fails only where the system has no memory, and then
+/// counts all the same.
 impl ResourceLimiter for Memory {
-    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(self.grow(desired.saturating_sub(current) as u64, 0))
+    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(!beyond(maximum, desired) && self.grow(desired.saturating_sub(current) as u64, 0))
     }
 
-    fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
-        self.give_back();
-        Ok(())
-    }
-
-    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current) as u64;
-        Ok(self.grow(more.saturating_mul(ELEMENT_BYTES), more))
-    }
-
-    fn table_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
-        self.give_back();
-        Ok(())
+        Ok(!beyond(maximum, desired) && self.grow(more.saturating_mul(ELEMENT_BYTES), more))
     }
 
     fn instances(&self) -> usize {
@@ -119,24 +109,45 @@ impl ResourceLimiter for Memory {
 mod tests {
     use super::*;
 
+    fn failed() -> wasmtime::Error {
+        wasmtime::format_err!("overflow calculating new table size")
+    }
+
     #[test]
-    fn memories_and_tables_are_one_sum_and_a_failed_growth_is_given_back() {
+    fn memories_and_tables_are_one_sum() {
         let mut memory = Memory::new(&Limits { memory_bytes: 1000, table_elements: 60, ..Limits::default() });
         assert!(memory.memory_growing(0, 400, None).unwrap());
         assert!(memory.table_growing(0, 50, None).unwrap());
         assert!(!memory.memory_growing(400, 601, None).unwrap());
         let told = |memory: &Memory| memory.refusal().unwrap();
-        assert_eq!(told(&memory), (Limit::Memory, "memory limit of 1000 bytes reached (asked for 1001 bytes)".into()));
+        let expected = "memory limit of 1000 bytes reached (asked for 1001 bytes)";
+        assert_eq!(told(&memory), (Reached::by(Limit::Memory, 1001), expected.into()));
         assert!(!memory.table_growing(50, 61, None).unwrap());
         let expected = "limit of 60 table elements reached (asked for 61)";
-        assert_eq!(told(&memory), (Limit::TableElements, expected.into()));
+        assert_eq!(told(&memory), (Reached::by(Limit::TableElements, 61), expected.into()));
         assert!(memory.memory_growing(400, 600, None).unwrap());
         assert_eq!(memory.refusal(), None);
-        memory.memory_grow_failed(wasmtime::format_err!("full")).unwrap();
-        assert!(memory.memory_growing(400, 600, None).unwrap());
         assert_eq!(memory.peak(), 1000);
-        assert!(memory.memory_growing(0, 0, None).unwrap());
-        memory.table_grow_failed(wasmtime::format_err!("full")).unwrap();
-        assert!(!memory.table_growing(50, 61, None).unwrap());
+    }
+
+    #[test]
+    fn a_growth_beyond_its_own_maximum_is_none_and_does_not_count() {
+        let mut memory = Memory::new(&Limits { memory_bytes: 1000, table_elements: 60, ..Limits::default() });
+        assert!(!memory.memory_growing(0, 800, Some(799)).unwrap());
+        assert!(!memory.table_growing(0, 50, Some(49)).unwrap());
+        assert_eq!((memory.peak(), memory.refusal()), (0, None));
+        assert!(memory.memory_growing(0, 800, Some(800)).unwrap());
+        assert!(memory.table_growing(0, 25, Some(25)).unwrap());
+        assert_eq!(memory.peak(), 1000);
+    }
+
+    #[test]
+    fn no_failure_gives_anything_back() {
+        let mut memory = Memory::new(&Limits { memory_bytes: 1000, table_elements: 60, ..Limits::default() });
+        assert!(memory.memory_growing(0, 1000, None).unwrap());
+        memory.table_grow_failed(failed()).unwrap();
+        memory.memory_grow_failed(failed()).unwrap();
+        assert!(!memory.memory_growing(1000, 1001, None).unwrap());
+        assert!(!memory.table_growing(0, 1, None).unwrap());
     }
 }

@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use strata_core::json::room::Room;
 use strata_core::json::{self, Json};
 use wasmtime::component::types::ComponentFunc;
 use wasmtime::component::{Type, Val};
@@ -36,6 +37,7 @@ impl Bindings {
 /// Whether what the team file says of arguments fits the parameters.
 pub(super) fn check(ty: &ComponentFunc, config: &Json) -> Result<(), String> {
     let Bindings { args, defaults } = Bindings::parse(config)?;
+    let mut room = Room::of_a_document();
     for (table, values) in [("args", args), ("defaults", defaults)] {
         for (name, value) in values {
             let Some((_, ty)) = ty.params().find(|(param, _)| *param == name) else {
@@ -43,7 +45,7 @@ pub(super) fn check(ty: &ComponentFunc, config: &Json) -> Result<(), String> {
                 let params = if params.is_empty() { "none".into() } else { params.join(", ") };
                 return Err(format!("`{table}` has `{name}`, but the function's parameters are {params}"));
             };
-            from_json(&ty, &value).map_err(|error| format!("`{name}` in `{table}`: {error}"))?;
+            from_json(&ty, &value, &mut room).map_err(|error| format!("`{name}` in `{table}`: {error}"))?;
         }
     }
     Ok(())
@@ -62,6 +64,7 @@ pub(super) fn gather(ty: &ComponentFunc, call: &Call) -> Result<Vec<Val>, String
     // A text that is an argument itself is not searched for others.
     let named = if whole.is_some() { newest.data.clone() } else { newest.document() };
     let named = named.as_ref().and_then(Value::as_object);
+    let mut room = Room::of_a_document();
     let argument = |(name, ty): (&str, Type)| {
         let fixed = bindings.args.get(name);
         let value = fixed.or(named.and_then(|named| named.get(name))).or(bindings.defaults.get(name));
@@ -71,7 +74,7 @@ pub(super) fn gather(ty: &ComponentFunc, call: &Call) -> Result<Vec<Val>, String
             (None, Some(whole)) => whole,
             (None, None) => return Err(missing(name, named)),
         };
-        from_json(&ty, value).map_err(|error| format!("argument `{name}`: {error}"))
+        from_json(&ty, value, &mut room).map_err(|error| format!("argument `{name}`: {error}"))
     };
     ty.params().map(argument).collect()
 }

@@ -1,7 +1,6 @@
 //! WIT values as JSON and back, as `interface` describes them as schemas. What comes out goes in again unchanged. Before
-//! JSON is made of a value it is told whether that `fits`.
-
-use std::fmt;
+//! JSON is made of a value it is told whether that `fits`; a value of JSON takes its room while it is made, since a record
+//! of options is made of nothing. What does not fit its type is a `Mismatch`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,12 +9,12 @@ use strata_core::json::JsonError;
 use strata_core::json::room::Room;
 use wasmtime::component::{Type, Val};
 
+use super::mismatch::Mismatch;
+
 /// Numbers that JSON does not have, by the names they are written with.
 const NAN: &str = "NaN";
 const INFINITY: &str = "Infinity";
 const NEGATIVE_INFINITY: &str = "-Infinity";
-/// How much of a value an error shows.
-const SHOWN_BYTES: usize = 60;
 /// Beyond it not every whole number is a float.
 const WHOLE_FLOATS: f64 = 9_007_199_254_740_992.0;
 
@@ -38,8 +37,8 @@ pub(super) fn without_json(ty: &Type) -> Option<&'static str> {
     }
 }
 
-/// A value of a type from JSON. The error says where and what was expected.
-pub(super) fn from_json(ty: &Type, value: &Value) -> Result<Val, Mismatch> {
+/// A value of a type from JSON, in the room that is left. The error says where and what was expected.
+pub(super) fn from_json(ty: &Type, value: &Value, room: &mut Room) -> Result<Val, Mismatch> {
     let expected = |what: &str| Mismatch::new(what, value);
     match ty {
         Type::Bool => value.as_bool().map(Val::Bool).ok_or_else(|| expected("`true` or `false`")),
@@ -65,29 +64,39 @@ pub(super) fn from_json(ty: &Type, value: &Value) -> Result<Val, Mismatch> {
                 _ => Err(expected("a string of one character")),
             }
         }
-        Type::String => Ok(Val::String(string(value, "a string")?.to_owned())),
-        Type::Enum(ty) => word(value, &ty.names().collect::<Vec<_>>()).map(Val::Enum),
-        Type::Flags(ty) => flags(value, &ty.names().collect::<Vec<_>>()),
+        Type::String => {
+            let text = string(value, "a string")?;
+            room.text(text.len())?;
+            Ok(Val::String(text.to_owned()))
+        }
+        Type::Enum(ty) => word(value, &ty.names().collect::<Vec<_>>(), room).map(Val::Enum),
+        Type::Flags(ty) => flags(value, &ty.names().collect::<Vec<_>>(), room),
         Type::List(ty) if ty.ty() == Type::U8 => {
             let text = string(value, "a string in base64")?;
             let bytes = STANDARD.decode(text).map_err(|_| expected("a string in base64"))?;
+            // Each is a value of its own.
+            room.text(bytes.len().saturating_mul(size_of::<Val>()))?;
             Ok(Val::List(bytes.into_iter().map(Val::U8).collect()))
         }
         Type::List(ty) => {
             let ty = ty.ty();
             let items = value.as_array().ok_or_else(|| expected("an array"))?;
-            let items = items.iter().enumerate().map(|(at, item)| from_json(&ty, item).map_err(|e| e.at(at)));
+            let items = items.iter().enumerate().map(|(at, item)| {
+                room.item(at)?;
+                from_json(&ty, item, room).map_err(|error| error.at(at))
+            });
             items.collect::<Result<_, _>>().map(Val::List)
         }
-        Type::Tuple(ty) => tuple(value, &ty.types().collect::<Vec<_>>()),
-        Type::Record(ty) => record(value, &ty.fields().map(|field| (field.name, field.ty)).collect::<Vec<_>>()),
-        Type::Variant(ty) => variant(value, &ty.cases().map(|case| (case.name, case.ty)).collect::<Vec<_>>()),
-        Type::Option(ty) => option(value, &ty.ty()),
+        Type::Tuple(ty) => tuple(value, &ty.types().collect::<Vec<_>>(), room),
+        Type::Record(ty) => record(value, &ty.fields().map(|field| (field.name, field.ty)).collect::<Vec<_>>(), room),
+        Type::Variant(ty) => variant(value, &ty.cases().map(|case| (case.name, case.ty)).collect::<Vec<_>>(), room),
+        Type::Option(ty) => option(value, &ty.ty(), room),
         Type::Result(ty) => {
             let cases = [("ok", ty.ok()), ("err", ty.err())];
             let (case, inner) = only(value, &cases.each_ref().map(|(name, _)| *name))?;
             let ty = cases.into_iter().find_map(|(name, ty)| ty.filter(|_| name == case));
-            let part = payload(ty, inner).map_err(|error| error.under(case))?;
+            room.entry(0, case)?;
+            let part = payload(ty, inner, room).map_err(|error| error.under(case))?;
             Ok(Val::Result(if case == "ok" { Ok(part) } else { Err(part) }))
         }
         _ => Err(expected("something that can be written as JSON")),
@@ -228,16 +237,19 @@ fn string<'v>(value: &'v Value, what: &str) -> Result<&'v str, Mismatch> {
     value.as_str().ok_or_else(|| Mismatch::new(what, value))
 }
 
-fn word(value: &Value, names: &[&str]) -> Result<String, Mismatch> {
+fn word(value: &Value, names: &[&str], room: &mut Room) -> Result<String, Mismatch> {
     let found = value.as_str().filter(|word| names.contains(word));
-    found.map(str::to_owned).ok_or_else(|| Mismatch::new(&quoted(names, " or "), value))
+    let word = found.ok_or_else(|| Mismatch::new(&quoted(names, " or "), value))?;
+    room.text(word.len())?;
+    Ok(word.to_owned())
 }
 
-fn flags(value: &Value, names: &[&str]) -> Result<Val, Mismatch> {
+fn flags(value: &Value, names: &[&str], room: &mut Room) -> Result<Val, Mismatch> {
     let items = value.as_array().ok_or_else(|| Mismatch::new("an array of flags", value))?;
     let mut set = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
-        let flag = word(item, names).map_err(|error| error.at(at))?;
+        room.item(at)?;
+        let flag = word(item, names, room).map_err(|error| error.at(at))?;
         if set.contains(&flag) {
             return Err(Mismatch::new("each flag only once", item).at(at));
         }
@@ -246,58 +258,63 @@ fn flags(value: &Value, names: &[&str]) -> Result<Val, Mismatch> {
     Ok(Val::Flags(set))
 }
 
-fn tuple(value: &Value, types: &[Type]) -> Result<Val, Mismatch> {
+fn tuple(value: &Value, types: &[Type], room: &mut Room) -> Result<Val, Mismatch> {
     let items = value.as_array().filter(|items| items.len() == types.len());
     let items = items.ok_or_else(|| Mismatch::new(&format!("an array of {}", types.len()), value))?;
-    let items = types.iter().zip(items).enumerate();
-    items
-        .map(|(at, (ty, item))| from_json(ty, item).map_err(|error| error.at(at)))
-        .collect::<Result<_, _>>()
-        .map(Val::Tuple)
+    let items = types.iter().zip(items).enumerate().map(|(at, (ty, item))| {
+        room.item(at)?;
+        from_json(ty, item, room).map_err(|error| error.at(at))
+    });
+    items.collect::<Result<_, _>>().map(Val::Tuple)
 }
 
-fn record(value: &Value, fields: &[(&str, Type)]) -> Result<Val, Mismatch> {
+fn record(value: &Value, fields: &[(&str, Type)], room: &mut Room) -> Result<Val, Mismatch> {
     let object = value.as_object().ok_or_else(|| Mismatch::new("an object", value))?;
     if let Some(stranger) = object.keys().find(|key| !fields.iter().any(|(name, _)| name == key)) {
         let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
         let expected = format!("no other keys than {}", quoted(&names, ", "));
         return Err(Mismatch::new(&expected, &Value::String(stranger.clone())));
     }
-    let field = |(name, ty): &(&str, Type)| {
+    let field = |(at, (name, ty)): (usize, &(&str, Type))| {
+        room.entry(at, name)?;
         let value = match object.get(*name) {
-            Some(value) => from_json(ty, value).map_err(|error| error.under(name))?,
+            Some(value) => from_json(ty, value, room).map_err(|error| error.under(name))?,
             None if matches!(ty, Type::Option(_)) => Val::Option(None),
             None => return Err(Mismatch::new(&format!("the key `{name}`"), value)),
         };
         Ok(((*name).to_owned(), value))
     };
-    fields.iter().map(field).collect::<Result<_, _>>().map(Val::Record)
+    fields.iter().enumerate().map(field).collect::<Result<_, _>>().map(Val::Record)
 }
 
-fn variant(value: &Value, cases: &[(&str, Option<Type>)]) -> Result<Val, Mismatch> {
+fn variant(value: &Value, cases: &[(&str, Option<Type>)], room: &mut Room) -> Result<Val, Mismatch> {
     let names: Vec<&str> = cases.iter().map(|(name, _)| *name).collect();
     if let Some(word) = value.as_str() {
-        let bare = cases.iter().any(|(name, ty)| *name == word && ty.is_none());
-        let case = bare.then(|| Val::Variant(word.to_owned(), None));
-        return case.ok_or_else(|| Mismatch::new(&cases_of(cases), value));
+        if !cases.iter().any(|(name, ty)| *name == word && ty.is_none()) {
+            return Err(Mismatch::new(&cases_of(cases), value));
+        }
+        room.text(word.len())?;
+        return Ok(Val::Variant(word.to_owned(), None));
     }
     let (case, inner) = only(value, &names).map_err(|_| Mismatch::new(&cases_of(cases), value))?;
     let ty = cases.iter().find(|(name, _)| *name == case).and_then(|(_, ty)| ty.as_ref());
     let ty = ty.ok_or_else(|| Mismatch::new(&cases_of(cases), value))?;
-    let inner = from_json(ty, inner).map_err(|error| error.under(case))?;
+    room.entry(0, case)?;
+    let inner = from_json(ty, inner, room).map_err(|error| error.under(case))?;
     Ok(Val::Variant(case.to_owned(), Some(Box::new(inner))))
 }
 
-fn option(value: &Value, ty: &Type) -> Result<Val, Mismatch> {
+fn option(value: &Value, ty: &Type, room: &mut Room) -> Result<Val, Mismatch> {
     if value.is_null() {
         return Ok(Val::Option(None));
     }
     let inner = match ty {
         Type::Option(_) => {
-            let (_, inner) = only(value, &["some"])?;
-            from_json(ty, inner).map_err(|error| error.under("some"))?
+            let (some, inner) = only(value, &["some"])?;
+            room.entry(0, some)?;
+            from_json(ty, inner, room).map_err(|error| error.under(some))?
         }
-        _ => from_json(ty, value)?,
+        _ => from_json(ty, value, room)?,
     };
     Ok(Val::Option(Some(Box::new(inner))))
 }
@@ -311,9 +328,9 @@ fn only<'v>(value: &'v Value, keys: &[&str]) -> Result<(&'v str, &'v Value), Mis
 }
 
 /// What a case of a `result` carries; `null` where that is nothing.
-fn payload(ty: Option<Type>, value: &Value) -> Result<Option<Box<Val>>, Mismatch> {
+fn payload(ty: Option<Type>, value: &Value, room: &mut Room) -> Result<Option<Box<Val>>, Mismatch> {
     match ty {
-        Some(ty) => from_json(&ty, value).map(|value| Some(Box::new(value))),
+        Some(ty) => from_json(&ty, value, room).map(|value| Some(Box::new(value))),
         None if value.is_null() => Ok(None),
         None => Err(Mismatch::new("`null`", value)),
     }
@@ -330,40 +347,4 @@ fn cases_of(cases: &[(&str, Option<Type>)]) -> String {
 fn quoted(names: &[&str], between: &str) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     names.join(between)
-}
-
-/// JSON that is no value of a type.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Mismatch {
-    /// Where in the document, as a JSON pointer.
-    place: String,
-    expected: String,
-    found: String,
-}
-
-impl Mismatch {
-    fn new(expected: &str, found: &Value) -> Self {
-        let mut found = found.to_string();
-        if found.len() > SHOWN_BYTES {
-            found.truncate(found.floor_char_boundary(SHOWN_BYTES));
-            found.push('…');
-        }
-        Self { place: String::new(), expected: expected.to_owned(), found }
-    }
-
-    fn under(mut self, key: &str) -> Self {
-        self.place.insert_str(0, &format!("/{key}"));
-        self
-    }
-
-    fn at(self, index: usize) -> Self {
-        self.under(&index.to_string())
-    }
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected {}, found `{}`", self.expected, self.found)?;
-        if self.place.is_empty() { Ok(()) } else { write!(f, " (at `{}`)", self.place) }
-    }
 }

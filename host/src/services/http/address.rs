@@ -26,6 +26,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         [100, second, ..] => (64..128).contains(&second),
         // What was the way from the old internet to the new one.
         [192, 88, 99, _] => true,
+        // A public number by which a cloud's machines reach what configures them, and hands out their credentials.
+        [168, 63, 129, 16] => true,
         _ => false,
     };
     !(reserved
@@ -64,12 +66,12 @@ mod tests {
             }
         };
         check("example.com", true, &["1.1.1.1", "93.184.216.34", "100.63.255.255", "100.128.0.1", "172.15.0.1"]);
-        check("example.com", true, &["172.32.0.1", "192.0.1.1", "198.20.0.1", "223.255.255.255"]);
+        check("example.com", true, &["168.63.129.15", "172.32.0.1", "192.0.1.1", "198.20.0.1", "223.255.255.255"]);
         check("example.com", true, &["2606:4700::1111", "2a00::1", "64:ff9b::1.1.1.1", "2002:101:101::1"]);
         check("example.com", false, &["127.0.0.1", "127.8.9.1", "10.0.0.1", "172.16.0.1", "172.31.255.255"]);
         check("example.com", false, &["192.168.1.1", "169.254.169.254", "100.64.0.1", "100.127.255.255"]);
         check("example.com", false, &["0.0.0.0", "0.1.2.3", "192.0.0.192", "192.0.2.1", "198.18.0.1", "203.0.113.1"]);
-        check("example.com", false, &["224.0.0.1", "240.0.0.1", "255.255.255.255", "192.88.99.1"]);
+        check("example.com", false, &["224.0.0.1", "240.0.0.1", "255.255.255.255", "192.88.99.1", "168.63.129.16"]);
         check("example.com", false, &["::", "::1", "fe80::1", "fc00::1", "fd00:ec2::254", "fec0::1", "ff02::1"]);
         check("example.com", false, &["::ffff:127.0.0.1", "::ffff:1.1.1.1", "::127.0.0.1", "2001:db8::1", "2001::1"]);
         check("example.com", false, &["64:ff9b::127.0.0.1", "64:ff9b::10.0.0.1", "2002:7f00:1::", "100::1"]);

@@ -16,7 +16,9 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Url};
 
 use super::secret::{self, Secrets};
-use super::{BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, MAX_TIMEOUT_MS, Request, Response, TIMEOUT_MS, address};
+use super::{
+    BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, MAX_TIMEOUT_MS, Request, Response, TIMEOUT_MS, URL_BYTES, address,
+};
 use crate::gateway::{Allowance, HostError, HostErrorKind, ITEM_BYTES};
 use crate::plugin::http::{HttpGrant, authority, entitled, permit, shown};
 use crate::services::client::{self, chain};
@@ -157,7 +159,8 @@ impl Http {
         }
         if let Some(body) = &request.body {
             let names: &[String] = if hop.home { &request.secrets } else { &[] };
-            sent = sent.body(self.secrets.fill_bytes(body, names));
+            let filled = self.secrets.fill_bytes(body, names, BODY_BYTES);
+            sent = sent.body(filled.ok_or_else(|| too_long("body is", BODY_BYTES))?);
         }
         sent.send().await.map_err(|error| broken(&error.without_url()))
     }
@@ -181,14 +184,20 @@ impl Http {
             return Err(failed(HostErrorKind::Denied, message));
         }
         if hop.url == hop.request.url {
-            let query = url.query().map(|query| self.secrets.fill_encoded(query, &hop.request.secrets));
-            url.set_query(query.as_deref());
+            let too_long = || too_long("address is", URL_BYTES);
+            if let Some(query) = url.query() {
+                let filled = self.secrets.fill_encoded(query, &hop.request.secrets, URL_BYTES);
+                url.set_query(Some(&filled.ok_or_else(too_long)?));
+            }
+            if url.as_str().len() > URL_BYTES {
+                return Err(too_long());
+            }
         }
         Ok(url)
     }
 
     fn headers(&self, hop: &Hop<'_>) -> Result<HeaderMap, Failed> {
-        let mut headers = HeaderMap::new();
+        let (mut headers, mut length) = (HeaderMap::new(), 0);
         for Header { name, value } in &hop.request.headers {
             let secret = secret::holds(value.as_bytes(), &hop.request.secrets);
             if !hop.home && (secret || CREDENTIALS.contains(&name.as_str())) {
@@ -196,7 +205,11 @@ impl Http {
             }
             let invalid = |what: &str| failed(HostErrorKind::Invalid, format!("`{name}` cannot be {what}"));
             let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("a header's name"))?;
-            let filled = self.secrets.fill(value, &hop.request.secrets);
+            length += name.len();
+            let room = HEADERS_BYTES.checked_sub(length);
+            let filled = room.and_then(|room| self.secrets.fill(value, &hop.request.secrets, room));
+            let filled = filled.ok_or_else(|| too_long("headers are", HEADERS_BYTES))?;
+            length += filled.len();
             let mut filled = HeaderValue::from_str(&filled).map_err(|_| invalid("sent with this value"))?;
             filled.set_sensitive(secret);
             headers.append(key, filled);
@@ -281,6 +294,12 @@ fn failed(kind: HostErrorKind, message: impl Into<String>) -> Failed {
     Failed { error: HostError::new(kind, message), sent: Sent::No }
 }
 
+/// The failure of what would be larger than what guests may ask for once its secrets are in it.
+fn too_long(what: &str, limit: usize) -> Failed {
+    let message = format!("with the secrets in it, its {what} larger than {} KiB", limit >> 10);
+    failed(HostErrorKind::Invalid, message)
+}
+
 /// The failure of a connection.
 fn broken(error: &reqwest::Error) -> Failed {
     if let Some(forbidden) = cause::<Forbidden>(error) {
@@ -307,14 +326,11 @@ struct Resolver {
     lookup: Lookup,
 }
 
-/// A name that stands for forbidden addresses only.
+/// A name that stands for forbidden addresses only. They are not told: a guest could map what is not public.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "`{name}` is at the address {address}, which is not public; if that is meant, use the address itself and grant it"
-)]
+#[error("`{name}` is not at a public address; if that is meant, use the address itself and grant it")]
 struct Forbidden {
     name: String,
-    address: IpAddr,
 }
 
 impl Resolve for Resolver {
@@ -325,7 +341,10 @@ impl Resolve for Resolver {
             let (allowed, forbidden): (Vec<IpAddr>, Vec<IpAddr>) =
                 found.await?.into_iter().partition(|address| address::is_allowed(&name, *address));
             match forbidden.first() {
-                Some(address) if allowed.is_empty() => Err(Forbidden { name, address: *address }.into()),
+                Some(address) if allowed.is_empty() => {
+                    tracing::warn!("`{name}` is at the address {address}, which is not public: it is not connected to");
+                    Err(Forbidden { name }.into())
+                }
                 _ => {
                     let addresses: Addrs = Box::new(allowed.into_iter().map(|address| SocketAddr::new(address, 0)));
                     Ok(addresses)

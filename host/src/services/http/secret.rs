@@ -1,12 +1,12 @@
 //! Secrets: read once from the operator's environment, put in where a request leaves the host, taken out of what comes
-//! back. Nothing else ever holds a value. In which forms they are found again is in `trace`.
+//! back. Nothing else ever holds a value. In which forms they are found again is in `services::trace`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::trace::{Trace, hidden};
+use crate::services::trace::{Trace, hidden};
 
 /// What a placeholder begins with; the name and `CLOSE` follow.
 const OPEN: &str = "{{secret:";
@@ -63,30 +63,31 @@ impl Secrets {
         Self { values, traces }
     }
 
-    /// A text with the values of these secrets in place of their placeholders.
-    pub(super) fn fill(&self, text: &str, names: &[String]) -> String {
-        self.put(text, names, str::to_owned)
+    /// A text with the values of these secrets in place of their placeholders. None where it would be longer than a
+    /// limit: a short text may name a long value many times.
+    pub(super) fn fill(&self, text: &str, names: &[String], limit: usize) -> Option<String> {
+        self.put(text, names, str::to_owned, limit)
     }
 
     /// The same for a part of an address.
-    pub(super) fn fill_encoded(&self, text: &str, names: &[String]) -> String {
-        self.put(text, names, encoded)
+    pub(super) fn fill_encoded(&self, text: &str, names: &[String], limit: usize) -> Option<String> {
+        self.put(text, names, encoded, limit)
     }
 
     /// The same for bytes.
-    pub(super) fn fill_bytes(&self, bytes: &[u8], names: &[String]) -> Vec<u8> {
+    pub(super) fn fill_bytes(&self, bytes: &[u8], names: &[String], limit: usize) -> Option<Vec<u8>> {
         let mut changes: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         for (name, value) in self.named(names) {
             changes.push((placeholder(name).into_bytes(), value.as_bytes().to_vec()));
         }
-        replaced(bytes, &changes)
+        replaced(bytes, &changes, limit)
     }
 
     fn named(&self, names: &[String]) -> impl Iterator<Item = (&String, &String)> {
         self.values.iter().filter(|(name, _)| names.contains(name))
     }
 
-    fn put(&self, text: &str, names: &[String], form: impl Fn(&str) -> String) -> String {
+    fn put(&self, text: &str, names: &[String], form: impl Fn(&str) -> String, limit: usize) -> Option<String> {
         let mut filled = String::new();
         let mut rest = text;
         // One pass: what is put in is not looked at again.
@@ -104,8 +105,11 @@ impl Secrets {
                     rest = after;
                 }
             }
+            if filled.len() > limit {
+                return None;
+            }
         }
-        filled + rest
+        Some(filled + rest).filter(|filled| filled.len() <= limit)
     }
 
     /// A text in which names stand for the values of these secrets.
@@ -147,8 +151,8 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
-/// Bytes with each of some runs replaced, the first that fits at a place, in one pass.
-fn replaced(bytes: &[u8], changes: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+/// Bytes with each of some runs replaced, the first that fits at a place, in one pass. None for more than a limit.
+fn replaced(bytes: &[u8], changes: &[(Vec<u8>, Vec<u8>)], limit: usize) -> Option<Vec<u8>> {
     // Few bytes begin any of the runs; the others are passed over without a closer look.
     let mut begins = [false; 256];
     for (from, _) in changes {
@@ -168,8 +172,11 @@ fn replaced(bytes: &[u8], changes: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
                 rest = &rest[1..];
             }
         }
+        if out.len() > limit {
+            return None;
+        }
     }
-    out
+    Some(out)
 }
 
 #[cfg(test)]
@@ -185,8 +192,14 @@ mod tests {
     fn placeholders_of_named_secrets_are_filled_in_once_and_others_stay() {
         let check = |text: &str, names: &[&str], expected: &str| {
             let names: Vec<String> = names.iter().map(|name| (*name).into()).collect();
-            assert_eq!(secrets().fill(text, &names), expected, "{text}");
-            assert_eq!(secrets().fill_bytes(text.as_bytes(), &names), expected.as_bytes(), "{text}");
+            let length = expected.len();
+            assert_eq!(secrets().fill(text, &names, length).as_deref(), Some(expected), "{text}");
+            let filled = secrets().fill_bytes(text.as_bytes(), &names, length);
+            assert_eq!(filled.as_deref(), Some(expected.as_bytes()), "{text}");
+            if let Some(shorter) = length.checked_sub(1) {
+                assert_eq!(secrets().fill(text, &names, shorter), None, "{text}");
+                assert_eq!(secrets().fill_bytes(text.as_bytes(), &names, shorter), None, "{text}");
+            }
         };
         check("Bearer {{secret:TOKEN}}", &["TOKEN"], "Bearer s3cr3t/\"value\"");
         check("{{secret:TOKEN}}{{secret:OTHER}}", &["TOKEN", "OTHER"], "s3cr3t/\"value\"another one");
@@ -208,7 +221,8 @@ mod tests {
         check("another one, s3cr3t%2F%22value%22", &["OTHER"], "[secret OTHER], s3cr3t%2F%22value%22");
         check("another one", &["NONE"], "another one");
         check("12 is too short to be looked for", &["PIN"], "12 is too short to be looked for");
-        assert_eq!(secrets().fill_encoded("k={{secret:TOKEN}}", &["TOKEN".into()]), "k=s3cr3t%2F%22value%22");
+        let filled = secrets().fill_encoded("k={{secret:TOKEN}}", &["TOKEN".into()], 100);
+        assert_eq!(filled.as_deref(), Some("k=s3cr3t%2F%22value%22"));
         assert_eq!(format!("{:?}", secrets()), r#"{"OTHER", "PIN", "TOKEN"}"#);
     }
 

@@ -12,7 +12,7 @@ use self::server::{Play, Server, redirects, says};
 use super::secret::{Secrets, placeholder};
 use super::{BODY_BYTES, Failed, HEADERS_BYTES, Header, Http, Request, Response, Sent};
 use crate::gateway::Allowance;
-use crate::gateway::HostErrorKind::{BeyondLimit, Denied, Upstream};
+use crate::gateway::HostErrorKind::{BeyondLimit, Denied, Invalid, Upstream};
 use crate::plugin::http::{HostPattern, HttpGrant};
 
 const SECRET: &str = "s3cr3t-value";
@@ -235,6 +235,43 @@ fn secrets_are_put_in_on_the_way_out_and_taken_out_of_what_comes_back() {
     let failed = fetch(&client(), &asked, &elsewhere).unwrap_err();
     assert_eq!(failed.error.kind, Denied);
     assert_eq!(server.seen().len(), 2);
+}
+
+#[test]
+fn what_becomes_too_large_with_its_secrets_is_not_sent() {
+    let server = Server::new([says("fine")]);
+    let token = placeholder("TOKEN");
+    // What is asked for is well below each limit, and what it becomes a few bytes above it or just as large.
+    let long = "v".repeat(4 << 10);
+    let client = Http::new(Secrets::new([("TOKEN".to_owned(), long)].into())).expect("a client");
+    let plain = || Request { secrets: vec!["TOKEN".into()], ..request("POST", &server.url("/v1/x")) };
+    let body = |rest: &str| Request { body: Some((token.repeat(BODY_BYTES >> 12) + rest).into_bytes()), ..plain() };
+    let head = |rest: &str| Request { headers: vec![header("x-a", &(token.repeat(15) + rest))], ..plain() };
+    let url =
+        |count| Request { url: Url::parse(&server.url(&format!("/v1/x?{}", token.repeat(count)))).unwrap(), ..plain() };
+    for (asked, refused) in [
+        (body(""), None),
+        (body("x"), Some("body is larger than 8192 KiB")),
+        (head(&"x".repeat(4093)), None),
+        (head(&"x".repeat(4094)), Some("headers are larger than 64 KiB")),
+        (url(1), None),
+        (url(2), Some("address is larger than 8 KiB")),
+    ] {
+        let failed = fetch(&client, &asked, &[local(&server)]).err();
+        let told = failed.as_ref().map(|failed| (failed.error.kind, failed.sent, failed.error.message.as_str()));
+        match refused {
+            None => assert_eq!(told, None),
+            Some(why) => {
+                let (kind, sent, message) = told.expect("a refusal");
+                assert_eq!((kind, sent), (Invalid, Sent::No));
+                assert!(message.contains(why), "{message}");
+            }
+        }
+    }
+    assert_eq!(server.seen().len(), 3);
+    // Two headers share one limit.
+    let two = Request { headers: vec![header("x-a", &token.repeat(8)), header("x-b", &token.repeat(8))], ..plain() };
+    assert_eq!(fetch(&client, &two, &[local(&server)]).map_err(|failed| failed.error.kind), Err(Invalid));
 }
 
 #[test]

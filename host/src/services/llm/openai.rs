@@ -15,13 +15,12 @@ use std::time::Duration;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{Client, Response, StatusCode, Url};
 
-use self::key::Key;
+use self::key::{Hush, Key};
 use self::retry::Retry;
 use self::sse::Events;
 use self::stream::{Broken, Hushed, Pieces, Stage};
 use self::wire::Form;
 use super::config::{ConfigError, Endpoint};
-use super::models::excerpt;
 use super::pace::Pace;
 use super::tokens::Used;
 use super::{Hearing, Reply, Request, Unanswered};
@@ -119,7 +118,7 @@ impl OpenAi {
             pace.turn().await;
             hearing.departs();
             let failure = match self.attempt(&asked, hearing).await {
-                Ok(text) => match wire::reply(&text, model, request) {
+                Ok(text) => match wire::reply(&text, model, request, self.hush()) {
                     Ok(reply) => {
                         if streams && form == Form::Whole {
                             self.unstreamed.store(true, Ordering::Relaxed);
@@ -154,7 +153,7 @@ impl OpenAi {
         }
     }
 
-    /// Makes one request and returns the body of the answer; one that was streamed is put together.
+    /// Makes one request and returns the body of the answer, as it is; one that was streamed is put together.
     async fn attempt(&self, asked: &Asked, hearing: &mut Hearing) -> Result<String, Failure> {
         let mut sending = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
         if let Some(key) = &self.key {
@@ -171,18 +170,18 @@ impl OpenAi {
                 // It may count those that come in one piece.
                 self.unstreamed.store(true, Ordering::Relaxed);
             }
-            return Ok(self.hidden(pieces.answer()));
+            return Ok(pieces.answer());
         }
         let text = read(&mut response, REPLY_BYTES).await.map_err(|e| self.broken(e))?;
         match text {
-            Body::Whole(text) => Ok(self.hidden(text)),
+            Body::Whole(text) => Ok(text),
             Body::Cut(_) => Err(too_large()),
         }
     }
 
     /// Reads a streamed reply to its end.
     async fn pieces(&self, response: &mut Response, hearing: &mut Hearing) -> Result<Pieces, Failure> {
-        let mut listener = Hushed::new(hearing, self.key.as_ref());
+        let mut listener = Hushed::new(hearing, self.hush());
         let (mut events, mut pieces, mut read) = (Events::default(), Pieces::default(), 0);
         loop {
             if pieces.stage() == Stage::Over {
@@ -203,13 +202,13 @@ impl OpenAi {
                 return Err(too_large());
             }
             for data in events.feed(&chunk) {
-                match pieces.take(&data) {
+                match pieces.take(&data, self.hush()) {
                     Ok(text) => listener.text(&text),
                     Err(_) if pieces.stage() >= Stage::Whole => return Ok(pieces),
                     Err(broken) => {
                         let failure = match broken {
-                            Broken::Upstream(message) => Failure::passing(self.hidden(message), Retry::Backoff),
-                            Broken::Nonsense(message) => Failure::lasting(self.hidden(message)),
+                            Broken::Upstream(message) => Failure::passing(message, Retry::Backoff),
+                            Broken::Nonsense(message) => Failure::lasting(message),
                         };
                         return Err(if pieces.stage() == Stage::Empty { failure } else { failure.charged() });
                     }
@@ -230,7 +229,7 @@ impl OpenAi {
             Ok(Body::Whole(text) | Body::Cut(text)) => text,
             Err(error) => chain(&error.without_url()),
         };
-        let said = excerpt(&self.hidden(said));
+        let said = self.hush().excerpt(&said);
         let hint = self.hint(status);
         Failure::passing(format!("the endpoint answered {status}: `{said}`{hint}"), retry)
     }
@@ -265,12 +264,9 @@ impl OpenAi {
         if unsent { failure } else { failure.charged() }
     }
 
-    /// Endpoints quote keys in their error messages. They go nowhere from here.
-    fn hidden(&self, text: String) -> String {
-        match &self.key {
-            Some(key) => key.hide(text),
-            None => text,
-        }
+    /// Endpoints quote keys, in replies and in error messages. They go nowhere from here.
+    fn hush(&self) -> Hush<'_> {
+        Hush::of(self.key.as_ref())
     }
 
     fn error(&self, model: &str, message: &str, retries: u32) -> HostError {

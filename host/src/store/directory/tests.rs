@@ -8,12 +8,13 @@ use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 
 use super::{Content, Directory, Replace};
+use crate::blob::Blobs;
 use crate::store::conformance::{state, turns};
 use crate::store::damage::{read_all, saved};
 use crate::store::reader::Reader;
-use crate::store::script::{Run, definition, record, run, team};
+use crate::store::script::{Run, copy, definition, record, run, team};
 use crate::store::team_json::export;
-use crate::store::{At, Durability, GroupLog, Store, StoreError};
+use crate::store::{At, Durability, GroupLog, Record, Store, StoreError};
 
 #[test]
 fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
@@ -90,12 +91,74 @@ fn what_a_shared_log_has_of_a_team_goes_aside_with_it() {
     keep("team.db");
     keep("team.db-wal");
     store.append(&records[1..], Durability::Full).unwrap();
-    keep("team.log-1");
-    assert!(cut_off.holds(&cut_off.path().join("team.log-1")));
+    keep("team.shared-log-1");
+    assert!(cut_off.holds(&cut_off.path().join("team.shared-log-1")));
     let aside = cut_off.create(Replace::Unfinished, &Environment::new(&team()), &definition()).unwrap();
     assert_eq!(names(cut_off.path()), ["old-1", "team.db", "team.db-shm", "team.db-wal", "team.lock"]);
     let moved = Directory::new(aside.moved_to.unwrap()).open().unwrap();
     assert_eq!(state(&moved.store.load(&At::Head).unwrap()), end);
+}
+
+/// The events that a database and the log beside it have.
+fn found_in(place: &Path) -> Vec<Record> {
+    let temp = tempfile::tempdir().unwrap();
+    copy(place, temp.path(), |name| matches!(name, "team.db" | "team.db-wal"));
+    Directory::new(temp.path()).open().unwrap().store.records(0, usize::MAX).unwrap()
+}
+
+#[test]
+fn what_the_log_has_of_a_team_goes_aside_with_it_wherever_that_is_cut_off() {
+    let (records, _) = run(&turns(3, 800), 40);
+    let temp = tempfile::tempdir().unwrap();
+    let directory = Directory::new(temp.path().join("a"));
+    let mut store = directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap().store;
+    store.append(&records, Durability::Full).unwrap();
+    // While somebody looks, nobody can move the log into the database.
+    let reader = Reader::open(&directory).unwrap();
+    drop(store);
+    let aside = directory.move_aside().unwrap();
+    assert_eq!(names(&aside), ["team.db", "team.db-shm", "team.db-wal"]);
+    // The database is moved at once: it lies here or there, and the log in both places.
+    assert_eq!(found_in(&aside), records);
+    std::fs::rename(aside.join("team.db"), directory.database()).unwrap();
+    assert_eq!(found_in(directory.path()), records);
+    drop(reader);
+}
+
+#[test]
+fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
+    let (records, end) = run(&turns(3, 800), 40);
+    let temp = tempfile::tempdir().unwrap();
+    let running = Directory::new(temp.path().join("running"));
+    let base = Environment::new(&team());
+    let mut store = running.create(Replace::Never, &base, &definition()).unwrap().store;
+    store.append(&records, Durability::Full).unwrap();
+    let text = export(&team(), &end, &definition());
+    let left = |name: &str| {
+        let directory = Directory::new(temp.path().join(name));
+        std::fs::create_dir(directory.path()).unwrap();
+        copy(running.path(), directory.path(), |name| name.starts_with("team.db-"));
+        assert_eq!(names(directory.path()), ["team.db-shm", "team.db-wal"]);
+        std::fs::write(directory.path().join("team.db-journal"), "half").unwrap();
+        directory
+    };
+    let check = |directory: &Directory, store: super::SqliteStore, from: &Environment| {
+        assert_eq!((store.records(0, 10).unwrap(), state(&store.load(&At::Head).unwrap())), (vec![], from.clone()));
+        drop(store);
+        let mut store = directory.open().unwrap().store;
+        store.append(&records[..1], Durability::Full).unwrap();
+        assert_eq!(store.records(0, 10).unwrap(), records[..1]);
+        assert!(!directory.path().join("team.db-journal").exists());
+    };
+    let fresh = left("fresh");
+    check(&fresh, fresh.create(Replace::Never, &base, &definition()).unwrap().store, &base);
+    // The advice where a database is damaged: to move it away and go on from `team.json` beside it.
+    let moved = left("moved");
+    std::fs::write(moved.team_json(), &text).unwrap();
+    check(&moved, moved.adopt(text.as_bytes(), &end, &definition()).unwrap(), &end);
+    let given = left("given");
+    given.give_with(&text, &end, &definition(), &Blobs::new()).unwrap();
+    check(&given, given.open().unwrap().store, &end);
 }
 
 #[test]
@@ -153,6 +216,60 @@ fn a_finished_team_makes_room_by_itself() {
     store.append(&[record(records.len(), &sent.events[0])], Durability::Full).unwrap();
     drop(store);
     replace(&directory, Replace::Never).unwrap_err();
+}
+
+#[test]
+fn a_finished_team_to_which_the_shared_log_has_mail_is_not_finished() {
+    let (records, end) = run(&[], 1000);
+    let temp = tempfile::tempdir().unwrap();
+    let [running, cut_off] = ["running", "cut-off"].map(|name| Directory::new(temp.path().join(name)));
+    let mut store = running.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap().store;
+    store.join(&GroupLog::new());
+    store.append(&records, Durability::Full).unwrap();
+    std::fs::create_dir(cut_off.path()).unwrap();
+    // What comes after that is not on the disk when the power is lost, but for the log.
+    copy(running.path(), cut_off.path(), |name| matches!(name, "team.db" | "team.db-wal"));
+    let mut sent = Run::on(end, &[0]);
+    sent.advance();
+    store.append(&[record(records.len(), &sent.events[0])], Durability::Full).unwrap();
+    copy(running.path(), cut_off.path(), |name| name == "team.shared-log-1");
+    assert!(matches!(replace(&cut_off, Replace::Never), Err(StoreError::Unfinished { .. })));
+    let found = Reader::open(&cut_off).unwrap().records(0, usize::MAX).unwrap();
+    assert!(matches!(found.last().unwrap().event, Event::MessageSent { .. }));
+    assert_eq!(names(cut_off.path()), ["team.db"]);
+}
+
+#[test]
+fn files_of_others_whose_names_are_like_that_of_a_shared_log_are_left_alone() {
+    let (_temp, directory, records, end) = saved(10);
+    let own = |name: &str| directory.path().join(name);
+    let others =
+        ["team.log-20261124", "team.shared-log-+1", "team.shared-log-01", "team.shared-log-A", "team.shared-log-"];
+    others.iter().for_each(|name| std::fs::write(own(name), "mine").unwrap());
+    drop(directory.open().unwrap());
+    replace(&directory, Replace::Unfinished).unwrap();
+    others.iter().for_each(|name| assert_eq!(std::fs::read(own(name)).unwrap(), b"mine", "{name}"));
+    // One whose name is that of a log, and that is none, is in the way.
+    let directory = Directory::new(directory.path().join("old-1"));
+    let log = directory.path().join("team.shared-log-20261124");
+    std::fs::write(&log, "mine").unwrap();
+    let refused = [
+        directory.open().map(drop),
+        replace(&directory, Replace::Never).map(drop),
+        replace(&directory, Replace::Unfinished).map(drop),
+    ];
+    for refused in refused {
+        let said = refused.unwrap_err().to_string();
+        assert!(said.contains("team.shared-log-20261124") && said.contains("move it away"), "{said}");
+        assert_eq!(std::fs::read(&log).unwrap(), b"mine");
+    }
+    read_all(&directory, &records, &end).unwrap();
+    // A log whose first batch did not come to the disk.
+    for nothing in [&[][..], &[0; 4096]] {
+        std::fs::write(&log, nothing).unwrap();
+        drop(directory.open().unwrap());
+        assert!(!log.exists());
+    }
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! A shared log as a file: batches of entries, in two halves that are used in turn, and a link to it in each directory.
 //!
+//! In front of the halves lies a page that begins with `MAGIC`: what begins otherwise is somebody else's, whatever its name.
+//! As long as nothing in the log is durable that may be zeros.
+//!
 //! A batch begins at a multiple of `PAGE_BYTES`, so that no write touches a page that has something to keep: its
 //! checksum (4 bytes), its length without this head (4), its generation (8), then the entries, each with the team it
 //! is of (8), its length (4) and its bytes; all numbers little-endian. A half holds the batches of one generation, from
@@ -14,7 +17,10 @@ use crate::store::codec;
 use crate::store::error::StoreError;
 
 /// What the name of a link begins with; the team's number follows, in hexadecimal digits.
-const LINK: &str = "team.log-";
+const LINK: &str = "team.shared-log-";
+
+/// What a log begins with.
+const MAGIC: [u8; 8] = *b"STRTLOG1";
 
 /// How much a half holds. Each team syncs its own log once in a half.
 const HALF_BYTES: u64 = 32 << 20;
@@ -53,6 +59,8 @@ pub(super) fn add(batch: &mut Vec<u8>, team: u64, entry: &[u8]) {
 impl LogFile {
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        // It is durable with the first batch.
+        file.write_all_at(&MAGIC, 0)?;
         Ok(Self { file, generation: 0, end: 0, room: [0; 2] })
     }
 
@@ -91,7 +99,7 @@ impl LogFile {
         batch[..4].copy_from_slice(&sum.to_le_bytes());
         batch.resize(batch.len().next_multiple_of(PAGE_BYTES), 0);
         let half = self.generation as usize & 1;
-        let (start, end) = (half as u64 * HALF_BYTES, self.end + batch.len() as u64);
+        let (start, end) = (start_of(half as u64), self.end + batch.len() as u64);
         if end > self.room[half] {
             let room = (end + AHEAD_BYTES).min(HALF_BYTES);
             self.file.write_all_at(&vec![0; (room - self.end) as usize], start + self.end)?;
@@ -122,7 +130,9 @@ pub(in crate::store) fn is_link(name: &str) -> bool {
 }
 
 fn team_of(name: &str) -> Option<u64> {
-    name.strip_prefix(LINK).and_then(|digits| u64::from_str_radix(digits, 16).ok())
+    let digits = name.strip_prefix(LINK)?;
+    // What is no way to write a number of ours is of somebody else.
+    u64::from_str_radix(digits, 16).ok().filter(|team| format!("{team:x}") == digits)
 }
 
 /// The links in a directory.
@@ -136,10 +146,20 @@ pub(in crate::store) fn links(directory: &Path) -> Result<Vec<Link>, StoreError>
             if !entry.file_type().map_err(fail)?.is_file() {
                 return Err(StoreError::Foreign { path, what: "it is no regular file".into() });
             }
+            if !is_log(&path).map_err(|e| StoreError::io(&path, "read", e))? {
+                return Err(StoreError::Foreign { path, what: "it is no log that teams share".into() });
+            }
             links.push(Link { path, team });
         }
     }
     Ok(links)
+}
+
+/// Whether a file begins like a log, or has no beginning yet.
+fn is_log(path: &Path) -> io::Result<bool> {
+    let mut start = Vec::new();
+    File::open(path)?.take(MAGIC.len() as u64).read_to_end(&mut start)?;
+    Ok(start == MAGIC || start.iter().all(|byte| *byte == 0))
 }
 
 impl Link {
@@ -196,9 +216,14 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// Where a half begins.
+fn start_of(half: u64) -> u64 {
+    PAGE_BYTES as u64 + half * HALF_BYTES
+}
+
 fn read_half(mut file: &File, half: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(half * HALF_BYTES))?;
+    file.seek(SeekFrom::Start(start_of(half)))?;
     file.take(HALF_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -15,6 +15,10 @@ type Unpack = Box<dyn FnOnce() -> Vec<Arc<Message>> + Send>;
 #[derive(Debug)]
 pub(super) struct BundlePage {
     count: usize,
+    /// How many bytes the messages take.
+    pub room: u64,
+    /// How many they take now.
+    pub weight: u64,
     messages: LazyLock<Vec<Arc<Message>>, Unpack>,
 }
 
@@ -22,9 +26,10 @@ impl BundlePage {
     /// Refuses what could not be unpacked.
     pub(super) fn checked(bundle: Bundle, body: Body) -> Result<Self, Damage> {
         let count = bundle.messages;
-        codec::check_messages(body.verified(&[bundle.n, i64::from(count)])?, count)?;
+        let room = codec::check_messages(body.verified(&[bundle.n, i64::from(count)])?, count)?;
+        let weight = body.bytes.len() as u64;
         let unpack = move || codec::decode_messages(&body.bytes, count).expect("it was checked when it was read");
-        Ok(Self { count: count as usize, messages: LazyLock::new(Box::new(unpack)) })
+        Ok(Self { count: count as usize, room, weight, messages: LazyLock::new(Box::new(unpack)) })
     }
 }
 

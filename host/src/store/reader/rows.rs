@@ -9,11 +9,14 @@ use strata_core::id::Digest;
 use super::Reader;
 use crate::store::codec::{self, Damage};
 use crate::store::error::StoreError;
-use crate::store::lineage::{Path, Row, key, keys, place};
+use crate::store::lineage::{MAX_PLACE, Path, Row, key, keys, place};
 use crate::store::{Record, SavedDefinition};
 
 /// The columns of an event, in the order in which `record` reads them.
 const EVENT: &str = "n, line, lines, time_ms, marks, sum, body";
+
+/// No run tells more lines than this.
+const MAX_LINE: u64 = 1 << 62;
 
 /// Events that were dropped, by their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +164,11 @@ impl Reader {
         for row in rows {
             let ((n, last, step), sum) = row.map_err(|e| self.error("read", e))?;
             codec::verify(sum, &[n, last, step], &[]).map_err(|e| self.damaged("what was dropped of it", e))?;
-            gaps.push(Gap { first: place(n), last, step });
+            let first = place(n);
+            if !(first..=MAX_PLACE).contains(&last) || step < 0 {
+                return Err(self.damaged("what was dropped of it", Damage::Numbers));
+            }
+            gaps.push(Gap { first, last, step });
         }
         Ok(gaps)
     }
@@ -196,8 +203,16 @@ fn record(row: &SqlRow<'_>) -> rusqlite::Result<Result<Record, Damage>> {
     let (time_ms, marks, sum): (i64, i64, u32) = (row.get(3)?, row.get(4)?, row.get(5)?);
     let body = row.get_ref(6)?.as_blob()?;
     let numbers = [n, line, lines, time_ms, marks];
-    let event = codec::verify(sum, &numbers, body).and_then(|()| codec::decode_event(body));
-    Ok(event.map(|event| Record { line: line as u64, lines: lines as u32, time_ms, event }))
+    let event = codec::verify(sum, &numbers, body).and_then(|()| {
+        let (line, lines) = (number(line)?, u32::try_from(lines).map_err(|_| Damage::Numbers)?);
+        Ok(Record { line, lines, time_ms, event: codec::decode_event(body)? })
+    });
+    Ok(event)
+}
+
+/// The number of a public line; there is room behind it for all that follow.
+pub(in crate::store) fn number(line: i64) -> Result<u64, Damage> {
+    u64::try_from(line).ok().filter(|line| *line <= MAX_LINE).ok_or(Damage::Numbers)
 }
 
 /// What the checksum of a definition covers.

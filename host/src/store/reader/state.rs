@@ -1,8 +1,9 @@
 //! Saved states: which is the newest on a path, and putting one together from its row and its bundles. Whatever is read
 //! is verified.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use rusqlite::{OptionalExtension, Row as SqlRow, params};
 
 use strata_core::environment::Environment;
@@ -13,6 +14,20 @@ use super::page::BundlePage;
 use crate::store::codec::{self, Bundle, Damage};
 use crate::store::error::StoreError;
 use crate::store::lineage::{FIRST, Path, Piece, Row, key, place};
+
+/// So many bundles are checked sooner than threads are started.
+const WORTH_THREADS: usize = 4;
+
+/// The threads that check bundles, where there can be any.
+static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
+    let pool = ThreadPoolBuilder::new().thread_name(|n| format!("reader {n}")).build();
+    pool.inspect_err(|error| tracing::debug!("states are read by one thread: {error}")).ok()
+});
+
+/// What the messages of a state may take in memory once all were asked for, in bytes; and how many times as much as in the
+/// file, where that is more.
+const ROOM_BYTES: u64 = 1 << 30;
+const MOST_GROWTH: u64 = 64;
 
 /// What is known of a snapshot without reading it.
 #[derive(Clone, Debug)]
@@ -41,7 +56,7 @@ impl Reader {
     pub(super) fn snapshot(&self, path: &Path) -> Result<(i64, Environment), StoreError> {
         let newest = self.newest_snapshot(path)?;
         let what = what(newest.n);
-        let pages = self.pages(&newest.bundles)?;
+        let pages = self.pages(&newest.bundles, ROOM_BYTES)?;
         let settled = pages.iter().map(|page| page.count()).sum::<usize>();
         let body = self.body(("snapshot", &what), newest.n)?;
         let decoded = body.verified(&[newest.n]).and_then(codec::decode_snapshot);
@@ -50,26 +65,45 @@ impl Reader {
         if settled > env.settled() {
             return Err(self.corrupt(format!("{what} has bundles of another")));
         }
+        let env = env.checked().map_err(|e| self.damaged(&what, e.into()))?;
         Ok((place(newest.n), env))
     }
 
     /// The messages of bundles. Checking them is most of what a load takes: all processors do it, while this thread
-    /// reads.
-    fn pages(&self, bundles: &[Bundle]) -> Result<Vec<Arc<dyn Page>>, StoreError> {
+    /// reads. A few are not worth other threads, and there may be none.
+    fn pages(&self, bundles: &[Bundle], limit: u64) -> Result<Vec<Arc<dyn Page>>, StoreError> {
+        let pool = if bundles.len() < WORTH_THREADS { None } else { POOL.as_ref() };
+        let pages = self.checked(bundles, pool)?;
+        let sum = |of: fn(&BundlePage) -> u64| pages.iter().map(of).fold(0, u64::saturating_add);
+        let (room, weight) = (sum(|page| page.room), sum(|page| page.weight));
+        if room > limit.max(weight.saturating_mul(MOST_GROWTH)) {
+            let room = room >> 20;
+            return Err(
+                self.corrupt(format!("its messages would take {room} MiB, which is more than any that were saved"))
+            );
+        }
+        Ok(pages.into_iter().map(|page| Arc::new(page) as Arc<dyn Page>).collect())
+    }
+
+    fn checked(&self, bundles: &[Bundle], pool: Option<&ThreadPool>) -> Result<Vec<BundlePage>, StoreError> {
         let what = |bundle: &Bundle| format!("bundle {} of messages", bundle.n);
+        let read = |bundle: &Bundle| self.body(("bundle", &what(bundle)), bundle.n);
+        let damaged = |bundle: &Bundle, damage: Damage| self.damaged(&what(bundle), damage);
+        let Some(pool) = pool else {
+            let page =
+                |bundle: &Bundle| BundlePage::checked(*bundle, read(bundle)?).map_err(|damage| damaged(bundle, damage));
+            return bundles.iter().map(page).collect();
+        };
         let mut pages: Vec<Option<Result<BundlePage, Damage>>> = bundles.iter().map(|_| None).collect();
-        rayon::in_place_scope(|scope| {
+        pool.in_place_scope(|scope| {
             bundles.iter().zip(&mut pages).try_for_each(|(bundle, page)| {
-                let body = self.body(("bundle", &what(bundle)), bundle.n)?;
+                let body = read(bundle)?;
                 scope.spawn(move |_| *page = Some(BundlePage::checked(*bundle, body)));
                 Ok(())
             })
         })?;
-        let page = |(bundle, page): (&Bundle, Result<BundlePage, Damage>)| match page {
-            Ok(page) => Ok(Arc::new(page) as Arc<dyn Page>),
-            Err(damage) => Err(self.damaged(&what(bundle), damage)),
-        };
-        bundles.iter().zip(pages.into_iter().flatten()).map(page).collect()
+        let pages = bundles.iter().zip(pages.into_iter().flatten());
+        pages.map(|(bundle, page)| page.map_err(|damage| damaged(bundle, damage))).collect()
     }
 
     /// What a row of a table holds.
@@ -154,4 +188,64 @@ impl Body {
 /// How messages call a snapshot.
 fn what(n: i64) -> String {
     format!("the snapshot after event {}", place(n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::conformance::{replay, turns};
+    use crate::store::damage::saved;
+    use crate::store::script::{definition, run};
+    use crate::store::{Directory, Durability, Replace, Store};
+
+    #[test]
+    fn a_state_is_read_alike_with_and_without_other_threads() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = Directory::new(temp.path().join("store"));
+        let mut store = directory.create(Replace::Never, &replay(&[]), &definition()).unwrap().store;
+        let mut records = run(&turns(6, 8_000), 700).0.into_iter();
+        let mut so_far = Vec::new();
+        while records.len() > 0 {
+            let next: Vec<_> = records.by_ref().take(100).collect();
+            store.append(&next, Durability::Process).unwrap();
+            so_far.extend(next);
+            store.save_snapshot(&replay(&so_far)).unwrap();
+        }
+        let reader = Reader::open(&directory).unwrap();
+        let bundles = reader.snapshots().unwrap().pop().unwrap().bundles;
+        assert!(bundles.len() >= WORTH_THREADS, "{}", bundles.len());
+        let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        let none = ThreadPoolBuilder::new().spawn_handler(|_| Err(std::io::ErrorKind::WouldBlock.into())).build().ok();
+        let read = |pool: Option<&ThreadPool>| {
+            let pages = reader.checked(&bundles, pool).unwrap();
+            pages.iter().flat_map(|page| page.messages().to_vec()).collect::<Vec<_>>()
+        };
+        assert!(none.is_none());
+        assert_eq!(read(Some(&pool)), read(none.as_ref()));
+    }
+
+    #[test]
+    fn messages_that_would_take_far_more_room_than_their_file_are_refused() {
+        let (_temp, directory, ..) = saved(60);
+        let conn = rusqlite::Connection::open(directory.database()).unwrap();
+        // One message, whose recipients have a million empty names.
+        let (count, body) = codec::encode_messages(&mut [Arc::new(crowd(1_000_000))].iter());
+        assert!(count == 1 && body.len() < 8 << 10, "{}", body.len());
+        let bundles = [1, 2].map(|n| Bundle { n, messages: 1 });
+        conn.execute("DELETE FROM bundle", []).unwrap();
+        for n in [1, 2] {
+            let row = params![n, codec::checksum(&[n, 1], &body), body];
+            conn.execute("INSERT INTO bundle VALUES (?1, ?2, ?3)", row).unwrap();
+        }
+        conn.close().unwrap();
+        let reader = Reader::open(&directory).unwrap();
+        assert!(reader.pages(&bundles, 50 << 20).is_ok());
+        let error = reader.pages(&bundles, 40 << 20).unwrap_err().to_string();
+        assert!(error.contains("its messages would take 45 MiB"), "{error}");
+    }
+
+    fn crowd(names: usize) -> strata_core::message::Message {
+        let message = strata_core::message::Message::of_user("m".into(), String::new(), "label".into());
+        strata_core::message::Message { send_to: vec![String::new(); names], ..message }
+    }
 }

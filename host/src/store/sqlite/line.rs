@@ -27,7 +27,7 @@ impl SqliteStore {
     /// Whether the row has to be written once the current lineage is this.
     pub(super) fn row_is_due(&self, line: &Row) -> bool {
         let Row { events, since, .. } = &self.told;
-        line.events - events >= MAX_EVENTS || line.since - since >= MAX_BYTES
+        line.events - events >= MAX_EVENTS || line.since.saturating_sub(*since) >= MAX_BYTES
     }
 
     /// One transaction with the row of the current lineage as it is after that. Then the log is moved into the database
@@ -219,6 +219,24 @@ mod tests {
         let (_directory, mut store) = created(&temp);
         store.append(&records[..5], Durability::Process).unwrap();
         assert_eq!(store.told.events, 0);
+        store.line.since += MAX_BYTES;
+        store.append(&records[5..6], Durability::Process).unwrap();
+        assert_eq!(store.told.events, 6);
+    }
+
+    #[test]
+    fn a_snapshot_that_found_no_room_does_not_put_the_row_off() {
+        let (records, _) = run(&turns(9, 8_000), 10);
+        let temp = tempfile::tempdir().unwrap();
+        let (_directory, mut store) = created(&temp);
+        store.append(&records[..5], Durability::Process).unwrap();
+        store.settle().unwrap();
+        (store.line.since, store.told.since) = (10 << 20, 10 << 20);
+        let mut env = replay(&records[..5]);
+        env.idea = format!("{:?}", turns(3, 100_000));
+        store.limit_pages(1);
+        assert!(matches!(store.save_snapshot(&env), Err(StoreError::Full { .. })));
+        store.limit_pages(u32::MAX - 1);
         store.line.since += MAX_BYTES;
         store.append(&records[5..6], Durability::Process).unwrap();
         assert_eq!(store.told.events, 6);

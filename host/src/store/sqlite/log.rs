@@ -7,14 +7,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::LOG_PAGES;
-
 /// The log makes room for as much as it holds, so that a short run makes a short one, but for no more than this at once:
 /// that takes as long as a step.
 const AHEAD_BYTES: u64 = 512 << 10;
 
-/// It is used again from its start once it holds so much, with what is written before the next row of the lineage.
-const LONGEST_BYTES: u64 = (LOG_PAGES as u64 + 128) * FRAME_BYTES;
+/// How many pages are written, at most about, before the next row of the lineage, behind which a log that is long enough
+/// is used again from its start.
+const BEFORE_ROW_PAGES: u64 = 128;
 
 /// A page and its head.
 const FRAME_BYTES: u64 = 4096 + 24;
@@ -25,13 +24,17 @@ pub(super) struct Log {
     file: Arc<File>,
     /// How long it was when there was last made room.
     bytes: u64,
+    /// How long it gets before it is used again.
+    longest_bytes: u64,
 }
 
 impl Log {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    /// Opens one that is moved into the database once it has so many pages.
+    pub(super) fn open(path: &Path, pages: u32) -> io::Result<Self> {
         let file = File::options().write(true).open(path)?;
         let bytes = length(&file)?;
-        Ok(Self { file: Arc::new(file), bytes })
+        let longest_bytes = (u64::from(pages) + BEFORE_ROW_PAGES) * FRAME_BYTES;
+        Ok(Self { file: Arc::new(file), bytes, longest_bytes })
     }
 
     /// It, for others that sync it.
@@ -60,7 +63,7 @@ impl Log {
     /// writes its data and then what the file system knows of it; within the room, the data only. Gives how long it is.
     fn make_room(&self, bytes: u64) -> io::Result<u64> {
         const ZEROS: [u8; 16 << 10] = [0; 16 << 10];
-        let end = bytes + bytes.min(AHEAD_BYTES).min(LONGEST_BYTES.saturating_sub(bytes));
+        let end = bytes + bytes.min(AHEAD_BYTES).min(self.longest_bytes.saturating_sub(bytes));
         let mut at = bytes;
         while at < end {
             let piece = ZEROS.len().min((end - at) as usize);
@@ -82,12 +85,12 @@ fn length(mut file: &File) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// How long a log is after each sync, if so much is written to it before.
-    fn check(written: &[u64], expected: &[u64]) {
+    /// How long a log is after each sync that is moved once it has so many pages, if so much is written to it before.
+    fn check(pages: u32, written: &[u64], expected: &[u64]) {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("log");
         File::create(&path).unwrap().set_len(written[0]).unwrap();
-        let mut log = Log::open(&path).unwrap();
+        let mut log = Log::open(&path, pages).unwrap();
         let mut end = 0;
         let lengths = written.iter().map(|more| {
             end += more;
@@ -101,16 +104,20 @@ mod tests {
 
     #[test]
     fn there_is_room_for_as_much_again_once_the_log_grows() {
-        check(&[100, 100, 100, 100, 100], &[100, 400, 400, 400, 1000]);
+        check(2000, &[100, 100, 100, 100, 100], &[100, 400, 400, 400, 1000]);
     }
 
     #[test]
     fn a_long_log_grows_by_pieces_until_it_is_used_again() {
-        let (piece, longest) = (AHEAD_BYTES, LONGEST_BYTES);
-        check(
-            &[longest - 3 * piece, piece, piece, piece],
-            &[longest - 3 * piece, longest - piece, longest - piece, longest],
-        );
-        check(&[longest, piece, 1], &[longest, longest + piece, longest + piece + 1]);
+        let piece = AHEAD_BYTES;
+        for pages in [2000, 2437] {
+            let longest = u64::from(pages + 128) * FRAME_BYTES;
+            check(
+                pages,
+                &[longest - 3 * piece, piece, piece, piece],
+                &[longest - 3 * piece, longest - piece, longest - piece, longest],
+            );
+            check(pages, &[longest, piece, 1], &[longest, longest + piece, longest + piece + 1]);
+        }
     }
 }

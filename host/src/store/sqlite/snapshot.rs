@@ -12,6 +12,9 @@ use crate::store::lineage::place;
 /// they are worth that where states are small and histories long.
 const OLD_SNAPSHOTS_SHARE: u64 = 8;
 
+/// No storage has so many bundles; there is room behind this for all that follow.
+const MAX_BUNDLE: i64 = 1 << 62;
+
 /// A state on its way into the database.
 pub(super) struct Snapshot<'a> {
     env: &'a Environment,
@@ -35,9 +38,13 @@ impl<'a> Snapshot<'a> {
 
     /// Puts it in its place. It has the bundles of an earlier state and adds its own; gives all.
     pub(super) fn put(&self, conn: &Connection, n: i64, mut bundles: Vec<Bundle>) -> rusqlite::Result<Vec<Bundle>> {
-        let first: i64 = conn.query_row("SELECT coalesce(max(n), 0) + 1 FROM bundle", [], |row| row.get(0))?;
+        let last: i64 = conn.query_row("SELECT coalesce(max(n), 0) FROM bundle", [], |row| row.get(0))?;
+        // It was not us who counted that far.
+        if last > MAX_BUNDLE {
+            return Err(rusqlite::Error::IntegralValueOutOfRange(0, last));
+        }
         let mut insert = conn.prepare_cached("INSERT INTO bundle VALUES (?1, ?2, ?3)")?;
-        for (n, (messages, body)) in (first..).zip(self.bundled(count(&bundles))) {
+        for (n, (messages, body)) in (last + 1..).zip(self.bundled(count(&bundles))) {
             let sum = codec::checksum(&[n, i64::from(messages)], &body);
             insert.execute(params![n, sum, body])?;
             bundles.push(Bundle { n, messages });

@@ -43,6 +43,9 @@ pub(super) struct Messages<'a> {
     labels: Labels,
     /// What the copies of a message say, where the file lists its messages once and repeats them elsewhere.
     copies: Option<BTreeMap<MessageRef, Copies>>,
+    /// The number that the next message gets which cannot have the id that it says, or says none. It only grows: a file
+    /// may have taken the first thousands of names.
+    next: usize,
 }
 
 /// What the copies of a listed message say.
@@ -57,7 +60,8 @@ struct Copies {
 impl<'a> Messages<'a> {
     /// Reads the list of messages, if the file has one.
     pub(super) fn read(env: &'a mut Environment, list: Option<Place<'_>>, labels: Labels) -> Result<Self, ImportError> {
-        let mut messages = Self { env, by_id: BTreeMap::new(), labels, copies: list.map(|_| BTreeMap::new()) };
+        let copies = list.map(|_| BTreeMap::new());
+        let mut messages = Self { env, by_id: BTreeMap::new(), labels, copies, next: 0 };
         let Some(list) = list else { return Ok(messages) };
         for (id, place) in list.fields()? {
             let message = Message { id: id.into(), ..messages.parse(&place)? };
@@ -131,10 +135,15 @@ impl<'a> Messages<'a> {
         }
     }
 
-    fn free(&self, base: &str) -> String {
-        let numbered = |n: usize| format!("{base}-{n}");
-        let free = (self.by_id.len()..).map(numbered).find(|id| !self.by_id.contains_key(id));
-        free.unwrap_or_default()
+    fn free(&mut self, base: &str) -> String {
+        self.next = self.next.max(self.by_id.len());
+        loop {
+            let id = format!("{base}-{}", self.next);
+            self.next += 1;
+            if !self.by_id.contains_key(&id) {
+                return id;
+            }
+        }
     }
 
     fn parse(&self, place: &Place<'_>) -> Result<Message, ImportError> {

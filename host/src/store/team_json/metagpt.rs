@@ -1,6 +1,8 @@
 //! Files of MetaGPT's own: they say at which action a role stood and which message it was about, and leave the rest
 //! to be worked out.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use strata_core::activation::{Activation, Addressed, Done, Outgoing};
@@ -54,8 +56,9 @@ pub(super) fn reopen(
         return Ok(());
     }
     // What a role is at is neither new to it nor remembered.
-    state.mailbox.retain(|mail| !news.contains(&mail.message));
-    state.memory.retain(|id| !news.contains(id));
+    let is_new: BTreeSet<MessageRef> = news.iter().copied().collect();
+    state.mailbox.retain(|mail| !is_new.contains(&mail.message));
+    state.memory.retain(|id| !is_new.contains(id));
     state.latest = news.last().copied();
     let mut activation = Activation::open(step, news, role);
     match role.react {

@@ -42,6 +42,30 @@ fn a_message_that_comes_in_names_its_recipients_as_one_that_goes_out_does() {
 }
 
 #[test]
+fn names_that_are_taken_are_passed_over_once() {
+    // What takes a second would take an hour if each message looked through all that are taken.
+    let count = 20_000;
+    let taken = (count..2 * count).map(|n| json!({ "id": format!("imported-{n}"), "content": "" }));
+    let storage: Vec<Value> = taken.chain((0..count).map(|_| json!({ "content": "x" }))).collect();
+    let file = metagpt(json!({ "A": { "rc": { "memory": { "storage": storage } } }, "B/2": {}, "C": {}, "D": {} }));
+    let env = import(&team(), file.to_string().as_bytes()).unwrap();
+    let ids: std::collections::BTreeSet<&str> = env.messages.iter().map(|message| message.id.0.as_str()).collect();
+    assert_eq!((ids.len(), env.messages.len()), (2 * count, 2 * count));
+}
+
+#[test]
+fn what_a_role_is_at_is_looked_for_once_however_much_it_is() {
+    // The same.
+    let (news, buffer) = (vec!["a"; 200_000], vec!["b"; 200_000]);
+    let storage = [message("a", "q", "A"), message("b", "q", "A")];
+    let rc = json!({ "state": 0, "memory": { "storage": storage }, "news": news, "msg_buffer": buffer });
+    let file = metagpt(json!({ "A": {}, "B/2": { "rc": rc }, "C": {}, "D": {} }));
+    let env = import(&team(), file.to_string().as_bytes()).unwrap();
+    let role = env.role(RoleId(1));
+    assert_eq!((role.mailbox.len(), role.memory.len()), (buffer.len(), 1));
+}
+
+#[test]
 fn a_file_of_metagpts_own_is_gone_on_from() {
     let roles = json!({
         "Role A": {},

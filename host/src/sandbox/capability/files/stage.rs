@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, FileTimes};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::UNIX_EPOCH;
 
 use strata_core::file::{Content, FileChange};
@@ -62,10 +62,14 @@ struct Staged {
 struct Room {
     bytes: u64,
     files: usize,
+    until: Weak<()>,
 }
 
 impl Room {
     fn take(&mut self, length: u64) -> io::Result<()> {
+        if self.until.strong_count() == 0 {
+            return Err(io::Error::other("nobody waits for it any more"));
+        }
         let left = self.files.checked_sub(1).zip(self.bytes.checked_sub(length));
         (self.files, self.bytes) = left.ok_or_else(too_much)?;
         Ok(())
@@ -81,12 +85,12 @@ pub(super) fn too_much() -> io::Error {
 type Made<T> = Result<T, String>;
 
 impl Stage {
-    /// Copies directories.
-    pub(super) fn make(wanted: Vec<Wanted>) -> Made<Self> {
+    /// Copies directories, as long as somebody waits for them, which holds what `until` points to.
+    pub(super) fn make(wanted: Vec<Wanted>, until: Weak<()>) -> Made<Self> {
         let scratch = Scratch::new().map_err(|e| format!("cannot make a directory for staged files: {e}"))?;
         let opened = Opened::default();
         let (mut dirs, mut caps) = (Vec::new(), vec![Cap::of_all(scratch.path(), &opened, STAGED_BYTES)]);
-        let mut room = Room { bytes: STAGED_BYTES, files: STAGED_FILES };
+        let mut room = Room { bytes: STAGED_BYTES, files: STAGED_FILES, until };
         for (i, wanted) in wanted.into_iter().enumerate() {
             let copy = Root::new(scratch.path().join(i.to_string()));
             let Wanted { tree, guest, root, max_bytes, instead } = wanted;

@@ -45,7 +45,11 @@ impl Files {
         if wanted.is_empty() {
             return Ok(());
         }
-        let made = tokio::task::spawn_blocking(move || Stage::make(wanted)).await;
+        // Where this future is dropped, copying ends.
+        let waiting = Arc::new(());
+        let until = Arc::downgrade(&waiting);
+        let made = tokio::task::spawn_blocking(move || Stage::make(wanted, until)).await;
+        drop(waiting);
         let stage = made.map_err(|error| format!("cannot stage files: {error}"))??;
         for granted in &mut self.grants {
             if let Some(copy) = stage.copy_of(&granted.tree) {

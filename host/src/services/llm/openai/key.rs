@@ -1,22 +1,30 @@
-//! The API key: read once, sent in one header, shown nowhere.
+//! The API key: read once, sent in one header, shown nowhere. It is taken out of what an endpoint says once that is
+//! decoded, and out of what is quoted of it as it came; in which forms it is found there is in `services::trace`.
 
 use std::fmt;
 
 use reqwest::header::HeaderValue;
 
 use crate::services::llm::config::ConfigError;
+use crate::services::llm::models::excerpt;
+use crate::services::llm::{Reply, ToolCall};
+use crate::services::trace::{Trace, hidden, hidden_so_far};
 
 /// Shorter keys are not looked for in texts: they are placeholders of endpoints that want none, and hiding them would
 /// tear ordinary words apart.
 const HIDDEN_FROM: usize = 8;
-const INSTEAD: &str = "[api key]";
 
 /// A key and the environment variable it came from.
 pub(super) struct Key {
     variable: String,
-    secret: String,
     bearer: HeaderValue,
+    /// None for one that is not looked for.
+    trace: Option<Box<Trace>>,
 }
+
+/// Takes a key out of what an endpoint says, if there is one.
+#[derive(Clone, Copy)]
+pub(super) struct Hush<'a>(Option<&'a Trace>);
 
 impl Key {
     /// The key in an environment variable.
@@ -36,7 +44,9 @@ impl Key {
         let mut bearer = HeaderValue::from_str(&format!("Bearer {secret}"))
             .map_err(|_| "holds a character that no HTTP header can carry, such as a line break")?;
         bearer.set_sensitive(true);
-        Ok(Self { variable: variable.to_owned(), secret, bearer })
+        let trace = Some(secret).filter(|secret| secret.len() >= HIDDEN_FROM);
+        let trace = trace.and_then(|secret| Trace::of(variable, &secret)).map(Box::new);
+        Ok(Self { variable: variable.to_owned(), bearer, trace })
     }
 
     /// The variable's name.
@@ -48,22 +58,46 @@ impl Key {
     pub(super) fn bearer(&self) -> HeaderValue {
         self.bearer.clone()
     }
+}
 
-    /// A text without the key in it.
-    pub(super) fn hide(&self, text: String) -> String {
-        if self.secret.len() < HIDDEN_FROM {
-            return text;
-        }
-        text.replace(&self.secret, INSTEAD)
+impl<'a> Hush<'a> {
+    /// Of the key that an endpoint is shown.
+    pub(super) fn of(key: Option<&'a Key>) -> Self {
+        Self(key.and_then(|key| key.trace.as_deref()))
     }
 
-    /// How many bytes at the end of a text may be the beginning of the key.
-    pub(super) fn begun_in(&self, text: &str) -> usize {
-        if self.secret.len() < HIDDEN_FROM {
-            return 0;
+    /// A text without the key in it.
+    pub(super) fn text(self, text: String) -> String {
+        match self.0 {
+            Some(trace) => String::from_utf8_lossy(&hidden(text.as_bytes(), &[trace])).into_owned(),
+            None => text,
         }
-        let begins = |length: &usize| self.secret.get(..*length).is_some_and(|begin| text.ends_with(begin));
-        (1..self.secret.len()).rev().find(begins).unwrap_or(0)
+    }
+
+    /// What is certain of a text that goes on; it is taken away from it.
+    pub(super) fn begun(self, text: &mut String) -> String {
+        let Some(trace) = self.0 else { return std::mem::take(text) };
+        let (clear, left) = hidden_so_far(text.as_bytes(), &[trace]);
+        text.drain(..text.len() - left);
+        String::from_utf8_lossy(&clear).into_owned()
+    }
+
+    /// A reply without the key in it.
+    pub(super) fn reply(self, reply: Reply) -> Reply {
+        let call = |ToolCall { id, name, arguments }| ToolCall {
+            id: self.text(id),
+            name: self.text(name),
+            arguments: self.text(arguments),
+        };
+        let Reply { text, data, tool_calls, model, input_tokens, output_tokens } = reply;
+        let (text, data, model) = (self.text(text), data.map(|data| self.text(data)), self.text(model));
+        Reply { text, data, tool_calls: tool_calls.into_iter().map(call).collect(), model, input_tokens, output_tokens }
+    }
+
+    /// The beginning of what an endpoint sent, for an error. Without the key before it is cut, since a part of one is
+    /// not found.
+    pub(super) fn excerpt(self, text: &str) -> String {
+        excerpt(&self.text(text.to_owned()))
     }
 }
 
@@ -90,11 +124,12 @@ mod tests {
     fn a_key_is_taken_out_of_texts() {
         let check = |secret: &str, text: &str, expected: &str| {
             let key = Key::new("KEY", secret.to_owned()).expect("a usable key");
-            assert_eq!(key.hide(text.to_owned()), expected);
+            assert_eq!(Hush::of(Some(&key)).text(text.to_owned()), expected);
         };
-        check(SECRET, "wrong key sk-0123456789!", "wrong key [api key]!");
+        check(SECRET, "wrong key sk-0123456789!", "wrong key [secret KEY]!");
+        check(SECRET, r"wrong key \u0073k\u002d0123456789!", "wrong key [secret KEY]!");
         check(SECRET, "nothing", "nothing");
-        check("k", "broken", "broken");
+        check("broken", "broken", "broken");
     }
 
     #[test]

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use strata_core::json;
 
-use super::key::Key;
+use super::key::Hush;
 use crate::services::llm::Hearing;
-use crate::services::llm::models::excerpt;
 
 /// What ends a stream.
 const DONE: &str = "[DONE]";
@@ -57,7 +56,7 @@ pub(super) enum Broken {
 
 impl Pieces {
     /// Takes in the data of an event; the text in it.
-    pub(super) fn take(&mut self, data: &str) -> Result<String, Broken> {
+    pub(super) fn take(&mut self, data: &str, hush: Hush<'_>) -> Result<String, Broken> {
         if data.trim() == DONE {
             if self.stage == Stage::Empty {
                 return Err(Broken::Nonsense("the stream holds no reply".to_owned()));
@@ -65,10 +64,10 @@ impl Pieces {
             self.stage = Stage::Over;
             return Ok(String::new());
         }
-        let nonsense = |error| Broken::Nonsense(format!("a piece of the stream is {error}: `{}`", excerpt(data)));
+        let nonsense = |error| Broken::Nonsense(format!("a piece of the stream is {error}: `{}`", hush.excerpt(data)));
         let mut piece = json::read(data).map_err(nonsense)?;
         if !piece["error"].is_null() {
-            return Err(Broken::Upstream(format!("the endpoint broke the reply off: `{}`", excerpt(data))));
+            return Err(Broken::Upstream(format!("the endpoint broke the reply off: `{}`", hush.excerpt(data))));
         }
         for (known, told) in [(&mut self.model, "model"), (&mut self.usage, "usage")] {
             if !piece[told].is_null() {
@@ -136,27 +135,25 @@ impl Call {
 /// Passes text on to whoever listens, without the key. What may be the beginning of a key waits for the rest.
 pub(super) struct Hushed<'a> {
     hearing: &'a mut Hearing,
-    key: Option<&'a Key>,
+    hush: Hush<'a>,
     held: String,
 }
 
 impl<'a> Hushed<'a> {
-    pub(super) fn new(hearing: &'a mut Hearing, key: Option<&'a Key>) -> Self {
-        Self { hearing, key, held: String::new() }
+    pub(super) fn new(hearing: &'a mut Hearing, hush: Hush<'a>) -> Self {
+        Self { hearing, hush, held: String::new() }
     }
 
     pub(super) fn text(&mut self, text: &str) {
-        let Some(key) = self.key else { return self.hearing.text(text) };
         self.held += text;
-        self.held = key.hide(std::mem::take(&mut self.held));
-        let clear = self.held.len() - key.begun_in(&self.held);
-        self.hearing.text(&self.held[..clear]);
-        self.held.drain(..clear);
+        let clear = self.hush.begun(&mut self.held);
+        self.hearing.text(&clear);
     }
 }
 
 impl Drop for Hushed<'_> {
     fn drop(&mut self) {
-        self.hearing.text(&self.held);
+        let rest = self.hush.text(std::mem::take(&mut self.held));
+        self.hearing.text(&rest);
     }
 }

@@ -59,7 +59,7 @@ impl Disk {
         let left = tempfile::tempdir().unwrap();
         let database = if by_chance { self.directory.path() } else { self.synced.path() };
         copy(database, left.path(), is_database);
-        copy(self.directory.path(), left.path(), |name| name.starts_with("team.log-") || name == "team.json");
+        copy(self.directory.path(), left.path(), |name| name.starts_with("team.shared-log-") || name == "team.json");
         (Directory::new(left.path()).open().unwrap(), left)
     }
 }
@@ -128,7 +128,7 @@ fn what_is_found_may_be_found_again() {
     let (opened, left) = disk.after_loss(false);
     drop(opened);
     // Cut off before the link was removed.
-    copy(disk.directory.path(), left.path(), |name| name.starts_with("team.log-"));
+    copy(disk.directory.path(), left.path(), |name| name.starts_with("team.shared-log-"));
     let store = Directory::new(left.path()).open().unwrap().store;
     assert_eq!(state(&store.load(&At::Head).unwrap()), end);
     assert_eq!(links(left.path()).unwrap().len(), 0);

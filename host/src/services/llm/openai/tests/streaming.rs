@@ -174,14 +174,24 @@ async fn an_endpoint_that_refused_to_stream_or_does_not_count_is_not_asked_to_ag
 #[tokio::test]
 async fn nobody_hears_the_key() {
     let key = std::env::var(KEY).expect("a variable that is set everywhere");
-    let letters = key.chars().chain(" and ".chars()).chain(key.chars().take(3));
-    let events: Vec<Value> = letters.map(|letter| says(&letter.to_string())).chain([end(), counts()]).collect();
-    let server = Server::new([stream(&events)]);
+    let begun: String = key.chars().take(3).collect();
+    // In deltas of a character each, as it is or escaped once more, within a text that may go on with it.
+    for said in [key.clone(), escaped(&key), key.replace('/', "\\/")] {
+        let text = format!("{said} and {begun}");
+        let events: Vec<Value> =
+            text.chars().map(|letter| says(&letter.to_string())).chain([end(), counts()]).collect();
+        let server = Server::new([stream(&events)]);
+        let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
+        let provider = OpenAi::new(&endpoint).expect("a usable endpoint");
+        let ear = Ear::default();
+        let reply = complete(&provider, &mut ear.hearing()).await.expect("a reply");
+        assert_eq!(reply.text, format!("[secret PATH] and {begun}"));
+        assert_eq!(ear.heard(), reply.text);
+    }
+    let broken = format!(r#"{{"error": "{}"}}"#, escaped(&key));
+    let server = Server::new([stream(&[says("he"), broken.into()])]);
     let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
     let provider = OpenAi::new(&endpoint).expect("a usable endpoint");
-    let ear = Ear::default();
-    let reply = complete(&provider, &mut ear.hearing()).await.expect("a reply");
-    let begun: String = key.chars().take(3).collect();
-    assert_eq!(reply.text, format!("[api key] and {begun}"));
-    assert_eq!(ear.heard(), reply.text);
+    let error = complete(&provider, &mut Ear::default().hearing()).await.expect_err("no reply").error;
+    assert!(error.message.contains("`{\"error\": \"[secret PATH]\"}`"), "{}", error.message);
 }

@@ -2,8 +2,11 @@
 
 use proptest::prelude::*;
 
+use serde_json::json;
+
 use super::*;
 use crate::gateway::HostErrorKind;
+use crate::services::llm::{Speaker, Tool, Turn};
 
 fn request() -> Request {
     Request::new(vec![Turn::new(Speaker::User, "hello")])
@@ -74,7 +77,7 @@ fn schemas_that_are_not_json_are_refused() {
 #[test]
 fn a_reply_is_read_whatever_it_leaves_out() {
     let check = |answer: Value, text: &str, model: &str, tokens: (u32, u32)| {
-        let reply = reply(&answer.to_string(), "asked", &request()).expect("a reply");
+        let reply = reply(&answer.to_string(), "asked", &request(), Hush::of(None)).expect("a reply");
         assert_eq!((reply.text.as_str(), reply.model.as_str()), (text, model), "{answer}");
         assert_eq!((reply.input_tokens, reply.output_tokens), tokens, "{answer}");
     };
@@ -93,7 +96,7 @@ fn a_reply_is_read_whatever_it_leaves_out() {
 #[test]
 fn an_answer_without_a_reply_is_quoted() {
     let check = |answer: &str, expected: &str| {
-        let error = reply(answer, "asked", &request()).expect_err("no reply");
+        let error = reply(answer, "asked", &request(), Hush::of(None)).expect_err("no reply");
         assert!(error.contains(expected), "{error}");
     };
     check("", "the answer is not a JSON document");
@@ -109,7 +112,7 @@ fn an_answer_without_a_reply_is_quoted() {
 fn tool_calls_are_read_in_all_their_forms() {
     let check = |call: Value, expected: (&str, &str, &str)| {
         let answer = json!({ "choices": [{ "message": { "content": null, "tool_calls": [call] } }] });
-        let reply = reply(&answer.to_string(), "asked", &request()).expect("a reply");
+        let reply = reply(&answer.to_string(), "asked", &request(), Hush::of(None)).expect("a reply");
         let [call] = reply.tool_calls.as_slice() else { panic!("one call: {reply:?}") };
         assert_eq!((call.id.as_str(), call.name.as_str(), call.arguments.as_str()), expected);
     };
@@ -136,9 +139,9 @@ fn documents() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn no_answer_makes_us_panic(document in documents(), content in documents()) {
-        let _ = reply(&document.to_string(), "m", &request());
+        let _ = reply(&document.to_string(), "m", &request(), Hush::of(None));
         let message = json!({ "content": content, "tool_calls": [document] });
         let answer = json!({ "choices": [{ "message": message }], "usage": content });
-        let _ = reply(&answer.to_string(), "m", &request());
+        let _ = reply(&answer.to_string(), "m", &request(), Hush::of(None));
     }
 }

@@ -1,5 +1,5 @@
 //! How a secret is found again in what comes back, in the forms in which services repeat what they were sent, and what
-//! stands there instead. Which secrets are looked for in an exchange is `client`'s.
+//! stands there instead. Which secrets are looked for in an exchange is its client's.
 //!
 //! The forms: the value itself, any of its characters escaped as in addresses (`%2F` and `%2f`, `+` for a space), JSON
 //! (`\/`, `\u002f`) or HTML (`&amp;`, `&#47;`, `&#x2F;`), base64 in both alphabets, of the value alone and within more, and
@@ -15,9 +15,11 @@ const HIDDEN_FROM: usize = 4;
 const WITHIN_FROM: usize = 6;
 /// The longest entity with what surrounds it: `&#x10FFFF;`.
 const ENTITY_BYTES: usize = 10;
+/// The longest escape of any kind: two halves of a character, `\ud83d\ude00`.
+const ESCAPE_BYTES: usize = 12;
 
 /// A secret, as it is found again.
-pub(super) struct Trace {
+pub(crate) struct Trace {
     mark: Vec<u8>,
     value: Vec<u8>,
     forms: Vec<Form>,
@@ -45,7 +47,7 @@ struct Found {
 
 impl Trace {
     /// Of a secret with this value. None for one that is too short.
-    pub(super) fn of(name: &str, value: &str) -> Option<Self> {
+    pub(crate) fn of(name: &str, value: &str) -> Option<Self> {
         if value.len() < HIDDEN_FROM {
             return None;
         }
@@ -66,7 +68,7 @@ impl Trace {
     }
 
     /// Whether the name of a header, which is in lower case, repeats the value.
-    pub(super) fn is_in_name(&self, name: &str) -> bool {
+    pub(crate) fn is_in_name(&self, name: &str) -> bool {
         let (name, value) = (name.as_bytes(), self.value.to_ascii_lowercase());
         (0..name.len()).any(|at| {
             let rest = &name[at..];
@@ -87,13 +89,40 @@ impl Trace {
         let escaped = written(text, &self.value).map(|length| Found { length, before: false });
         self.forms.iter().filter_map(of_form).chain(escaped).max()
     }
+
+    /// Whether what follows a text may decide if it begins with a form, and with which.
+    fn is_open(&self, text: &[u8]) -> bool {
+        let begun = |form: &Form| form.text.len() + usize::from(form.after) > text.len() && form.text.starts_with(text);
+        let may_begin = text.first().is_some_and(|first| self.begins[usize::from(*first)]);
+        may_begin && (self.forms.iter().any(begun) || is_cut(text, &self.value))
+    }
 }
 
 /// A text with the names of secrets in place of their values: at each place the longest that is there, in one pass.
-pub(super) fn hidden(text: &[u8], traces: &[&Trace]) -> Vec<u8> {
+pub(crate) fn hidden(text: &[u8], traces: &[&Trace]) -> Vec<u8> {
+    hide(text, traces, |_| false).0
+}
+
+/// The same for the beginning of a text: as far as no more of it can change that, and how much of its end is left to be
+/// looked at with the rest.
+pub(crate) fn hidden_so_far(text: &[u8], traces: &[&Trace]) -> (Vec<u8>, usize) {
+    let (mut out, mut left) = hide(text, traces, |rest| traces.iter().any(|trace| trace.is_open(rest)));
+    // A value in base64 that begins behind this character would take it along.
+    if out.last().is_some_and(|byte| is_base64(*byte)) {
+        out.pop();
+        left += 1;
+    }
+    (out, left)
+}
+
+/// Goes through a text up to a place where it is to stop, and tells how much is left.
+fn hide(text: &[u8], traces: &[&Trace], stops: impl Fn(&[u8]) -> bool) -> (Vec<u8>, usize) {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.first() {
+        if stops(rest) {
+            break;
+        }
         let found = traces.iter().filter_map(|trace| trace.at(rest).map(|found| (found, trace)));
         match found.max_by_key(|(found, _)| *found) {
             Some((found, trace)) => {
@@ -109,7 +138,7 @@ pub(super) fn hidden(text: &[u8], traces: &[&Trace]) -> Vec<u8> {
             }
         }
     }
-    out
+    (out, rest.len())
 }
 
 /// What base64 of a longer text has in it of a value that begins `skip` bytes behind a multiple of three, whatever is
@@ -131,14 +160,32 @@ fn is_base64(byte: u8) -> bool {
 /// How much of a text is the value, any of its characters escaped.
 fn written(text: &[u8], value: &[u8]) -> Option<usize> {
     let (mut at, mut left) = (0, value);
-    while let Some(wanted) = left.first() {
-        let rest = &text[at..];
-        let plain = || (rest.first()? == wanted).then_some((1, 1));
-        let (length, meant) = escaped(rest, left).or_else(plain)?;
+    while !left.is_empty() {
+        let (length, meant) = character(&text[at..], left)?;
         at += length;
         left = &left[meant..];
     }
     Some(at)
+}
+
+/// Whether a text ends before it is clear if it is the value.
+fn is_cut(text: &[u8], value: &[u8]) -> bool {
+    let (mut rest, mut left) = (text, value);
+    while !left.is_empty() {
+        let escape = rest.first().is_none_or(|first| b"%\\&".contains(first));
+        if escape && rest.len() < ESCAPE_BYTES {
+            return true;
+        }
+        let Some((length, meant)) = character(rest, left) else { return false };
+        (rest, left) = (&rest[length..], &left[meant..]);
+    }
+    false
+}
+
+/// How much of a text is the first character of the value, escaped or not, and how much of the value that is.
+fn character(text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
+    let plain = || (text.first()? == value.first()?).then_some((1, 1));
+    escaped(text, value).or_else(plain)
 }
 
 /// How long the escape is that a text begins with, and how much of the value it stands for, if it does.
@@ -260,6 +307,43 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_text_that_comes_in_pieces_is_hidden_as_it_would_be_in_one() {
+        let traces = ["secret7", "ab&c%2/=", "sk-é😀x"].map(|value| Trace::of("T", value).expect("long enough"));
+        let traces: Vec<&Trace> = traces.iter().collect();
+        let texts = [
+            "secret7 secret secre secret7".to_owned(),
+            format!(
+                "<{}> {} {}",
+                STANDARD.encode("user:secret7!"),
+                STANDARD.encode("secret7"),
+                STANDARD.encode("xsecret7")
+            ),
+            format!("{} 73656372657437 7365637", URL_SAFE.encode("usersecret7 and")),
+            "ab%26c%252%2F%3D ab&amp;c%2/= ab&#38;c%2\\/= ab\\u0026c%25".to_owned(),
+            "sk-\\u00e9\\ud83d\\ude00x sk-\\u00e9\\ud83d\\u0041 sk-é😀x sk-&#233;&#x1f600;&#120; &#x0000".to_owned(),
+            "%73ecret7 \\u0073ecret7 &#115;ecret&#55; &".to_owned(),
+        ];
+        for text in &texts {
+            let whole = String::from_utf8(hidden(text.as_bytes(), &traces)).expect("a text");
+            let ends: Vec<usize> = (1..=text.len()).filter(|end| text.is_char_boundary(*end)).collect();
+            for size in 1..=ends.len() {
+                let (mut heard, mut held, mut from) = (Vec::new(), String::new(), 0);
+                for end in ends.iter().skip(size - 1).step_by(size).chain(ends.last()) {
+                    held += &text[from..*end];
+                    from = *end;
+                    let (clear, left) = hidden_so_far(held.as_bytes(), &traces);
+                    heard.extend(clear);
+                    held.drain(..held.len() - left);
+                }
+                heard.extend(hidden(held.as_bytes(), &traces));
+                assert_eq!(String::from_utf8_lossy(&heard), whole, "{text} in pieces of {size}");
+            }
+        }
+        // Nothing but what may go on waits.
+        assert_eq!(hidden_so_far(b"all is well. ", &traces), (b"all is well. ".to_vec(), 0));
     }
 
     #[test]

@@ -1,0 +1,86 @@
+//! The lines of one unit of debug information.
+
+use gimli::{Format, LineProgramHeader, Reader, Section};
+
+use super::unit::Unit;
+use super::{Budget, Bytes};
+
+/// How much is read of the names of files and directories, which are held while lines are looked for.
+const NAMES_BYTES: usize = 256 << 10;
+/// How much is read of the lines, which may name more files as they go.
+const LINES_BYTES: usize = 2 << 20;
+
+/// What the lines of a unit say of some addresses.
+pub(super) struct Lines<'a> {
+    header: LineProgramHeader<Bytes<'a>>,
+    /// A file and a line for each address, where there is one.
+    pub rows: Vec<Option<(u64, u64)>>,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn of(unit: &Unit<'a>, addresses: &[u64], budget: &mut Budget) -> Option<Self> {
+        let at = unit.lines?;
+        let debug_line = &unit.dwarf.debug_line;
+        let mut program = *debug_line.reader();
+        program.skip(at.0).ok()?;
+        let names = header_length(program)?;
+        if names > NAMES_BYTES {
+            return None;
+        }
+        budget.take(names)?;
+        let program = debug_line.program(at, unit.inner.header.address_size(), None, None).ok()?;
+        let length = program.header().raw_program_buf().len();
+        if length > LINES_BYTES {
+            return None;
+        }
+        budget.take(length)?;
+        let (mut found, mut rows) = (vec![None; addresses.len()], program.rows());
+        let (mut last, mut start) = (None, 0);
+        while let Ok(Some((_, row))) = rows.next_row() {
+            let next = row.address();
+            match last {
+                None => start = next,
+                Some((begin, place)) => {
+                    for (found, _) in found.iter_mut().zip(addresses).filter(|(_, at)| (begin..next).contains(at)) {
+                        // Where several say something, those that begin at zero are of functions that were dropped.
+                        if found.is_none_or(|(other, _)| other <= start) {
+                            *found = Some((start, place));
+                        }
+                    }
+                }
+            }
+            let place = (row.file_index(), row.line().map_or(0, |line| line.get()));
+            last = if row.end_sequence() { None } else { Some((next, place)) };
+        }
+        let header = rows.header().clone();
+        Some(Self { header, rows: found.into_iter().map(|found| found.map(|(_, place)| place)).collect() })
+    }
+
+    /// A place as `file:line`. The file is one of the compiler's machine, with the directory it was found in.
+    pub(super) fn source(&self, unit: &Unit<'a>, (file, line): (u64, u64), budget: &mut Budget) -> Option<String> {
+        let file = self.header.file(file)?;
+        let mut path = unit.text(file.path_name(), budget)?;
+        let dir = if file.directory_index() == 0 { None } else { file.directory(&self.header) };
+        for dir in [dir, unit.dir].into_iter().flatten() {
+            if !is_absolute(&path) {
+                path = format!("{}/{path}", unit.text(dir, budget)?.trim_end_matches('/'));
+            }
+        }
+        Some(if line == 0 { path } else { format!("{path}:{line}") })
+    }
+}
+
+/// On the compiler's machine.
+fn is_absolute(path: &str) -> bool {
+    path.starts_with(['/', '\\']) || path.get(1..3) == Some(":\\")
+}
+
+/// How long the header of a program is: `gimli` holds all that is named in one.
+fn header_length(mut program: Bytes<'_>) -> Option<usize> {
+    let (_, format): (_, Format) = program.read_initial_length().ok()?;
+    if program.read_u16().ok()? >= 5 {
+        // The sizes of addresses and segments.
+        program.skip(2).ok()?;
+    }
+    program.read_length(format).ok()
+}

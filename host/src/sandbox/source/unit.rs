@@ -1,0 +1,213 @@
+//! One unit of debug information: what it covers, and its functions.
+
+use std::sync::Arc;
+
+use gimli::{
+    AttributeValue, DebugAbbrev, DebugAbbrevOffset, DebugAddrBase, DebugLineOffset, DebugLocListsBase,
+    DebugRngListsBase, DebugStrOffsetsBase, Dwarf, LittleEndian, Section, UnitHeader, UnitOffset, constants,
+};
+
+use super::{Budget, Bytes, LEVELS, text};
+
+/// How much is read of the shapes that the entries of a unit have. Compilers need a few dozen, of some bytes each.
+const SHAPES_BYTES: usize = 16 << 10;
+/// From a function to where its name is: from a call to what was inlined, from that to its declaration.
+const HOPS: usize = 4;
+
+type Value<'a> = AttributeValue<Bytes<'a>>;
+type Attribute<'a> = gimli::Attribute<Bytes<'a>>;
+
+/// A unit.
+pub(super) struct Unit<'a> {
+    pub dwarf: &'a Dwarf<Bytes<'a>>,
+    pub inner: gimli::Unit<Bytes<'a>>,
+    /// Where its lines are.
+    pub lines: Option<DebugLineOffset>,
+    /// The directory it was compiled in.
+    pub dir: Option<Value<'a>>,
+    root: Vec<Attribute<'a>>,
+}
+
+/// A function around an address.
+pub(super) struct Scope {
+    at: UnitOffset,
+    depth: isize,
+    /// The file and the line it was called in, where it was inlined.
+    pub call: Option<(u64, u64)>,
+}
+
+impl<'a> Unit<'a> {
+    /// Reads what a unit says of itself. `gimli::Unit::new` would read its lines, too, however many these are.
+    pub(super) fn read(
+        dwarf: &'a Dwarf<Bytes<'a>>,
+        header: UnitHeader<Bytes<'a>>,
+        budget: &mut Budget,
+    ) -> Option<Self> {
+        let shapes = dwarf.debug_abbrev.reader().slice().get(header.debug_abbrev_offset().0..)?;
+        let shapes = &shapes[..shapes.len().min(SHAPES_BYTES)];
+        // Most of them are short.
+        budget.take(shapes.len() / 8)?;
+        let shapes = DebugAbbrev::new(shapes, LittleEndian).abbreviations(DebugAbbrevOffset(0)).ok()?;
+        let mut root = Vec::new();
+        let mut entries = header.entries_raw(&shapes, None).ok()?;
+        let shape = entries.read_abbreviation().ok()??;
+        budget.take(shape.attributes().len())?;
+        entries.read_attributes(shape.attributes(), &mut root).ok()?;
+        let (encoding, kind) = (header.encoding(), dwarf.file_type);
+        let mut unit = gimli::Unit {
+            abbreviations: Arc::new(shapes),
+            name: None,
+            comp_dir: None,
+            low_pc: 0,
+            str_offsets_base: DebugStrOffsetsBase::default_for_encoding_and_file(encoding, kind),
+            addr_base: DebugAddrBase(0),
+            loclists_base: DebugLocListsBase::default_for_encoding_and_file(encoding, kind),
+            rnglists_base: DebugRngListsBase::default_for_encoding_and_file(encoding, kind),
+            line_program: None,
+            dwo_id: None,
+            header,
+        };
+        let (mut lines, mut dir) = (None, None);
+        for attribute in &root {
+            match (attribute.name(), attribute.value()) {
+                (constants::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => lines = Some(offset),
+                (constants::DW_AT_comp_dir, value) => dir = Some(value),
+                (constants::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(base)) => {
+                    unit.str_offsets_base = base;
+                }
+                (constants::DW_AT_addr_base, AttributeValue::DebugAddrBase(base)) => unit.addr_base = base,
+                (constants::DW_AT_rnglists_base, AttributeValue::DebugRngListsBase(base)) => unit.rnglists_base = base,
+                _ => {}
+            }
+        }
+        let low = root.iter().find(|attribute| attribute.name() == constants::DW_AT_low_pc);
+        unit.low_pc = low.and_then(|low| dwarf.attr_address(&unit, low.value()).ok()?).unwrap_or_default();
+        Some(Self { dwarf, inner: unit, lines, dir, root })
+    }
+
+    /// Whether any of these addresses is in it.
+    pub(super) fn covers(&self, addresses: impl Iterator<Item = u64>, budget: &mut Budget) -> bool {
+        let addresses: Vec<u64> = addresses.collect();
+        !self.covered(&self.root, &addresses, budget).unwrap_or_default().is_empty()
+    }
+
+    /// The functions around each of these addresses, the outermost first.
+    pub(super) fn functions(&self, addresses: &[u64], budget: &mut Budget) -> Vec<Vec<Scope>> {
+        let mut scopes: Vec<Vec<Scope>> = addresses.iter().map(|_| Vec::new()).collect();
+        // Where it ends early, what was found is still right.
+        self.walk(addresses, &mut scopes, budget);
+        scopes
+    }
+
+    fn walk(&self, addresses: &[u64], scopes: &mut [Vec<Scope>], budget: &mut Budget) -> Option<()> {
+        let mut entries = self.inner.header.entries_raw(&self.inner.abbreviations, None).ok()?;
+        let mut attributes = Vec::new();
+        while !entries.is_empty() {
+            let (at, depth) = (entries.next_offset(), entries.next_depth());
+            budget.take(1)?;
+            let Some(shape) = entries.read_abbreviation().ok()? else { continue };
+            budget.take(shape.attributes().len())?;
+            let is_inlined = shape.tag() == constants::DW_TAG_inlined_subroutine;
+            if !is_inlined && shape.tag() != constants::DW_TAG_subprogram {
+                entries.skip_attributes(shape.attributes()).ok()?;
+                continue;
+            }
+            entries.read_attributes(shape.attributes(), &mut attributes).ok()?;
+            for i in self.covered(&attributes, addresses, budget)? {
+                let around = &mut scopes[i];
+                if !is_inlined {
+                    around.clear();
+                }
+                if around.len() < LEVELS && around.last().is_none_or(|outer| outer.depth < depth) {
+                    around.push(Scope { at, depth, call: if is_inlined { call(&attributes) } else { None } });
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Which of these addresses an entry says it covers.
+    fn covered(&self, entry: &[Attribute<'a>], addresses: &[u64], budget: &mut Budget) -> Option<Vec<usize>> {
+        let (mut low, mut high, mut length) = (None, None, None);
+        let mut covered = vec![false; addresses.len()];
+        let mut cover = |begin: u64, end: u64| {
+            let inside = addresses.iter().map(|at| (begin..end).contains(at));
+            covered.iter_mut().zip(inside).for_each(|(covered, inside)| *covered |= inside);
+        };
+        for attribute in entry {
+            let address = || self.dwarf.attr_address(&self.inner, attribute.value()).ok().flatten();
+            match (attribute.name(), attribute.value()) {
+                (constants::DW_AT_low_pc, _) => low = address(),
+                (constants::DW_AT_high_pc, AttributeValue::Udata(bytes)) => length = Some(bytes),
+                (constants::DW_AT_high_pc, _) => high = address(),
+                (constants::DW_AT_ranges, value) => {
+                    let mut ranges = self.dwarf.attr_ranges(&self.inner, value).ok()??;
+                    while let Some(range) = ranges.next().ok()? {
+                        budget.take(1)?;
+                        cover(range.begin, range.end);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if let Some(low) = low
+            && let Some(high) = length.map(|bytes| low.saturating_add(bytes)).or(high)
+        {
+            cover(low, high);
+        }
+        Some(covered.iter().enumerate().filter(|(_, covered)| **covered).map(|(i, _)| i).collect())
+    }
+
+    /// What a function is called.
+    pub(super) fn name_of(&self, scope: &Scope, budget: &mut Budget) -> Option<String> {
+        self.name_at(scope.at, HOPS, budget)
+    }
+
+    fn name_at(&self, at: UnitOffset, hops: usize, budget: &mut Budget) -> Option<String> {
+        let mut entries = self.inner.header.entries_raw(&self.inner.abbreviations, Some(at)).ok()?;
+        let shape = entries.read_abbreviation().ok()??;
+        budget.take(1 + shape.attributes().len())?;
+        let mut attributes = Vec::new();
+        entries.read_attributes(shape.attributes(), &mut attributes).ok()?;
+        let value = |names: &[constants::DwAt]| {
+            names.iter().find_map(|name| attributes.iter().find(|attribute| attribute.name() == *name))
+        };
+        let names = [constants::DW_AT_linkage_name, constants::DW_AT_MIPS_linkage_name, constants::DW_AT_name];
+        if let Some(name) = value(&names) {
+            return self.text(name.value(), budget);
+        }
+        let hops = hops.checked_sub(1)?;
+        match value(&[constants::DW_AT_abstract_origin, constants::DW_AT_specification])?.value() {
+            AttributeValue::UnitRef(at) => self.name_at(at, hops, budget),
+            // In another unit.
+            AttributeValue::DebugInfoRef(at) => {
+                let mut units = self.dwarf.units();
+                while let Some(header) = units.next().ok()? {
+                    budget.take(1)?;
+                    if let Some(inside) = at.to_unit_offset(&header) {
+                        return Unit::read(self.dwarf, header, budget)?.name_at(inside, hops, budget);
+                    }
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// A text that an attribute holds or leads to.
+    pub(super) fn text(&self, value: Value<'a>, budget: &mut Budget) -> Option<String> {
+        text(self.dwarf.attr_string(&self.inner, value).ok()?, budget)
+    }
+}
+
+/// Where an inlined function was called.
+fn call(attributes: &[Attribute<'_>]) -> Option<(u64, u64)> {
+    let number = |name| {
+        let attribute = attributes.iter().find(|attribute| attribute.name() == name)?;
+        match attribute.value() {
+            AttributeValue::FileIndex(index) => Some(index),
+            value => value.udata_value(),
+        }
+    };
+    Some((number(constants::DW_AT_call_file)?, number(constants::DW_AT_call_line).unwrap_or_default()))
+}
