@@ -102,6 +102,7 @@ fn finish(place: &Place) {
     }
     panic!("it is never done");
 }
+
 #[test]
 fn a_team_waits_takes_answers_and_goes_on_from_where_it_asked() {
     let place = asks();
@@ -136,6 +137,7 @@ fn a_team_waits_takes_answers_and_goes_on_from_where_it_asked() {
     let checkpoints: Vec<Value> = serde_json::from_str(&checkpoints).unwrap();
     assert_eq!(checkpoints.iter().filter(|row| row["source"] == "answer").count(), ANSWERS.len());
 }
+
 #[test]
 fn what_is_no_answer_is_refused_and_leaves_everything_as_it_is() {
     let place = asks();
@@ -305,11 +307,8 @@ fn an_answer_reaches_a_team_that_runs() {
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("request-opened", Some("A"));
     let refused = place.host(&["answer", "store", "ask-9=yes"]).expect(2);
-    assert!(
-        refused.stderr.contains("there is no open request `ask-9`; open requests: `ask-0-0-0-0`"),
-        "{}",
-        refused.stderr
-    );
+    let said = "there is no open request `ask-9`; open requests: `ask-0-0-0-0`";
+    assert!(refused.stderr.contains(said), "{}", refused.stderr);
     place.host(&["answer", "store", "ask-0-0-0-0=yes"]).expect(0);
     let finished = process.until("action-finished", Some("A"));
     assert_eq!((&finished["output"]["content"], &finished["attempt"]), (&json!("yes"), &json!(2)));
