@@ -127,6 +127,7 @@ impl Replay {
 
     /// Takes in the next recorded event.
     pub(crate) async fn event(&mut self, event: &Event) -> Result<Next, DriverError> {
+        self.rerun.stepper().has_what_is_named(event)?;
         match event {
             Event::CallStarted { role, .. } => self.started(*role),
             Event::HostCalled { role, call, .. } => {

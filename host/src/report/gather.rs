@@ -92,6 +92,7 @@ impl Gathering {
 
     /// Takes in what happened next.
     pub fn record(&mut self, record: &Record) -> Result<(), Illegal> {
+        self.stepper.has_what_is_named(&record.event)?;
         self.events += 1;
         let time_ms = record.time_ms;
         self.span_ms = Some((self.span_ms.map_or(time_ms, |(first, _)| first), time_ms));

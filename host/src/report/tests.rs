@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use strata_core::environment::{Environment, Mail};
-use strata_core::event::{Event, HostCall, HostCallKind, Journal, Outcome, Source, Status, Work};
+use strata_core::event::{Event, HostCall, HostCallKind, Journal, Outcome, Source, Status, Work, Writer};
 use strata_core::fault::{Fault, FaultKind};
-use strata_core::id::{ActionId, CheckpointId, RoleId};
+use strata_core::id::{ActionId, CheckpointId, Part, RoleId, Slot};
 use strata_core::json::Json;
 use strata_core::message::Message;
 use strata_core::money::Usd;
@@ -84,6 +84,32 @@ fn call(life: &mut Life, kind: HostCallKind, response: serde_json::Value) {
         outcome: Outcome::Answered,
     };
     life.happens(Event::HostCalled { role: ROLE, work: WORK, call, source: Source::Live, what: HOSTILE.into() });
+}
+
+#[test]
+fn an_event_of_a_role_or_an_action_that_is_not_there_is_refused() {
+    let (nobody, nothing) = (RoleId(7), Work::Act { action: ActionId(7), task: None });
+    let call_of = |role, work| Event::CallStarted {
+        role,
+        work,
+        attempt: 1,
+        digest: None,
+        journal: Journal::Fresh,
+        forgotten: Vec::new(),
+    };
+    let writer = Writer { role: nobody, work: WORK, attempt: 1, digest: None };
+    let (scope, key) = ("team".to_owned(), "key".to_owned());
+    let forged = [
+        call_of(nobody, WORK),
+        call_of(ROLE, nothing),
+        Event::ComponentChanged { slot: Slot { role: nobody, part: Part::Think }, old: None, new: "x".into() },
+        Event::StepConflicted { step: 0, scope, key, writers: vec![writer] },
+    ];
+    for event in forged {
+        let mut life = Life::of(&small());
+        let record = Record { line: 0, lines: 0, time_ms: 0, event };
+        assert!(life.gathering.record(&record).is_err(), "{:?}", record.event);
+    }
 }
 
 #[test]

@@ -150,7 +150,9 @@ proptest! {
                 let event = if dice.chance(40) { near } else { *dice.pick(&pool) };
                 let event = if dice.chance(50) { warped(event, &mut dice) } else { event.clone() };
                 let before = stepper.env().clone();
+                let is_named = stepper.has_what_is_named(&event).is_ok();
                 match stepper.apply(&event) {
+                    Ok(()) if !is_named => prop_assert!(false, "it names what is not there: {:?}", event),
                     Err(_) => prop_assert_eq!(stepper.env(), &before, "{:?}", event),
                     Ok(()) => prop_assert!(goes_on(&stepper), "{:?}", event),
                 }
