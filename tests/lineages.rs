@@ -301,3 +301,28 @@ fn a_team_json_alone_can_be_forked_at_the_checkpoint_it_holds() {
     assert_eq!(run_on(&place, &["--recover_path", "store", "--checkpoint", &id]).len(), 2);
     assert_eq!(ids(&place, "store")[..2], ["main-3".to_owned(), id]);
 }
+
+#[test]
+fn a_value_that_a_finished_action_of_the_open_step_writes_too_is_warned_of() {
+    let place = Place::with(
+        "schema = 'strata.team/1'\n[team]\nname = 't'\nidea = 'go'\n[env.scope.notes]\n\
+         [[role]]\nname = 'A'\nwatch = ['UserRequirement']\n\
+         [[role.action]]\nname = 'write'\ncomponent = 'probe.wasm'\n\
+         config = { steps = [{ set = 'title', value = 'first', scope = 'notes' }, { set = 'own', value = 1 }] }\n\
+         [[role.action]]\nname = 'fail'\ncomponent = 'probe.wasm'\nconfig = { steps = [{ fail = 'error' }] }\n",
+    );
+    place.run().expect(3);
+    let last = ids(&place, "store").pop().unwrap();
+    for (set, to, warned) in [
+        ("notes/title=\"mine\"", "a", Some("`A.write` had finished in the open step and writes `notes/title` too")),
+        ("role/A/own=2", "b", Some("`A.write` had finished in the open step and writes `role/A/own` too")),
+        ("notes/other=1", "c", None),
+    ] {
+        let made = place.host(&["fork", "store", "--at", &last, "--set", set, "--to", to]).expect(0);
+        assert_eq!(made.stderr.contains("warning:"), warned.is_some(), "{}", made.stderr);
+        assert!(made.stderr.contains(warned.unwrap_or_default()), "{}", made.stderr);
+    }
+    // Of the state before that step nothing is pending.
+    let made = place.host(&["fork", "store", "--at", &ids(&place, "store")[0], "--set", "notes/title=1", "--to", "d"]);
+    assert!(!made.expect(0).stderr.contains("warning:"));
+}

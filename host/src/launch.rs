@@ -52,7 +52,7 @@ use control::Control;
 pub use develop::{Develop, Developed, develop, made_from, saved_in};
 pub use doubt::{Doubt, doubts};
 pub use files::{SavedFiles, files};
-pub use fork::{Fork, Forked, fork};
+pub use fork::{Fork, Forked, Pending, fork};
 pub use lock::{Written, lock};
 pub use makings::{Made, Makings};
 pub use notice::Notice;

@@ -4,6 +4,7 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
+use crate::environment::scope::{ROLE_SCOPE, Write};
 use crate::id::RoleId;
 use crate::json::Json;
 use crate::team::Team;
@@ -17,6 +18,17 @@ pub struct Edit {
     pub key: String,
     /// Its value from now on, whatever unites the writes of roles.
     pub value: Json,
+}
+
+impl Edit {
+    /// Whether a role's write is to the same key.
+    pub fn is_written_by(&self, role: RoleId, write: &Write) -> bool {
+        let is_same_scope = match &self.scope {
+            Edited::Shared(name) => write.scope == *name,
+            Edited::Role(id) => write.scope == ROLE_SCOPE && *id == role,
+        };
+        is_same_scope && write.key == self.key
+    }
 }
 
 /// A scope as an operator sees it, who sees all of them.

@@ -2,8 +2,8 @@
 //!
 //! `next` decides and changes nothing. `apply` changes and decides nothing. What an event does is in `apply`, what
 //! a commit merges in `commit`, what joins let go in `join`, what becomes of calls in doubt in `doubt`, of files
-//! in `files`, how another lineage begins in `fork`, how the outcome of an attempt becomes an event in `report`; who
-//! takes part at all is known by `awake`, what roles remember by label by `recall`.
+//! in `files`, how another lineage begins in `fork`, how the outcome of an attempt becomes an event in `report`; what
+//! events may name is in `names`; who takes part at all is known by `awake`, what roles remember by label by `recall`.
 
 mod apply;
 mod awake;
@@ -12,6 +12,7 @@ mod doubt;
 mod files;
 mod fork;
 mod join;
+mod names;
 mod outside;
 mod people;
 mod recall;

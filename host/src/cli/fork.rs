@@ -4,8 +4,9 @@ use serde_json::json;
 use strata_core::id::CheckpointId;
 
 use super::edits::look_for_edits;
+use super::terminal::warn;
 use super::{Failure, ForkArgs, note, path_word, print, shell_word, show_json};
-use crate::launch::{Fork, fork as make};
+use crate::launch::{Fork, Pending, fork as make};
 
 pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
     let at = CheckpointId(args.at.clone());
@@ -20,6 +21,12 @@ pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
         show_json(&told.to_string());
     } else {
         print(&made.checkpoint.0);
+    }
+    for Pending { action, place } in &made.pending {
+        warn(format_args!(
+            "`{action}` had finished in the open step and writes `{place}` too, which takes effect on top of the value \
+             set here once that step is committed; to have the value last, begin at a checkpoint before the step"
+        ));
     }
     let path = path_word(&made.path);
     let on = match to {

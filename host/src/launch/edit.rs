@@ -29,6 +29,14 @@ pub(super) fn parse(team: &Team, text: &str) -> Result<Edit, String> {
     Ok(Edit { scope: scope.clone(), key: key.into(), value })
 }
 
+/// What an edit changes, as it is named in `--set`.
+pub(super) fn place(team: &Team, edit: &Edit) -> String {
+    match &edit.scope {
+        Edited::Shared(name) => format!("{name}/{}", edit.key),
+        Edited::Role(id) => format!("{ROLE_SCOPE}/{}/{}", team.role(*id).name, edit.key),
+    }
+}
+
 fn scopes(team: &Team) -> Vec<(String, Edited)> {
     let shared = team.scopes.keys().map(|name| (name.clone(), Edited::Shared(name.clone())));
     let own = team.role_ids().map(|id| (format!("{ROLE_SCOPE}/{}", team.role(id).name), Edited::Role(id)));

@@ -44,6 +44,17 @@ pub struct Forked {
     pub step: u64,
     /// The storage it lies in.
     pub path: PathBuf,
+    /// What was changed in it and is written again once the open step is committed: by actions that have finished in it.
+    pub pending: Vec<Pending>,
+}
+
+/// A value that was set for a fork, and that an action has written which finished before the fork begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// The action, `ROLE.ACTION`.
+    pub action: String,
+    /// Its place as it was given, `SCOPE/KEY`.
+    pub place: String,
 }
 
 /// Makes a fork.
@@ -81,7 +92,7 @@ fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
         // What `team.json` cannot hold goes along in a database, and so does what is too much to be read from it.
         blobs => directory.give_with(&text, stepper.env(), &origin.definition, &blobs)?,
     }
-    forked(event, to)
+    forked(event, &stepper, to)
 }
 
 /// A name that no other lineage has: of what it is made of and of where it goes. Two lineages of one name would take
@@ -121,7 +132,7 @@ fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
     let (line, time_ms) = (store.load(&At::Head)?.next_line, clock::now_ms());
     let lines = narrator::count(&event);
     store.append(&[Record { line, lines, time_ms, event: event.clone() }], Durability::Full)?;
-    forked(event, fork.path)
+    forked(event, &stepper, fork.path)
 }
 
 fn edits(team: &Team, set: &[String]) -> Result<Vec<Edit>, LaunchError> {
@@ -139,9 +150,29 @@ fn begin(
     Ok(event.ok_or_else(none)?)
 }
 
-fn forked(event: Event, path: &Path) -> Result<Forked, LaunchError> {
-    let Event::Forked { lineage, from, checkpoint, step, .. } = event else {
+fn forked(event: Event, stepper: &Stepper, path: &Path) -> Result<Forked, LaunchError> {
+    let Event::Forked { lineage, from, checkpoint, step, edits, .. } = event else {
         unreachable!("a fork begins with the event that says so")
     };
-    Ok(Forked { lineage, checkpoint, parent: from, step, path: path.into() })
+    let pending = pending(stepper, &edits);
+    Ok(Forked { lineage, checkpoint, parent: from, step, path: path.into(), pending })
+}
+
+fn pending(stepper: &Stepper, edits: &[Edit]) -> Vec<Pending> {
+    let team = stepper.team();
+    let finished = stepper.env().activations().flat_map(|(id, activation)| {
+        activation.done.iter().flat_map(move |done| done.writes.iter().map(move |write| (id, done.work, write)))
+    });
+    let mut pending = Vec::new();
+    for (id, work, write) in finished {
+        for edit in edits.iter().filter(|edit| edit.is_written_by(id, write)) {
+            let role = team.role(id);
+            let action = format!("{}.{}", role.name, narrator::action_name(role, work));
+            let new = Pending { action, place: edit::place(team, edit) };
+            if !pending.contains(&new) {
+                pending.push(new);
+            }
+        }
+    }
+    pending
 }
