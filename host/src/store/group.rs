@@ -27,7 +27,8 @@ use file::{LogFile, MAX_BATCH_BYTES, MAX_ENTRY_BYTES};
 /// `process`, syncs by itself. While a team belongs to it, its storage directory holds a link to the log,
 /// `team.shared-log-…`: it belongs to what is saved, and whoever copies the directory of a team that was cut off copies
 /// it, too.
-/// The next run of the team needs no `GroupLog` to go on.
+/// The next run of the team needs no `GroupLog` to go on. After a loss of power it is that run that takes in what only the
+/// log has: commands that merely look, like `inspect`, show the team as of when it last synced by itself until then.
 #[derive(Clone, Debug, Default)]
 pub struct GroupLog {
     shared: Arc<Shared>,

@@ -10,6 +10,19 @@ use crate::manifest::diagnostic::suggest;
 const FUNCTIONS: [&str; 10] =
     ["size", "contains", "startsWith", "endsWith", "matches", "int", "uint", "double", "string", "bool"];
 
+/// How other languages write what has another name here.
+const ELSEWHERE: [(&str, &str); 9] = [
+    ("=", "two values are compared with `==`"),
+    ("and", "both hold: `&&`"),
+    ("or", "one of them holds: `||`"),
+    ("not", "the opposite: `!`"),
+    ("is", "two values are compared with `==`"),
+    ("len", "lengths are `size(…)`"),
+    ("length", "lengths are `size(…)`"),
+    ("message", "what a message has is named by itself: `content`, `data`, `cause_by`, `sent_from`, `meta_info`"),
+    ("msg", "what a message has is named by itself: `content`, `data`, `cause_by`, `sent_from`, `meta_info`"),
+];
+
 /// Checks what an expression refers to. Returns the variables that a macro looks at for each item of its list.
 pub(super) fn check(expr: &IdedExpr) -> Result<Vec<&'static str>, Refusal> {
     let mut walk = Walk::default();
@@ -86,7 +99,7 @@ impl Walk {
         if variable.is_some() || self.bound.iter().any(|bound| bound == name) {
             return Ok(());
         }
-        let hint = suggest(name, &VARIABLES).unwrap_or_default();
+        let hint = elsewhere(name).or_else(|| suggest(name, &VARIABLES)).unwrap_or_default();
         Err(Refusal::new(format!("there is no `{name}`"), hint))
     }
 }
@@ -97,8 +110,12 @@ fn function(name: &str) -> Result<(), Refusal> {
     if operator || FUNCTIONS.contains(&name) {
         return Ok(());
     }
-    let hint = suggest(name, &FUNCTIONS).unwrap_or_default();
+    let hint = elsewhere(name).or_else(|| suggest(name, &FUNCTIONS)).unwrap_or_default();
     Err(Refusal::new(format!("there is no function `{name}`"), hint))
+}
+
+fn elsewhere(word: &str) -> Option<String> {
+    ELSEWHERE.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| (*ours).to_owned())
 }
 
 /// Patterns are literal, so that a bad one is found before the run.
@@ -120,24 +137,29 @@ fn pattern(argument: Option<&IdedExpr>) -> Result<(), Refusal> {
 
 /// The first thing that is wrong with a text that does not parse.
 pub(super) fn explain(errors: &ParseErrors, source: &str) -> Refusal {
-    let hint = "for example `data.approved == true && cause_by != 'Draft'`";
+    let example = "for example `data.approved == true && cause_by != 'Draft'`";
     let Some(error) = errors.errors.first() else {
-        return Refusal::new("it does not parse", hint);
+        return Refusal::new("it does not parse", example);
     };
     if error.msg.contains("ecursion limit") {
         return Refusal::new("it is nested too deeply", "decide in an action instead");
     }
-    let text = match unexpected(&error.msg) {
-        Some("<EOF>") => "it ends too early".to_owned(),
-        Some(token) => format!("`{token}` is unexpected"),
-        None => "it does not parse".to_owned(),
-    };
     // Lines and columns count from 1.
     let (line, column) = error.pos;
     let lines = source.lines().take(usize::try_from(line - 1).unwrap_or(0));
     let before: usize = lines.map(|line| line.chars().count() + 1).sum();
-    let column = usize::try_from(column - 1).unwrap_or(0);
-    Refusal { at: Some(before + column), ..Refusal::new(text, hint) }
+    let at = before + usize::try_from(column - 1).unwrap_or(0);
+    let found = unexpected(&error.msg).map(str::trim);
+    let text = match found {
+        Some("<EOF>") => "it ends too early".to_owned(),
+        Some(token) => format!("`{token}` is unexpected"),
+        None => "it does not parse".to_owned(),
+    };
+    // The parser stumbles over a word, or over what follows one that it took for a name.
+    let read: String = source.chars().take(at).collect();
+    let last = read.split_whitespace().next_back();
+    let hint = [found, last].into_iter().flatten().find_map(elsewhere);
+    Refusal { at: Some(at), ..Refusal::new(text, hint.unwrap_or_else(|| example.to_owned())) }
 }
 
 /// What the parser stumbled over: it is quoted in its message, before what would have been right.

@@ -104,6 +104,23 @@ fn a_bad_condition_is_refused_with_its_reason() {
 }
 
 #[test]
+fn what_other_languages_write_is_told_as_it_is_written_here() {
+    let check = |source: &str, hint: &str| {
+        let refusal = compile(source).unwrap_err();
+        assert!(refusal.hint.contains(hint), "{source}: {refusal:?}");
+    };
+    check("cause_by = 'x'", "`==`");
+    check("cause_by is 'x'", "`==`");
+    check("content == 'a' and cause_by == 'b'", "`&&`");
+    check("content == 'a' or cause_by == 'b'", "`||`");
+    check("not true", "`!`");
+    check("len(content) > 3", "`size(…)`");
+    check("content.length() > 3", "`size(…)`");
+    check("message.content == 'a'", "named by itself");
+    check("content == 'x", "for example");
+}
+
+#[test]
 fn long_chains_and_the_deepest_brackets_fit_on_the_stack_of_a_thread() {
     let deep = format!("{}content == 'a'{}", "(".repeat(16), ")".repeat(16));
     let chain = vec!["content != 'a'"; 55].join(" && ");
