@@ -231,7 +231,11 @@ fn remedy(path: &Path) -> &'static str {
     let is_link = path.file_name().and_then(OsStr::to_str).is_some_and(is_link);
     match path.with_file_name(TEAM_JSON).exists() && !path.ends_with(TEAM_JSON) {
         _ if is_link => "restore it from a backup, or move it away to use what `team.db` has",
-        true => "move it away to go on from `team.json` beside it, or restore it from a backup",
+        // Whoever makes a database anew removes the log of the one that was there.
+        true => {
+            "move it away, together with its `team.db-wal` if there is one, to go on from `team.json` beside it, or \
+             restore it from a backup"
+        }
         false => "restore it from a backup",
     }
 }
