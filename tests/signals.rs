@@ -64,6 +64,9 @@ fn the_first_signal_saves_and_ends_with_its_own_code() {
         let lines = ended.events();
         assert_eq!(stream::of_kind(&lines, "action-failed")[0]["fault"], "interrupted");
         assert_eq!(lines.last().unwrap()["status"], "interrupted");
+        let shown = place.host(&["inspect", "store"]).expect(0).stdout;
+        assert!(shown.contains(": interrupted (attempts "), "{shown}");
+        assert!(!shown.contains("FAILED") && !shown.contains("\nfaults\n"), "{shown}");
         let team = place.team_json();
         assert_eq!(team["strata"]["status"], "interrupted");
         assert_eq!(team["env"]["roles"]["A"]["rc"]["state"], 1);
@@ -138,4 +141,32 @@ fn a_lock_left_by_a_killed_process_is_taken_over() {
     assert!(place.path("store/team.lock").exists(), "a killed process leaves its lock");
     assert_goes_on(&place);
     assert!(!place.path("store/team.lock").exists());
+}
+
+#[test]
+fn a_stop_while_a_file_cannot_be_put_in_its_place_saves_the_rest_and_says_why() {
+    let role = |name: &str, step: &str| {
+        format!(
+            "[[role]]\nname = '{name}'\nwatch = ['UserRequirement']\n[[role.action]]\nname = 'act'\n\
+             component = 'probe.wasm'\nconfig = {{ steps = [{step}] }}\n\
+             allow = {{ dirs = [{{ host = 'out', guest = '/out', write = true }}] }}\n"
+        )
+    };
+    let head = "schema = 'strata.team/1'\n[team]\nname = 't'\nidea = 'go'\n".to_owned();
+    let place =
+        Place::with(&(head + &role("W", "{ write = '/out/f', text = 'hello' }") + &role("S", "{ sleep = '90s' }")));
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    process.until("action-finished", Some("W"));
+    // It is made with the first file that is put there.
+    let _ = std::fs::remove_dir_all(place.path("out"));
+    place.write("out", "in the way");
+    process.signal(Signal::TERM);
+    let ended = process.end().expect(1);
+    assert!(ended.stderr.contains("out/f") && !ended.stderr.contains("does not fit"), "{}", ended.stderr);
+    assert_eq!(place.team_json()["strata"]["status"], "interrupted");
+    std::fs::remove_file(place.path("out")).unwrap();
+    let change = std::fs::read_to_string(place.path("team.toml")).unwrap().replace("90s", "1ms");
+    place.write("team.toml", change);
+    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    assert_eq!(place.read("out/f"), b"hello");
 }

@@ -16,6 +16,7 @@ mod flights;
 mod human;
 mod journal;
 mod listener;
+mod occurrence;
 mod order;
 mod outside;
 mod reply;
@@ -214,8 +215,10 @@ impl Driver {
         self.listen();
         self.await_ends();
         let ended = match self.go_on(stop).await {
-            // What is under way is neither lost nor paid for again because of that.
-            Err(DriverError::Files(error)) => self.interrupt().await.and(Err(DriverError::Files(error))),
+            // What is under way is neither lost nor paid for again because of that. Who was stopped has seen to it already.
+            Err(DriverError::Files(error)) if self.journal.env().status == Status::Running => {
+                self.interrupt().await.and(Err(DriverError::Files(error)))
+            }
             ended => ended,
         };
         self.motion.send_replace(Motion::Still);

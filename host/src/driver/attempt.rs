@@ -1,11 +1,10 @@
 //! One attempt: what the sandbox is given, and what becomes of what it gives back.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use strata_core::effect::Invocation;
-use strata_core::event::{Finished, HostCall, HostCallKind, Journal, Outcome, Work};
+use strata_core::event::{Finished, HostCall, HostCallKind, Journal, Work};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::file::FileChange;
 use strata_core::host_call::{Begun, Known};
@@ -15,6 +14,7 @@ use strata_core::team::{Candidate, Profile, Role};
 
 use super::Driver;
 use super::flights::{Batch, Flights};
+use super::occurrence::{Occurrence, Occurrences, is_answered};
 use crate::blob::Blobs;
 use crate::gateway::{Answer, Ask, AttemptId, Gateway, HostError, HostErrorKind};
 use crate::plugin::Plugin;
@@ -37,8 +37,8 @@ pub(super) struct Attempt {
     pub(super) draws: u32,
     /// How often it asked a person.
     pub(super) consulted: u32,
-    /// How often it asked for each write.
-    writes: BTreeMap<String, u32>,
+    /// The requests it has made.
+    made: Occurrences,
     /// The calls that it waits for.
     pub(super) batch: Option<Batch>,
     pub(super) flights: Flights,
@@ -70,7 +70,7 @@ impl Attempt {
             plugin,
             draws: 0,
             consulted: 0,
-            writes: BTreeMap::new(),
+            made: Occurrences::default(),
             batch: None,
             flights: Flights::new(),
             ended: None,
@@ -114,13 +114,15 @@ impl Attempt {
         Some(self.recorded.remove(at))
     }
 
+    /// Numbers a request among its equals, and finds the record that answers it.
+    pub(super) fn next_call(&mut self, kind: HostCallKind, digest: &str, is_write: bool) -> Occurrence {
+        self.made.next((kind, digest), is_write, &mut self.recorded)
+    }
+
     /// The key of a write: the same for the same occurrence of the same request in every attempt, and another one for
     /// every other, so that no service takes one request for a repetition of another.
-    pub(super) fn write_key(&mut self, request: &str) -> String {
-        let count = self.writes.entry(request.to_owned()).or_default();
-        let occurrence = *count;
-        *count += 1;
-        format!("{}/{}/{occurrence}", self.key(), request.get(..KEY_DIGITS).unwrap_or(request))
+    pub(super) fn write_key(&self, digest: &str, nth: u32) -> String {
+        format!("{}/{}/{nth}", self.key(), digest.get(..KEY_DIGITS).unwrap_or(digest))
     }
 
     /// A write whose answer was lost is made again.
@@ -143,11 +145,6 @@ impl Attempt {
         }
         unclaimed
     }
-}
-
-/// Whether a recorded call can be served again. One whose answer was lost has another record once that is settled.
-fn is_answered(call: &HostCall) -> bool {
-    call.outcome == Outcome::Answered
 }
 
 impl Driver {

@@ -19,6 +19,7 @@ use tracing::{Instrument, Span};
 
 use super::attempt::Attempt;
 use super::flights::{Batch, Given, GivenUp, Waiting};
+use super::occurrence::Occurrence;
 use super::{Driver, DriverError, Equipment, spans};
 use crate::excerpt::excerpt;
 use crate::gateway::{Allowance, Answer, AttemptId, HostError, HostErrorKind, of_reply};
@@ -84,9 +85,14 @@ impl Outward {
         }
     }
 
+    /// Whether it may change the world.
+    fn is_write(&self) -> bool {
+        matches!(self, Self::Fetch(request) if request.is_write())
+    }
+
     fn weight(&self) -> Weight {
         match self {
-            Self::Fetch(request) if !request.is_write() => Weight::Light,
+            Self::Fetch(_) if !self.is_write() => Weight::Light,
             Self::Fetch(_) | Self::Complete(_) => Weight::Heavy,
         }
     }
@@ -124,16 +130,18 @@ impl Driver {
         let (mut answers, mut events) = (Vec::new(), Vec::new());
         let (mut live, mut waiting) = (Vec::new(), VecDeque::new());
         for (nth, call) in calls.into_iter().enumerate() {
-            let request = call.digest(self.journal.env());
-            let intent = call.intent(&request);
-            let key = intent.as_ref().map(|_| attempt.write_key(&request)).unwrap_or_default();
-            if let Some(recorded) = attempt.recall(call.kind(), &request) {
+            let digest = call.digest(self.journal.env());
+            let Occurrence { nth: equal, name: request, recorded } =
+                attempt.next_call(call.kind(), &digest, call.is_write());
+            if let Some(recorded) = recorded {
                 answers.push(Some(Ok(recorded.response.clone())));
                 let (source, what) = (Source::Recorded, call.told());
                 events.push(Event::HostCalled { role, work, call: recorded, source, what });
                 continue;
             }
             answers.push(None);
+            let intent = call.intent(&request);
+            let key = intent.as_ref().map(|_| attempt.write_key(&digest, equal)).unwrap_or_default();
             if let Some(intent) = intent {
                 attempt.claim(&request);
                 events.push(Event::HostCallBegun { role, work, intent });

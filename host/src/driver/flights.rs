@@ -30,7 +30,7 @@ pub(super) struct Batch {
 pub(super) struct Waiting {
     /// Its place among those that are made together.
     pub(super) nth: usize,
-    /// A digest of it.
+    /// What it is called in the record.
     pub(super) request: String,
     pub(super) call: llm::Request,
 }

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use super::afford::{no_model, own_budget_used_up};
 use super::call::Outward;
 use super::flights::Batch;
+use super::occurrence::{is_of, name};
 use super::{Driver, DriverError, Equipment, Journal};
 use crate::gateway::{Allowance, Answer, Ask, HostError, HostErrorKind, Question, START};
 use crate::services::llm;
@@ -43,6 +44,8 @@ pub(crate) type Kept = Box<dyn Fn(&Digest) -> Result<Option<Arc<[u8]>>, StoreErr
 pub(crate) struct Recorded {
     /// The calls it made.
     pub calls: Vec<HostCall>,
+    /// How often each of the equal ones was made again.
+    made: BTreeMap<String, u32>,
     /// What it did to files.
     pub files: Vec<FileChange>,
     /// Whether it ended because a call could not be paid.
@@ -70,6 +73,23 @@ pub(crate) enum Again {
     FileGone,
     /// The state it belongs to is not that of a running attempt.
     Lost,
+}
+
+impl Recorded {
+    /// What came of the next call with this request.
+    fn next(&mut self, kind: HostCallKind, digest: &str) -> Option<HostCall> {
+        let made = self.made.entry(digest.to_owned()).or_default();
+        let own = name(digest, *made);
+        *made += 1;
+        let first = |calls: &[HostCall]| {
+            // All were called by the digest once.
+            calls.iter().find(|call| call.kind == kind && is_of(&call.request, digest)).map(|call| call.request.clone())
+        };
+        take(&mut self.calls, kind, &own).or_else(|| {
+            let any = first(&self.calls)?;
+            take(&mut self.calls, kind, &any)
+        })
+    }
 }
 
 impl Rerun {
@@ -178,7 +198,7 @@ impl Rerun {
     ) -> Option<Again> {
         let found = calls.into_iter().map(|call| {
             let request = call.digest(self.driver.journal.env());
-            (take(&mut recorded.calls, kind, &request), request)
+            (recorded.next(kind, &request), request)
         });
         let found: Vec<(Option<HostCall>, String)> = found.collect();
         // After the call that broke it off, an attempt that was suspended made no other.
