@@ -13,6 +13,7 @@ use strata_core::team::Team;
 use super::back::{absolute, account, account_left, is_held, next_name, sum_up};
 use super::resume::{Opened, Origin};
 use super::saved::{reader, saved};
+use super::start::chance;
 use super::{LaunchError, edit, files, saved_definition};
 use crate::driver::{DriverError, clock};
 use crate::narrator;
@@ -95,14 +96,14 @@ fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
     forked(event, &stepper, to)
 }
 
-/// A name that no other lineage has: of what it is made of and of where it goes. Two lineages of one name would take
-/// each other's effects for their own.
+/// A name that no other lineage has: of what it is made of, of where it goes, and of chance, since it may be made again
+/// where it was removed. Two lineages of one name would take each other's effects for their own.
 fn given_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
     /// So many digits tell the forks of one run apart.
     const DIGITS: usize = 8;
     let env = stepper.env();
     let from = env.checkpoint.as_ref().map_or("", |id| id.0.as_str());
-    let seed = format!("{}\n{from}\n{edits:?}\n{}", env.run, absolute(to).display());
+    let seed = format!("{}\n{from}\n{edits:?}\n{}\n{:x}", env.run, absolute(to).display(), chance());
     let first = env.lineage.name.split('.').next().unwrap_or_default();
     format!("{first}.{}", &hex(&sha256(seed))[..DIGITS])
 }

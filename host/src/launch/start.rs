@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ring::rand::{SecureRandom, SystemRandom};
 use strata_core::environment::Environment;
 use strata_core::event::CallPolicy;
 use strata_core::id::{RunId, hex};
@@ -80,8 +81,17 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(Notice<'_>), on_line: OnLi
     Ok(Started { run, moved_to: created.moved_to })
 }
 
-/// A name that no other run has: of the time, the process and the place.
+/// A name that no other run has: of the time, the process, the place, and chance. In containers the first three are easily
+/// the same, and whoever knows repetitions by their keys would take one run's writes for another's.
 pub(super) fn run_id(storage: &Path) -> RunId {
-    let seed = format!("{}/{}/{}", clock::now_ms(), std::process::id(), storage.display());
+    let seed = format!("{}/{}/{}/{:x}", clock::now_ms(), std::process::id(), storage.display(), chance());
     RunId(hex(&sha256(seed)[..6]))
+}
+
+/// A number that nobody has seen before.
+pub(super) fn chance() -> u128 {
+    let mut bytes = [0; 16];
+    // Linux has it from the first moment of its life; without it there is still the rest of the name.
+    let _ = SystemRandom::new().fill(&mut bytes);
+    u128::from_le_bytes(bytes)
 }
