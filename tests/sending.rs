@@ -13,7 +13,7 @@ fn what_is_sent_again_under_its_key_is_not_published_again_running_or_not() {
     process.until("step-committed", None);
     assert!(sent("k").contains("message sent-0 is in the mailbox of A"));
     process.until("step-committed", None);
-    let again = "it has come before under this key, as message sent-0: nothing is sent";
+    let again = "already received under this key as message sent-0; it is not sent again";
     assert!(sent("k").contains(again));
     process.kill();
     for (key, told) in [("k", again), ("l", "message sent-1 is in the mailbox of A"), ("l", "as message sent-1")] {
@@ -25,6 +25,22 @@ fn what_is_sent_again_under_its_key_is_not_published_again_running_or_not() {
         place.team_json()["env"]["history"]["storage"][2]["meta_info"],
         serde_json::json!({"idempotency_key": "k"})
     );
+}
+
+#[test]
+fn a_program_outside_that_writes_null_or_nothing_for_a_key_gives_none() {
+    let place = Place::with(&format!("{GREETER}\n[env.external]\nkind = 'stdio'\ncommand = ['sh', 'bridge.sh']\n"));
+    let line = |cause: &str, key: &str| {
+        format!("echo '{{\"content\":\"x\",\"cause_by\":\"{cause}\",\"meta_info\":{{\"idempotency_key\":{key}}}}}'\n")
+    };
+    let keys = ["null", "null", "\"\"", "\"\"", "\"k\"", "\"k\"", "5", "5"];
+    let lines: String = keys.iter().map(|key| line("Note", key)).collect();
+    place.write("bridge.sh", lines + &line("Last", "null") + "cat > read\n");
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    while process.until("message-routed", None)["cause_by"] != "Last" {}
+    process.kill();
+    let notes = place.recorded().iter().filter(|line| line["cause_by"] == "Note").count();
+    assert_eq!(notes, 6);
 }
 
 #[test]

@@ -109,10 +109,9 @@ impl Bridge {
     pub fn hand_over(&mut self, letter: Letter, tries: Tries) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let made = match &self.external {
             External::Stdio { command, dir } => match &mut self.program {
-                Some(program) => Ok(program.write(letter.text)),
-                None => {
-                    stdio::Program::start(command, dir).map(|program| self.program.insert(program).write(letter.text))
-                }
+                Some(program) => Ok(program.write(letter.text, tries)),
+                None => stdio::Program::start(command, dir)
+                    .map(|program| self.program.insert(program).write(letter.text, tries)),
             },
             External::Http { url } => match &self.client {
                 Some(client) => Ok(client.post(letter, tries)),

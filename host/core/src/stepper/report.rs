@@ -59,7 +59,8 @@ impl Stepper {
 
     /// The message from outside that has come under this one's idempotency key already, if it has one.
     pub fn came_before(&self, message: &Message) -> Option<&MessageId> {
-        let key = message.meta.get(IDEMPOTENCY_KEY)?;
+        // Who writes `null` or nothing for a key has none.
+        let key = message.meta.get(IDEMPOTENCY_KEY).filter(|key| !matches!(key.as_str(), "null" | "\"\""))?;
         let known = self.env.messages.iter().find(|known| known.meta.get(IDEMPOTENCY_KEY) == Some(key));
         known.map(|known| &known.id)
     }

@@ -6,7 +6,7 @@ use std::future::pending;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc as sync};
 use std::thread;
@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
-use super::Incoming;
+use super::{Incoming, Tries};
 use crate::excerpt::excerpt;
 
 /// The longest line that is read.
@@ -29,7 +29,7 @@ const QUEUE: usize = 64;
 /// How long the input of a program stays open while there is nothing more to say to it: it may be about to answer, and
 /// is not done with before it has had its say.
 const GRACE: Duration = Duration::from_millis(500);
-/// How long a program may go on once its input has ended.
+/// How long a program may go on once its input has ended, and take no line of it before.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long it may do so before the operator is told what the run waits for.
 const UNTOLD: Duration = Duration::from_secs(5);
@@ -87,7 +87,8 @@ impl Program {
     }
 
     /// Writes a line. Nothing comes back for it at once.
-    pub(super) fn write(&mut self, line: String) -> BoxFuture<'static, Result<Vec<String>, String>> {
+    /// A program that reads nothing is waited for, for ever where `tries` says so.
+    pub(super) fn write(&mut self, line: String, tries: Tries) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let gone = "the program has ended";
         let (done, written) = oneshot::channel();
         self.stay_open();
@@ -99,7 +100,17 @@ impl Program {
         };
         Box::pin(async move {
             sent?;
-            match written.await {
+            let mut written = pin!(written);
+            let mut taken = tokio::time::timeout(UNTOLD, &mut written).await;
+            if taken.is_err() {
+                tracing::warn!("the external program does not read what it is told; it is waited for");
+                let left = if tries == Tries::Few { PATIENCE - UNTOLD } else { Duration::MAX };
+                taken = tokio::time::timeout(left, written).await;
+            }
+            let Ok(taken) = taken else {
+                return Err(format!("the program has not read what it was told within {} s", PATIENCE.as_secs()));
+            };
+            match taken {
                 Ok(Ok(())) => Ok(Vec::new()),
                 Ok(Err(error)) => Err(format!("cannot write to the program: {error}")),
                 Err(_) => Err(gone.into()),
