@@ -33,6 +33,15 @@ struct Open {
     attempt: Option<Span>,
 }
 
+impl Open {
+    /// Its activation as part of a step.
+    fn of(step: &Span, role: RoleId, stepper: &Stepper) -> Self {
+        let (name, number) = (&stepper.team().role(role).name, stepper.env().step as i64);
+        let activation = info_span!(target: SPANS, parent: step, "activation", role = name, step = number);
+        Self { activation, attempt: None }
+    }
+}
+
 impl Spans {
     /// Takes in an event that is about to happen.
     pub(super) fn event(&mut self, event: &Event, stepper: &Stepper) {
@@ -98,12 +107,7 @@ impl Spans {
     fn step(&mut self, step: u64, roles: &[RoleId], stepper: &Stepper) {
         let Some(run) = &self.run else { return };
         let span = info_span!(target: SPANS, parent: run, "step", step = step as i64, checkpoint = Empty);
-        let activation = |role: &RoleId| {
-            let name = &stepper.team().role(*role).name;
-            let activation = info_span!(target: SPANS, parent: &span, "activation", role = name, step = step as i64);
-            (*role, Open { activation, attempt: None })
-        };
-        self.roles = roles.iter().map(activation).collect();
+        self.roles = roles.iter().map(|role| (*role, Open::of(&span, *role, stepper))).collect();
         self.step = Some(span);
     }
 
@@ -115,7 +119,9 @@ impl Spans {
     }
 
     fn attempt_begins(&mut self, role: RoleId, work: Work, attempt: u32, stepper: &Stepper) {
-        let Some(open) = self.roles.get_mut(&role) else { return };
+        let Some(step) = &self.step else { return };
+        // Who waited since an earlier step goes on in this one.
+        let open = self.roles.entry(role).or_insert_with(|| Open::of(step, role, stepper));
         let team = stepper.team();
         let (name, action) = (&team.role(role).name, action_name(team.role(role), work));
         open.attempt = Some(info_span!(

@@ -73,7 +73,7 @@ pub(crate) fn takes_keys(url: &Url) -> bool {
 
 /// An address for people, as far as it can be told. Where the credentials of one that is wrong end nobody knows: at its
 /// last `@`, at worst, also if that looks like a part of the query.
-fn without_secrets(text: &str) -> String {
+pub(crate) fn without_secrets(text: &str) -> String {
     let (place, query) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
     let scheme = || text.split_once("://").map_or_else(String::new, |(scheme, _)| format!("{scheme}://"));
     match place.rsplit_once('@') {

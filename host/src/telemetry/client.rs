@@ -11,6 +11,7 @@ use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use tokio::runtime::Runtime;
 
 use crate::services::client::builder;
+use crate::services::endpoint::without_secrets;
 
 /// The variables that say how long an export may take, in milliseconds, the more special one first.
 const TIMEOUTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
@@ -63,7 +64,8 @@ impl Client {
     /// Says once that it does not work.
     fn tell(&self, why: &str) {
         if !self.told.swap(true, Ordering::Relaxed) {
-            tracing::warn!("traces do not reach `{}`: {why}; the run is none the worse", self.endpoint);
+            let endpoint = without_secrets(&self.endpoint.to_string());
+            tracing::warn!("traces do not reach `{endpoint}`: {why}; the run is none the worse");
         }
     }
 }

@@ -20,6 +20,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::SPANS;
 use super::client::Client;
+use crate::services::endpoint::without_secrets;
 use crate::sha256::sha256;
 
 /// The variables that name a collector. Without one nothing is exported.
@@ -44,7 +45,7 @@ impl Exporting {
         let Some(endpoint) = ENDPOINTS.iter().find_map(|name| set(name)).filter(|_| wanted()) else {
             return Ok(Self::default());
         };
-        let refused = |why: String| format!("cannot export traces to `{endpoint}`: {why}");
+        let refused = |why: String| format!("cannot export traces to `{}`: {why}", without_secrets(&endpoint));
         if let Some((name, _)) =
             PROTOCOLS.iter().find_map(|name| Some((name, set(name)?))).filter(|(_, it)| it == "grpc")
         {
