@@ -57,6 +57,13 @@ fn a_resume_writes_its_events_after_those_of_the_file_and_a_fresh_run_begins_it_
     place.write("lines", "");
     place.host(&["run", "--recover_path", "fourth", "--events", "lines"]).expect(0);
     assert_eq!(lines(), recorded("fourth"));
+    // Also of a run that was killed when all was recorded, so that nothing is left to run.
+    let first: String = lines().split_inclusive('\n').take(5).collect();
+    place.write("lines", format!("{first}{{\"n\":"));
+    place.host(&["run", "--recover_path", "fourth", "--events", "lines"]).expect(0);
+    assert_eq!(lines(), recorded("fourth"));
+    assert_eq!(place.host(&["run", "--recover_path", "fourth", "--events", "new"]).expect(0).stdout, "");
+    assert_eq!(place.read("new"), b"");
 }
 
 #[test]

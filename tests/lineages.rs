@@ -303,6 +303,20 @@ fn a_team_json_alone_can_be_forked_at_the_checkpoint_it_holds() {
 }
 
 #[test]
+fn team_json_stands_where_the_team_does_though_a_run_that_went_back_was_killed_at_its_end() {
+    let place = done();
+    let mut process = place.start(&["run", "--recover_path", "store", "--checkpoint", "main-1", "--events", "-"]);
+    process.until("run-ended", None);
+    process.kill();
+    for _ in 0..3 {
+        place.host(&["run", "--recover_path", "store"]);
+    }
+    let (file, newest) = (saved(&place, "store"), ids(&place, "store").pop().unwrap());
+    assert_eq!(file["strata"]["status"], "done");
+    assert_eq!(file["strata"]["checkpoint"], json!(newest));
+}
+
+#[test]
 fn a_value_that_a_finished_action_of_the_open_step_writes_too_is_warned_of() {
     let place = Place::with(
         "schema = 'strata.team/1'\n[team]\nname = 't'\nidea = 'go'\n[env.scope.notes]\n\

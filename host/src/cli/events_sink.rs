@@ -52,6 +52,14 @@ impl EventsSink {
         EventsFile::open(path, held).map(Self::File)
     }
 
+    /// Writes what was recorded and not written before, of a run in which nothing happens any more.
+    pub(super) fn make_up(&mut self) -> io::Result<()> {
+        match self {
+            Self::Output => Ok(()),
+            Self::File(file) => file.prepare(u64::MAX),
+        }
+    }
+
     /// Writes a line, in one piece, so that who follows it never sees half of one.
     pub(super) fn write(&mut self, line: &Line) -> io::Result<()> {
         match self {

@@ -66,6 +66,7 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     // Before the file is made.
     spare(args.events.as_deref(), team.as_deref().unwrap_or(Path::new(DEFAULT_TEAM)), saved)?;
     let events = args.events.as_deref().map(|path| (path, args.held()));
+    let had_events = args.events.as_ref().is_some_and(|path| path.exists());
     let on_line = OnLine::Each(listener(events, Reporter::new(loudness, live.clone()))?);
     // Before anything is begun: an address that is taken leaves nothing behind.
     let metrics = match args.metrics {
@@ -77,6 +78,10 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
         Launched::Finished(stepper, path) => {
             if !args.quiet {
                 note(format_args!("the team saved in `{}` is done; nothing is left to run", path.display()));
+            }
+            if let (Some(events), true) = (&args.events, had_events) {
+                let made_up = EventsSink::open(events, args.held())?.make_up();
+                made_up.unwrap_or_else(|e| warn(format_args!("`{}` lacks events: {e}", events.display())));
             }
             summarise(&args, Status::Done, &stepper, &path);
             return Ok(0);

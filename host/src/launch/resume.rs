@@ -210,7 +210,8 @@ impl Opened {
             project(store, &self.stepper)?;
         } else if let Origin::Database { mut store, team_json_differs: false } = self.origin {
             let saved = self.directory.read_team_json();
-            if !saved.is_ok_and(|bytes| team_json::is_finished(&bytes)) {
+            let checkpoint = self.stepper.env().checkpoint.as_ref();
+            if !saved.is_ok_and(|bytes| team_json::is_finished_at(&bytes, checkpoint)) {
                 project(&mut store, &self.stepper)?;
             }
         }

@@ -278,7 +278,8 @@ impl Directory {
     /// Whether nothing would be left to do if the team here were resumed.
     fn is_finished(&self) -> Result<bool, StoreError> {
         if self.content()? != Content::Database {
-            return Ok(team_json::is_finished(&self.read_team_json()?));
+            let finished = team_json::is_finished(&self.read_team_json()?);
+            return finished.map_err(|e| StoreError::Foreign { path: self.team_json(), what: e.to_string() });
         }
         let saved = Reader::open(self)?.load(&At::Head)?;
         Ok(match saved.tail.last() {

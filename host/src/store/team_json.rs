@@ -26,6 +26,7 @@ mod others;
 mod tests;
 
 use serde_json::Value;
+use strata_core::id::CheckpointId;
 use strata_core::json::{self, Json};
 use strata_core::message::Message;
 
@@ -153,9 +154,19 @@ fn read_recipients(document: &mut Value) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// Whether nothing would be left to do if the team in this file were resumed.
-pub fn is_finished(bytes: &[u8]) -> bool {
-    let Ok(file) = parse::parse(bytes) else { return false };
+/// Whether nothing would be left to do if the team in this file were resumed. Of what is no document, that is the
+/// error.
+pub fn is_finished(bytes: &[u8]) -> Result<bool, ImportError> {
+    Ok(is_at_its_end(&parse::parse(bytes)?))
+}
+
+/// Whether this is the file of a team that is finished, and stands at a checkpoint.
+pub fn is_finished_at(bytes: &[u8], checkpoint: Option<&CheckpointId>) -> bool {
+    let at = |file: &Value| file.pointer("/strata/checkpoint").and_then(Value::as_str).map(str::to_owned);
+    parse::parse(bytes).is_ok_and(|file| is_at_its_end(&file) && at(&file).as_deref() == checkpoint.map(|id| &*id.0))
+}
+
+fn is_at_its_end(file: &Value) -> bool {
     let done = file.pointer("/strata/status").and_then(Value::as_str) == Some("done");
     let unread = |list: &Value| list.as_array().is_none_or(|list| !list.is_empty());
     let any_unread =
