@@ -239,8 +239,12 @@ impl Activation {
             place,
             tried: Current { files: Vec::new(), keep, ..call.tried },
         });
-        // Later takings back come first.
-        self.undone.splice(0..0, undone);
+        let mut undone: Vec<Undone> = undone.collect();
+        // Later takings back come first, and take the place of earlier ones of the same call.
+        let is_again = |old: &Undone| undone.iter().any(|new| (new.work, new.place) == (old.work, old.place));
+        self.undone.retain(|old| !is_again(old));
+        undone.append(&mut self.undone);
+        self.undone = undone;
         self.choices.truncate(done + 1);
         if done == 0 {
             self.tasks.clear();

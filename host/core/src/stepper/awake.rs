@@ -147,6 +147,7 @@ impl Awake {
                 self.look(team, env, routed.to.iter().copied());
             }
             Event::StepStarted { roles, .. } => self.look(team, env, roles.iter().copied()),
+            Event::ComponentChanged { slot, .. } => self.look(team, env, [slot.role]),
             Event::StepCommitted { routed, released, .. } => {
                 let closed: Vec<RoleId> = self.stands.keys().copied().collect();
                 let told = routed.iter().flat_map(|routed| &routed.to);
@@ -157,11 +158,9 @@ impl Awake {
                 self.look(team, env, released.iter().flat_map(|released| &released.to).copied());
             }
             // Rare, and some of these concern everyone.
-            Event::RunResumed { .. }
-            | Event::ComponentChanged { .. }
-            | Event::StepConflicted { .. }
-            | Event::Forked { .. }
-            | Event::RunEnded { .. } => *self = Self::of(team, env),
+            Event::RunResumed { .. } | Event::StepConflicted { .. } | Event::Forked { .. } | Event::RunEnded { .. } => {
+                *self = Self::of(team, env)
+            }
             Event::HandedOver { .. } | Event::HandOverFailed { .. } | Event::FilesPlaced { .. } => {}
         }
     }
