@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use strata_core::environment::Environment;
 use strata_core::event::{Event, HostCallKind, Source};
-use strata_core::id::RoleId;
+use strata_core::id::{MessageId, RoleId};
 use strata_core::message::Message;
 use strata_core::stepper::{Illegal, Stepper};
 
@@ -131,6 +131,11 @@ impl Journal {
         let definition = self.store.definition()?;
         let (team, env) = (self.stepper.team(), self.stepper.env());
         Ok(self.store.write_team_json(&|out| team_json::write(team, env, &definition, out), durability)?)
+    }
+
+    /// The id of the message that came from outside under the same key as this one, if there is one.
+    pub(super) fn came_before(&mut self, message: &Message) -> Option<&MessageId> {
+        self.stepper.came_before(message)
     }
 
     /// What a role remembers, newest `limit` of it, oldest of them first.

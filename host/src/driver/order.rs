@@ -68,7 +68,7 @@ impl Sent {
 impl Journal {
     /// Publishes a message from outside, unless it has come before. It is durable with the next flush.
     pub(crate) fn take_in(&mut self, message: Message) -> Result<Sent, DriverError> {
-        if let Some(id) = self.stepper().came_before(&message) {
+        if let Some(id) = self.came_before(&message) {
             return Ok(Sent { id: id.0.clone(), to: Vec::new(), dead: Vec::new(), known: true });
         }
         let event = self.stepper().sent(message);

@@ -1,5 +1,6 @@
-//! What roles remember, by label, and whether they remember a message: found without a look at all of it. It is never
-//! saved, and caught up with when somebody asks: memories only grow, and most roles never ask by label.
+//! What roles remember, by label, whether they remember a message, and which message came under a key: found without a
+//! look at all of it. It is never saved, and caught up with when somebody asks: memories only grow, and most roles never
+//! ask by label.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -9,13 +10,22 @@ use alloc::vec::Vec;
 use super::Stepper;
 use crate::environment::{Environment, MessageRef};
 use crate::id::RoleId;
-use crate::message::Message;
+use crate::message::{IDEMPOTENCY_KEY, Message};
 
 /// The labels of each role that asked, and the messages of each that may be told one again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recall {
     labels: BTreeMap<RoleId, Labels>,
     messages: BTreeMap<RoleId, Remembered>,
+    keys: Keys,
+}
+
+/// The idempotency keys of messages, each with the first that came under it.
+#[derive(Clone, Debug, Default)]
+struct Keys {
+    /// How many of the messages are in here.
+    seen: u32,
+    first: BTreeMap<String, MessageRef>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -46,6 +56,18 @@ impl Recall {
         }
         labels.seen = memory.len();
         labels.by_label.get(label).map_or(&[], Vec::as_slice)
+    }
+
+    /// The first message that came under an idempotency key.
+    pub(super) fn under(&mut self, env: &Environment, key: &str) -> Option<MessageRef> {
+        let Keys { seen, first } = &mut self.keys;
+        for id in (*seen..env.messages.len() as u32).map(MessageRef) {
+            if let Some(key) = env.message(id).meta.get(IDEMPOTENCY_KEY) {
+                first.entry(key.as_str().into()).or_insert(id);
+            }
+        }
+        *seen = env.messages.len() as u32;
+        first.get(key).copied()
     }
 
     /// Whether a message is in a role's memory.

@@ -58,11 +58,11 @@ impl Stepper {
     }
 
     /// The message from outside that has come under this one's idempotency key already, if it has one.
-    pub fn came_before(&self, message: &Message) -> Option<&MessageId> {
+    pub fn came_before(&mut self, message: &Message) -> Option<&MessageId> {
         // Who writes `null` or nothing for a key has none.
         let key = message.meta.get(IDEMPOTENCY_KEY).filter(|key| !matches!(key.as_str(), "null" | "\"\""))?;
-        let known = self.env.messages.iter().find(|known| known.meta.get(IDEMPOTENCY_KEY) == Some(key));
-        known.map(|known| &known.id)
+        let known = self.recall.under(&self.env, key.as_str())?;
+        Some(&self.env.message(known).id)
     }
 
     /// A message from outside, e.g. from the operator. Its id is given here.
