@@ -179,7 +179,12 @@ fn the_state_of_another_team_in_a_team_json_alone_does_not_fit_either() {
 #[test]
 fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to_and_then_keeps_it() {
     let place = failed();
-    check(&place, &[FRESH], 2, &["`store` holds an unfinished team", "run --recover_path store", "--force"]);
+    check(
+        &place,
+        &[FRESH],
+        2,
+        &["`store` holds an unfinished team (of `team.toml`)", "run --recover_path store", "--force"],
+    );
     let before = place.read("store/team.db");
     let ended = place.host(&[FRESH, &["--force"]].concat()).expect(3);
     assert!(ended.stderr.contains("`store/old-1`"), "{}", ended.stderr);

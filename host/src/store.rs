@@ -46,6 +46,7 @@ use crate::blob::Blobs;
 pub use directory::{Content, Created, Directory, Opened, Replace};
 pub(crate) use each::{PIECE, each};
 pub use error::StoreError;
+pub(crate) use error::of_file;
 pub use group::GroupLog;
 pub use lock::{Holder, Lock};
 pub use memory::MemoryStore;

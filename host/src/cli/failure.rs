@@ -10,7 +10,7 @@ use crate::driver::DriverError;
 use crate::launch::LaunchError;
 use crate::manifest::{Diagnostics, Paint};
 use crate::skills::SkillError;
-use crate::store::StoreError;
+use crate::store::{StoreError, of_file};
 
 /// The exit code where another process has the storage.
 const IN_USE: u8 = 9;
@@ -98,11 +98,12 @@ impl From<LaunchError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        if let StoreError::Unfinished { path } = &error {
+        if let StoreError::Unfinished { path, file } = &error {
+            let of = of_file(file.as_deref());
             let (path, word) = (path.display(), path_word(path));
             return Self::usage(format!(
-                "`{path}` holds an unfinished team; resume it with `strata-host run --recover_path {word}`, or start anew \
-                 with `--force`, which moves it aside"
+                "`{path}` holds an unfinished team{of}; resume it with `strata-host run --recover_path {word}`, start anew \
+                 with `--force`, which moves it aside, or save this run elsewhere with `--storage DIR`"
             ));
         }
         let code = match &error {

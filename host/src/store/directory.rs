@@ -268,11 +268,20 @@ impl Directory {
                 Some(self.move_aside()?)
             }
             Content::TeamJson | Content::Database => {
-                return Err(StoreError::Unfinished { path: self.path.clone() });
+                return Err(StoreError::Unfinished { path: self.path.clone(), file: self.team_file() });
             }
         };
         let store = SqliteStore::create(lock, &self.path, (base, definition), &Blobs::new())?;
         Ok(Created { store, moved_to })
+    }
+
+    /// What the team file is called that the team here goes by.
+    fn team_file(&self) -> Option<String> {
+        let definition = match self.content().ok()? {
+            Content::Database => Reader::open(self).ok()?.definition().ok()?,
+            _ => team_json::saved_definition(&self.read_team_json().ok()?).ok()??,
+        };
+        Some(definition.name)
     }
 
     /// Whether nothing would be left to do if the team here were resumed.

@@ -94,13 +94,16 @@ pub enum StoreError {
     },
     /// A fresh run would replace a team that is not finished.
     #[error(
-        "`{0}` holds an unfinished team; resume it with `run --recover_path {0}`, or start anew with `--force`, \
+        "`{0}` holds an unfinished team{1}; resume it with `run --recover_path {0}`, or start anew with `--force`, \
          which moves it aside",
-        path.display()
+        path.display(),
+        of_file(file.as_deref())
     )]
     Unfinished {
         /// The directory.
         path: PathBuf,
+        /// The name of its team file, where that can be read: it may be another team than the one that is to run.
+        file: Option<String>,
     },
     /// A fork would replace a team.
     #[error("`{}` holds a team; a fork goes into a directory of its own, name another with `--to`", path.display())]
@@ -224,6 +227,11 @@ impl StoreError {
     pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Self {
         Self::Corrupt { path: path.to_path_buf(), what: what.into() }
     }
+}
+
+/// Names a team file.
+pub(crate) fn of_file(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!(" (of `{name}`)"))
 }
 
 /// What helps against a damaged file.
