@@ -157,8 +157,12 @@ impl Definition {
         let problems = Problems::with(Arc::clone(&source), beside);
         let document = document(&source)?;
         let authored = authored::read(Table::root(document.get_ref(), &problems));
-        let checked = check::check(&authored, &problems);
+        let mut checked = check::check(&authored, &problems);
         problems.finish()?;
+        let default = authored.llm.as_ref().and_then(|llm| llm.model.clone());
+        for grant in checked.plugins.values_mut().filter_map(|plugin| plugin.grants.llm.as_mut()) {
+            grant.default.clone_from(&default);
+        }
         Ok(Self {
             source,
             team: checked.team,

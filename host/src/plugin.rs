@@ -82,8 +82,17 @@ impl Grants {
 pub struct LlmGrant {
     /// Names of models; `*` stands for any run of characters.
     pub models: Vec<String>,
+    /// The model that answers a request that names none. It has to be among them, too.
+    pub default: Option<String>,
     /// How many calls one attempt may make; none for no limit of its own.
     pub calls: Option<u32>,
+}
+
+impl LlmGrant {
+    /// Whether a model may be asked.
+    pub fn has(&self, model: &str) -> bool {
+        self.models.iter().any(|pattern| pattern::matches(pattern, model))
+    }
 }
 
 /// The use of a directory.

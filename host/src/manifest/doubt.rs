@@ -69,6 +69,14 @@ impl Definition {
         if plugin.grants.llm.is_some() && self.llm.is_none() {
             doubts.push(format!("`{name}` may ask models, and the team has none; add `[llm] provider = …`"));
         }
+        if let Some(grant) = &plugin.grants.llm
+            && let Some(default) = grant.default.as_ref().filter(|default| !grant.has(default))
+        {
+            let models = grant.models.join(", ");
+            doubts.push(format!(
+                "`{name}` may ask the models {models}, and not `{default}` of `[llm]`: requests that name no model are denied"
+            ));
+        }
         if plugin.limits.memory_bytes < PAGE {
             let memory = plugin.limits.memory_bytes;
             doubts.push(format!(

@@ -128,7 +128,8 @@ impl Names {
 
     /// Checks a target of a route.
     pub(super) fn target(&self, name: &At<String>, problems: &Problems) {
-        if !is_special(&name.value) && !self.outside {
+        // Outside, anything may be somebody's name but nothing.
+        if !is_special(&name.value) && (!self.outside || name.value.is_empty()) {
             self.find(name, problems);
         }
     }

@@ -68,7 +68,7 @@ fn llm(grant: &LlmGrant, bound: &LlmGrant) -> Option<LlmGrant> {
         pairs.filter_map(|(model, allowed)| pattern::meet(model, allowed)).map(str::to_owned).collect();
     models.dedup();
     let calls = grant.calls.into_iter().chain(bound.calls).min();
-    (!models.is_empty()).then_some(LlmGrant { models, calls })
+    (!models.is_empty()).then_some(LlmGrant { models, default: grant.default.clone(), calls })
 }
 
 fn http(grant: &HttpGrant, bounds: &Bounds) -> Vec<HttpGrant> {
@@ -181,8 +181,11 @@ mod tests {
         check(grant("a.org", &["GET"], "/x", &[]), all(), vec![]);
         check(grant("a.example.com:8443", &["GET"], "/x", &[]), all(), vec![]);
         check(grant("a.example.com", &["PUT"], "/x", &[]), all(), vec![]);
-        let models =
-            |names: &[&str], calls| LlmGrant { models: names.iter().map(ToString::to_string).collect(), calls };
+        let models = |names: &[&str], calls| LlmGrant {
+            models: names.iter().map(ToString::to_string).collect(),
+            default: None,
+            calls,
+        };
         let met = llm(&models(&["*"], None), &models(&["small-*", "m"], Some(3)));
         assert_eq!(met, Some(models(&["small-*", "m"], Some(3))));
         assert_eq!(llm(&models(&["large"], None), &models(&["small-*"], None)), None);

@@ -12,7 +12,7 @@ use super::ctx::{Ctx, Reply, denied, invalid, undescribed, unexpected};
 use super::limits::bytes;
 use crate::gateway::{Answer, Ask, Gateway};
 use crate::plugin::http::HttpGrant;
-use crate::plugin::{Grants, LlmGrant, pattern};
+use crate::plugin::{Grants, LlmGrant};
 use crate::services::llm;
 use files::Files;
 use wasi::Wasi;
@@ -80,9 +80,9 @@ impl Capabilities {
         let Some(grant) = &self.llm else {
             return Err(denied("no language model is granted; add `llm` to the action's `allow`"));
         };
-        // A request that names no model takes the team's, which the team file itself chose.
-        if let Some(model) = &request.model
-            && !grant.models.iter().any(|pattern| pattern::matches(pattern, model))
+        // A request that names no model takes the team's.
+        if let Some(model) = request.model.as_ref().or(grant.default.as_ref())
+            && !grant.has(model)
         {
             let model: String = model.chars().take(64).collect();
             return Err(denied(format!("model `{model}` is not granted; add it to `allow.llm.models`")));
@@ -90,7 +90,7 @@ impl Capabilities {
         if let Some(limit) = grant.calls
             && self.llm_calls >= limit
         {
-            return Err(denied(format!("the {limit} granted calls are used up; raise `allow.llm.calls`")));
+            return Err(denied(format!("all granted calls ({limit}) are used up; raise `allow.llm.calls`")));
         }
         self.llm_calls += 1;
         Ok(())

@@ -30,7 +30,8 @@ fn told(run_body: &str) -> Result<String, (FaultKind, String)> {
     let run_body = format!("(call $lay) {run_body}");
     let guest = Guest { items: LAY, run: &run_body, memory: "30", ..Guest::default() }.build();
     let mut plugin = plugin(Limits { output_bytes: 4 << 20, ..limits() });
-    plugin.grants = Grants { llm: Some(LlmGrant { models: vec!["*".into()], calls: None }), ..Grants::default() };
+    plugin.grants =
+        Grants { llm: Some(LlmGrant { models: vec!["*".into()], default: None, calls: None }), ..Grants::default() };
     match run(call(&guest, plugin)).result {
         Ok(returned) => match returned.value {
             Value::Output(draft) => Ok(draft.content),

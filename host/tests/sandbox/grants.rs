@@ -247,8 +247,10 @@ fn a_directory_is_listed_sorted_with_its_directories_marked() {
 #[test]
 fn models_are_denied_unless_granted() {
     let check = |grant: Option<(&[&str], Option<u32>)>, model: Option<&str>, expected: Result<&str, &str>| {
-        let llm = grant
-            .map(|(models, calls)| LlmGrant { models: models.iter().map(|&model| model.to_owned()).collect(), calls });
+        let llm = grant.map(|(models, calls)| {
+            let models = models.iter().map(|&model| model.to_owned()).collect();
+            LlmGrant { models, default: None, calls }
+        });
         let got = told(&ask(model), Grants { llm, ..Grants::default() });
         match (&got, expected) {
             (Ok(text), Ok(expected)) => assert_eq!(text, expected),
@@ -262,7 +264,11 @@ fn models_are_denied_unless_granted() {
     check(Some((&["*"], None)), None, Ok("yes"));
     check(Some((&["small-*"], None)), Some("small-1"), Ok("yes"));
     check(Some((&["small-*"], None)), Some("large"), Err("model `large` is not granted"));
-    check(Some((&["*"], Some(0))), None, Err("the 0 granted calls are used up"));
+    let llm = |default: &str| LlmGrant { models: vec!["small-*".into()], default: Some(default.into()), calls: None };
+    let unnamed = |default| told(&ask(None), Grants { llm: Some(llm(default)), ..Grants::default() });
+    assert_eq!(unnamed("small-1").unwrap(), "yes");
+    assert!(unnamed("large").unwrap_err().1.contains("model `large` is not granted"));
+    check(Some((&["*"], Some(0))), None, Err("all granted calls (0) are used up"));
     check(Some((&["*"], Some(1))), None, Ok("yes"));
 }
 

@@ -18,7 +18,7 @@ fn failed(items: &str, run_body: &str) -> String {
         path: "/*".into(),
         secrets: vec!["T".into()],
     };
-    let llm = Some(LlmGrant { models: vec!["*".into()], calls: None });
+    let llm = Some(LlmGrant { models: vec!["*".into()], default: None, calls: None });
     plugin.grants = Grants { llm, http: vec![http], ..Grants::default() };
     let fault = run(call(&guest, plugin)).result.expect_err("the request is refused");
     assert_eq!(fault.kind, FaultKind::Error, "{fault:?}");

@@ -262,6 +262,7 @@ pub(in crate::manifest) fn read_llm(table: &Table<'_>) -> Option<LlmGrant> {
     }
     Some(LlmGrant {
         models: models.into_iter().map(|model| model.value).collect(),
+        default: None,
         calls: calls.map(|calls| calls as u32),
     })
 }

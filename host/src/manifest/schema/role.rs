@@ -31,7 +31,11 @@ pub(super) fn role() -> Value {
         key("max_react_loop", "How many actions one activation makes at most, for `react`.", rounds),
         key("think", "What chooses the next action, for `react`. Without it, the team's model.", reference("think")),
         key("action", "Its actions, in order.", tables("action")),
-        key("investment", "What it may spend in all, in USD; 0 for no cap of its own.", amount()),
+        key(
+            "investment",
+            "What it may spend in all, in USD; 0 for no cap of its own. The call that crosses the line is still made, so the last calls may exceed it.",
+            amount(),
+        ),
         key("tokens", "How many tokens it may use in all; 0 for no cap of its own.", tokens()),
     ]);
     let none = ["action", "think", "react", "max_react_loop"];
@@ -51,7 +55,11 @@ pub(super) fn action() -> Value {
         needed("name", "Its name, which is also the label of its messages.", name()),
         key("function", function, json!({ "type": "string", "minLength": 1 })),
         key("output_schema", "A file with a JSON Schema that the output's data has to follow.", path()),
-        key("investment", "What it may spend in all, in USD; 0 for no cap of its own.", amount()),
+        key(
+            "investment",
+            "What it may spend in all, in USD; 0 for no cap of its own. The call that crosses the line is still made, so the last calls may exceed it.",
+            amount(),
+        ),
         key("tokens", "How many tokens it may use in all; 0 for no cap of its own.", tokens()),
     ];
     keys.extend(slot(Subject::Action));
@@ -110,12 +118,12 @@ pub(super) fn limits(subject: Subject) -> Value {
         key("compile", "The time to compile it in.", duration(Some(default.compile), above_zero)),
     ];
     if subject == Subject::Action {
-        let retries = "How often it is tried again after a failure in passing, a timeout, or one of the host's; anew with each resume.";
+        let retries = "How often it is tried again after a transient failure, a timeout or a host error; the count restarts with each resume.";
         keys.extend([
             key("retries", retries, whole(MAX_RETRIES, 0)),
             key(
                 "backoff",
-                "The wait before the first of them; twice as long each time, up to a minute or this.",
+                "Wait before the first retry; it doubles each time, up to a minute or this value, whichever is longer.",
                 duration(Some(DEFAULT_BACKOFF), Duration::ZERO),
             ),
         ]);
@@ -125,8 +133,8 @@ pub(super) fn limits(subject: Subject) -> Value {
 
 /// What a component may touch.
 pub(super) fn allow() -> Value {
-    let models =
-        "Models that may be named; `*` stands for any run of characters. Without a name the team's model is used.";
+    let models = "Models that may be asked; `*` stands for any run of characters. A request that names none \
+                  asks the model of `[llm]`, which has to be among them.";
     let calls = "How many calls one attempt may make.";
     let llm = table(vec![needed("models", models, some_texts()), key("calls", calls, whole(1..=u32::MAX.into()))]);
     let http = json!({ "type": "array", "items": http() });

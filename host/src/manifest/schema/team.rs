@@ -23,7 +23,11 @@ pub(super) fn file() -> Value {
         key("trust", "Whose components may be loaded.", trust()),
         key("llm", "The team's language model.", reference("llm")),
         needed("role", "The roles, in the order in which their results take effect.", roles),
-        key("route", "Along which ways messages go. A role without a route is heard by who watches.", tables("route")),
+        key(
+            "route",
+            "The routes that messages take. Messages of a role without routes go to whoever watches their label.",
+            tables("route"),
+        ),
         key("join", "Where messages of several roles wait for each other.", tables("join")),
     ])
 }
@@ -42,7 +46,11 @@ fn team() -> Value {
     table(vec![
         needed("name", "The team's name.", name()),
         key("idea", "What the team is asked to do, where the command line says nothing.", text()),
-        key("investment", "What may be spent in all, in USD, over resumes and forks; 0 for no cap.", amount()),
+        key(
+            "investment",
+            "What may be spent in all, in USD, over resumes and forks; 0 for no cap. The call that crosses the line is still made, so the last calls may exceed it.",
+            amount(),
+        ),
         key("tokens", "How many tokens may be used in all; 0 for no cap.", tokens()),
         key("on_fault", on_fault, words(&["stop", "park"])),
     ])
@@ -141,10 +149,10 @@ pub(super) fn route() -> Value {
     let cases = json!({ "type": "array", "items": arm, "minItems": 1 });
     let mut route = table(vec![
         needed("from", "The role (name or alias) whose messages go this way.", text()),
-        key("label", "A word for pictures of the team.", with_default(text(), Some("".into()))),
+        key("label", "A caption in drawings of the team.", with_default(text(), Some("".into()))),
         key("to", to, some_texts()),
         key("when", &format!("Which messages go this way; without it, all. {condition}"), text()),
-        key("case", "Several ways: a message goes the first whose condition holds.", cases),
+        key("case", "Alternatives: the first whose condition holds is taken.", cases),
         key("default", "Where messages go for which no case holds. Without it they are dropped.", some_texts()),
     ]);
     let (mut plain, mut cases) = (without(&["case", "default"]), without(&["to", "when"]));
