@@ -80,7 +80,7 @@ const RULES: &[Rule] = &[
     Rule {
         what: "randomness",
         marks: &["rand::", "getrandom", "Uuid::new_v4"],
-        only: &["host/src/sandbox/capability"],
+        only: &["host/src/sandbox/capability", "host/src/launch/chance"],
     },
     Rule {
         what: "arguments, stdout, the end of the process",

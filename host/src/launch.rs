@@ -3,6 +3,7 @@
 mod answer;
 mod back;
 mod calls;
+mod chance;
 mod compare;
 mod components;
 mod control;

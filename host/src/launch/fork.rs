@@ -11,9 +11,9 @@ use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
 use super::back::{absolute, account, account_left, is_held, next_name, sum_up};
+use super::chance::chance;
 use super::resume::{Opened, Origin};
 use super::saved::{reader, saved};
-use super::start::chance;
 use super::{LaunchError, edit, files, saved_definition};
 use crate::driver::{DriverError, clock};
 use crate::narrator;

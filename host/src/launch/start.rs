@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ring::rand::{SecureRandom, SystemRandom};
 use strata_core::environment::Environment;
 use strata_core::event::CallPolicy;
 use strata_core::id::{RunId, hex};
 use strata_core::stepper::Stepper;
 
+use super::chance::chance;
 use super::{Components, LaunchError, Makings, Notice, Run, durability, saved_definition, share};
 use crate::driver::{Driver, Journal, OnLine, clock};
 use crate::manifest::{Definition, Overrides};
@@ -86,12 +86,4 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(Notice<'_>), on_line: OnLi
 pub(super) fn run_id(storage: &Path) -> RunId {
     let seed = format!("{}/{}/{}/{:x}", clock::now_ms(), std::process::id(), storage.display(), chance());
     RunId(hex(&sha256(seed)[..6]))
-}
-
-/// A number that nobody has seen before.
-pub(super) fn chance() -> u128 {
-    let mut bytes = [0; 16];
-    // Linux has it from the first moment of its life; without it there is still the rest of the name.
-    let _ = SystemRandom::new().fill(&mut bytes);
-    u128::from_le_bytes(bytes)
 }

@@ -35,7 +35,7 @@ pub(super) fn team_json() -> Taker {
     let definition = Definition::parse(text, "team.toml", Path::new("/")).unwrap_or_else(|error| panic!("{error}"));
     let team = definition.team;
     Box::new(move |bytes| {
-        team_json::is_finished(bytes);
+        let _ = team_json::is_finished(bytes);
         let definition = team_json::saved_definition(bytes).ok().flatten().unwrap_or_else(|| SavedDefinition {
             name: "team.toml".into(),
             base: "/".into(),

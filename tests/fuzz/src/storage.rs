@@ -107,6 +107,8 @@ fn read_all(path: &Path, team: &Path) -> Result<(), StoreError> {
     }
     reader.spent()?;
     reader.definition()?;
+    // What is told of attempts before they are applied, and all that is shown of a state.
+    let _ = path.to_str().map(strata_host::launch::report);
     Ok(())
 }
 
