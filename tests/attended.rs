@@ -90,7 +90,7 @@ fn what_is_typed_while_files_change_is_for_the_question_that_is_asked_then() {
     terminal.until("> ");
     terminal.press("42\n");
     terminal.until("re: hello");
-    terminal.until("waiting for a change");
+    terminal.until("for changes; Ctrl-C");
     terminal.press("\u{3}");
     terminal.end();
 }

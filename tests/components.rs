@@ -111,7 +111,7 @@ fn all_that_is_wrong_is_said_at_once() {
 #[test]
 fn a_config_that_the_component_does_not_take_is_refused_before_it_runs() {
     let bytes = std::fs::read(crate::probe::build("plugins/merge-counts")).unwrap();
-    let named = "the `config` of `One` of role `A` is not one that its component takes";
+    let named = "the `config` of `One` of role `A` is not valid for its component";
     let grant = "[role.action.allow]\ndirs = [{ host = \"out\", guest = \"/out\", write = true }]\n";
     let slip = format!("config = {{ path = \"/out/w.md\", topp = 3 }}\n{grant}");
     check("unknown", Some(&bytes), &slip, &[named, "'topp'", "team.toml:11:10", "did you mean `top`?"]);
@@ -134,5 +134,5 @@ fn what_a_compiler_says_is_told_once_for_all_actions_of_a_directory() {
     place.write("bad/build.sh", "echo 'no such word: nothing' >&2\nexit 1\n");
     let told = place.host(&["check", "team.toml"]).expect(2).stderr;
     assert_eq!(told.matches("no such word").count(), 1, "{told}");
-    assert!(told.contains("the same stands for `A.Two` (team.toml:11)"), "{told}");
+    assert!(told.contains("the same applies to `A.Two` (team.toml:11)"), "{told}");
 }

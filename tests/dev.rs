@@ -60,7 +60,7 @@ fn the_role_at_fault_is_tried_again_with_what_was_mended() {
     let mut dev = looped(&place, "team.toml", &["--until-done"]);
     dev.until_said("fault: B action 0 `Two` attempt 1: error");
     dev.until_said("continues by itself once it is fixed");
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     place.write("team.toml", two("go", "a", "say = \"b\""));
     dev.until_said("`team.toml` changed");
     let said = dev.until_said("from saving `team.toml` to the result of B.Two");
@@ -83,14 +83,14 @@ fn a_team_file_that_is_not_there_yet_is_waited_for() {
 fn what_is_answered_or_sent_from_elsewhere_is_gone_on_with() {
     let place = Place::with(&two("go", "{inputs}", "ask = \"how many?\""));
     let mut dev = looped(&place, "team.toml", &[]);
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     place.host(&["answer", "store", "ask-1-1-0-0=42"]).expect(0);
     dev.until_said("`store` changed");
     dev.until_said("done after 2 steps");
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     place.host(&["send", "store", "--cause", "One", "more"]).expect(0);
     dev.until_said("ask-2-1-0-0");
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     dev.signal(Signal::INT);
     dev.end().expect(4);
     assert_eq!(started(&place), ["A.One", "B.Two", "B.Two", "B.Two"]);
@@ -101,17 +101,17 @@ fn what_was_done_with_what_is_changed_is_done_again_from_before_it() {
     let place = Place::with(&two("go", "a", "say = \"{inputs}!\""));
     let mut dev = looped(&place, "team.toml", &[]);
     dev.until_said("done after 2 steps");
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     // The second only: the first is kept.
     place.write("team.toml", two("go", "a", "say = \"{inputs}?\""));
     dev.until_said("as lineage");
     dev.until_said("done after 2 steps");
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     assert_eq!(started(&place), ["A.One", "B.Two"]);
     // The first: both.
     place.write("team.toml", two("go", "b", "say = \"{inputs}?\""));
     dev.until_said("done after 2 steps");
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     let outputs: Vec<String> = stream::of_kind(&place.recorded(), "action-finished")
         .iter()
         .map(|line| line["output"]["content"].as_str().unwrap().to_owned())
@@ -120,11 +120,11 @@ fn what_was_done_with_what_is_changed_is_done_again_from_before_it() {
     // Nothing that counts.
     place.write("team.toml", two("go", "b", "say = \"{inputs}?\"") + "# a remark\n");
     dev.until_said("the team is done, and nothing that it ran with has changed");
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     // Another idea is another run; the one before is set aside.
     place.write("team.toml", two("again", "b", "say = \"{inputs}?\""));
     dev.until_said("the team begins anew");
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     dev.signal(Signal::INT);
     dev.end().expect(0);
     assert_eq!(started(&place), ["A.One", "B.Two"]);
@@ -163,14 +163,14 @@ fn what_is_wrong_with_a_source_is_told_in_its_place_and_the_loop_goes_on() {
     let line = good_source.lines().count() + 3;
     dev.until_said("cannot find function `nothing`");
     dev.until_said(&format!("src/lib.rs:{line}:5"));
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     place.write(team, "[team");
     dev.until_said("not valid TOML");
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     // What the file said before is watched as long as it says nothing.
     place.write(source, &good_source);
     dev.until_said("not valid TOML");
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     place.write(team, good_team);
     dev.until_said("from saving `press/team.toml` to the result of Writer.Write");
     dev.end().expect(0);
@@ -188,11 +188,11 @@ fn replies_and_schemas_that_the_team_file_names_are_watched() {
     place.write("out.json", "{}");
     let mut dev = looped(&place, "team.toml", &[]);
     dev.until_said("done after 2 steps");
-    dev.until_said("waiting for a change of 4 files");
+    dev.until_said("watching 4 files for changes");
     reply("second");
     dev.until_said("`replies.toml` changed");
     dev.until_said("done after 2 steps");
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     assert_eq!(started(&place), ["A.One", "B.Two"]);
     let stream = place.recorded();
     let outputs = stream::of_kind(&stream, "action-finished");
@@ -201,7 +201,7 @@ fn replies_and_schemas_that_the_team_file_names_are_watched() {
     place.write("out.json", "{ \"type\": \"string\" }");
     dev.until_said("`out.json` changed");
     dev.until_said("fault: A action 0 `One`");
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     dev.signal(Signal::INT);
     dev.end().expect(3);
 }
@@ -218,15 +218,15 @@ fn what_was_changed_while_the_team_could_not_run_is_done_again_once_it_can() {
     reply("one");
     place.write("team.toml", &team);
     let mut dev = looped(&place, "team.toml", &[]);
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     place.write("team.toml", format!("{team}nonsense"));
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     reply("two");
     dev.until_said("`replies.toml` changed");
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     place.write("team.toml", &team);
     dev.until_said("done after 2 steps");
-    dev.until_said("waiting for a change");
+    dev.until_said("for changes; Ctrl-C");
     dev.signal(Signal::INT);
     dev.end().expect(0);
     let recorded = place.recorded();

@@ -113,7 +113,7 @@ fn what_has_stopped_is_shown_with_the_command_to_go_on_with() {
     let place = failed();
     let shown = |store: &str| place.host(&["inspect", store]).expect(0).stdout;
     let ways = "resume with\n  strata-host run team.toml --recover_path store   # after changing the team file\n  \
-                strata-host run --recover_path store\n";
+                strata-host run --recover_path store   # without changing the team file\n";
     assert!(shown("store").ends_with(ways), "{}", shown("store"));
     assert!(!shown("store@main-0").contains("resume with"), "an earlier state is not what a resume goes on from");
     std::fs::remove_file(place.path("team.toml")).unwrap();

@@ -66,7 +66,7 @@ fn what_a_policy_takes_away_is_said_once_and_shown_by_check() {
     assert!(!checked.stdout.contains("/etc"), "{}", checked.stdout);
 
     let ended = place.host(&["run", "team.toml", "--storage", "store", "--policy", "policy.toml"]).expect(3);
-    let told = "limit of 200ms processor time reached; raise `limits.cpu` (its operator allows no more, policy.toml:4)";
+    let told = "CPU limit of 200ms reached; raise `limits.cpu` (its operator allows no more, policy.toml:4)";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
     assert!(place.path("out/a").exists());
 }

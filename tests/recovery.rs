@@ -96,7 +96,7 @@ fn a_resume_that_does_not_name_its_mended_team_file_says_how_to_go_by_it() {
     unsaid(&failed.stderr);
     place.write("team.toml", FAILS);
     let again = place.resume().expect(3);
-    let said = format!("`team.toml` has changed since; `{hint}` goes by it\n");
+    let said = format!("`team.toml` has changed since; `{hint}` uses it\n");
     assert_eq!(again.stderr.matches(&said).count(), 1, "{}", again.stderr);
     unsaid(&place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0).stderr);
     // Nothing is left to go by it.

@@ -70,7 +70,7 @@ fn a_new_action_says_what_to_do_and_nothing_is_overwritten() {
     assert_eq!(sdk("ts"), sdk("js"), "every language that is begun has one");
     let before = fs::read(place.path("greet-people/action.py")).unwrap();
     let cases: [(&[&str], &str); 4] = [
-        (&["new", "team", "greet-people"], "it is there already"),
+        (&["new", "team", "greet-people"], "it already exists"),
         (&["new", "action", "../x"], "a name begins with a letter"),
         (&["new", "action", "x", "--lang", "cobol"], "rust"),
         (&["sdk", "cobol"], "there are `rust`, `python`, `js`, `c`, `wit`"),

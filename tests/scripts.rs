@@ -285,7 +285,7 @@ fn a_script_has_the_limits_of_its_action() {
         ("team.toml", "js", "const all = []; while (true) all.push(new Uint8Array(1 << 20));"),
         ("python.toml", "py", "hoard = []\nwhile True:\n    hoard.append(bytearray(1 << 20))\n"),
     ];
-    let cases = spins.map(|case| (case, "cpu: limit of 2s")).into_iter();
+    let cases = spins.map(|case| (case, "cpu: CPU limit of 2s")).into_iter();
     for ((team, ending, text), fault) in cases.chain(hoards.map(|case| (case, "memory: "))) {
         let place = shipped(team);
         place.write(&format!("greedy.{ending}"), text);

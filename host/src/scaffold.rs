@@ -102,7 +102,7 @@ pub enum ScaffoldError {
         problem: &'static str,
     },
     /// There is something of this name.
-    #[error("making `{}`: it is there already; choose another name, or take it away first", dir.display())]
+    #[error("making `{}`: it already exists; choose another name, or remove it first", dir.display())]
     Exists {
         /// Where.
         dir: PathBuf,

@@ -5,7 +5,7 @@ use crate::place::Place;
 const HEAD: &str = "# Commands
 
 Data goes to stdout, everything else to stderr, with `--json` where programs want to read it. `strata-host man DIR` writes
-the same as manual pages, `strata-host completions SHELL` what completes it in a shell.
+the same as manual pages, `strata-host completions SHELL` writes a completion script.
 
 ";
 

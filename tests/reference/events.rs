@@ -7,10 +7,10 @@ use super::cell;
 const HEAD: &str = "# Events
 
 Everything that happens in a run is told as a line of JSON: by `run --events FILE` (`-` for stdout) while it happens, by
-`events PATH` afterwards, the same lines both times. A line that is told is recorded: it
-survives `kill -9`, and what finished, was answered or was paid a loss of power as well. Each has `n`, which counts lines from 1
-over all runs on a storage, `time`, in UTC, `kind`, and the fields below. Fields in *italics* are there where there is
-something to tell. New kinds and fields may come; those that are here stay.
+`events PATH` afterwards, the same lines both times. Every line is on record before it is
+printed and survives `kill -9`; finished work, answers and payments also survive a power failure. Each has `n`, which
+counts lines from 1 over all runs on a storage, `time`, in UTC, `kind`, and the fields below. Fields in *italics* are
+there where there is something to tell. New kinds and fields may come; those that are here stay.
 
 How a run ended (`status` of `run-ended`) is also its [exit code](commands.md#exit-codes).
 

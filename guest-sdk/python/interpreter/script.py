@@ -43,7 +43,7 @@ def load(name: str, text: str, cx: Any) -> dict[str, exports.Export]:
 
         return {"action": exports.Export(run)}
     if not exports.registered:
-        raise Failure(f"the script `{name}` neither returns at its top nor marks a function with `@action`")
+        raise Failure(f"the script `{name}` has neither a top-level `return` nor an `@action` function")
     return dict(exports.registered)
 
 

@@ -32,7 +32,7 @@ def dumps(value: Any) -> str:
 def _culprit(value: Any, where: str) -> str | None:
     """What it is in a value that JSON cannot hold, and where; none where that is not found."""
     if isinstance(value, float) and not math.isfinite(value):
-        return f"{where}: the number `{value}` is nothing that JSON can hold"
+        return f"{where}: the number `{value}` cannot be represented in JSON"
     if value is None or isinstance(value, (bool, int, float, str)):
         return None
     try:
@@ -64,7 +64,7 @@ def _plain(value: Any) -> Any:
         except TypeError:
             # Of several types: in some order, but always in the same.
             return sorted(value, key=repr)
-    raise TypeError(f"a value of the type `{type(value).__name__}` is nothing that JSON can hold")
+    raise TypeError(f"a value of the type `{type(value).__name__}` cannot be represented in JSON")
 
 
 def decode(wanted: Any, value: Any, where: str, *, strict: bool = False) -> Any:

@@ -60,7 +60,7 @@ class Scripts(unittest.TestCase):
                                                           'File "work.py", line 2, in f\n    return x.y']),
             ("x = 1\nreturn 1 +", ["SyntaxError: invalid syntax", 'File "work.py", line 2', "return 1 +"]),
             ("class A:\n    return 1", ["SyntaxError: 'return' outside function", 'File "work.py", line 2']),
-            ("x = 1", ["the script `work.py` neither returns at its top nor marks a function"]),
+            ("x = 1", ["the script `work.py` has neither a top-level `return` nor an `@action` function"]),
             ("return", ["TypeError: `run` returned nothing"]),
             ("from strata_action import Output\nreturn Output(5)", ["TypeError: Output.content: ", 'line 2, in <module>']),
         ]

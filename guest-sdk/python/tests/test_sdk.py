@@ -127,12 +127,12 @@ class Functions(unittest.TestCase):
             self.assertEqual(Host().run(action(function)), expected)
         with self.assertRaisesRegex(TypeError, "returned nothing"):
             Host().run(action(lambda cx: None))
-        with self.assertRaisesRegex(TypeError, "is nothing that JSON can hold"):
+        with self.assertRaisesRegex(TypeError, "cannot be represented in JSON"):
             Host().run(action(lambda cx: Output("x", data=object())))
         unfit = [
-            ({"a": [1.0, float("nan")]}, r"value\.a\[1\]: the number `nan` is nothing that JSON can hold"),
+            ({"a": [1.0, float("nan")]}, r"value\.a\[1\]: the number `nan` cannot be represented in JSON"),
             ({"a": {(1, 2): 3}}, r"value\.a: the key `\(1, 2\)` of the type `tuple` is no text"),
-            (Part("a", size=b""), r"value\.size: a value of the type `bytes` is nothing that JSON can hold"),
+            (Part("a", size=b""), r"value\.size: a value of the type `bytes` cannot be represented in JSON"),
         ]
         for data, problem in unfit:
             with self.assertRaisesRegex(TypeError, problem):

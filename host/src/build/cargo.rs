@@ -199,7 +199,7 @@ fn cargo_home() -> Option<PathBuf> {
 fn no_cargo(source: std::io::Error) -> BuildError {
     BuildError::Program {
         program: "cargo",
-        hint: "rust actions are compiled by it: install rust, e.g. from https://rustup.rs",
+        hint: "Rust actions are compiled by it: install rust, e.g. from https://rustup.rs",
         source,
     }
 }

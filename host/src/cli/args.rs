@@ -249,7 +249,7 @@ pub(super) struct CheckArgs {
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  strata-host lock team.toml\n\n\
-    A team file and those beside it share one strata.lock. After a change that is meant, lock again.")]
+    A team file and those beside it share one strata.lock. After an intended change, run `lock` again.")]
 pub(super) struct LockArgs {
     /// The team file.
     #[arg(value_name = "TEAM.toml", default_value = "team.toml")]

@@ -84,10 +84,10 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
             None => {
                 let what = match watch.count() {
                     // What the team is made from is not known before it is read.
-                    _ if !args.team.exists() => format!("`{}` to be there", shown(&args.team)),
-                    count => format!("a change of {}", counted(count as u64, "file")),
+                    _ if !args.team.exists() => format!("waiting for `{}` to be there", shown(&args.team)),
+                    count => format!("watching {} for changes", counted(count as u64, "file")),
                 };
-                note(format_args!("waiting for {what}; Ctrl-C ends it"));
+                note(format_args!("{what}; Ctrl-C ends it"));
                 tokio::select! {
                     biased;
                     _ = stop.wait_for(|stop| *stop) => return Ok(code),

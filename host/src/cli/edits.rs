@@ -28,5 +28,5 @@ pub(super) fn tell_mended(path: &Path, policy: Option<&Path>) {
     let Ok(Some(file)) = edited_team_file(path) else { return };
     let (file, resume) = (shown(&file), recover(path, policy));
     let word = path_word(Path::new(&file));
-    note(format_args!("`{file}` has changed since; `strata-host run {word} {resume}` goes by it"));
+    note(format_args!("`{file}` has changed since; `strata-host run {word} {resume}` uses it"));
 }

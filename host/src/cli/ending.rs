@@ -152,8 +152,10 @@ impl<'a> Ending<'a> {
             let given = format!("{resume} --component {}=FIXED.wasm", shell_word(name));
             when(given, "with another component")
         });
-        // As it is comes last, where somebody in a hurry looks.
-        file.into_iter().chain(component).chain([resume]).collect()
+        // As it is comes last, where somebody in a hurry looks. Alone it needs no telling apart.
+        let alone = file.is_none() && component.is_none();
+        let plain = if alone { resume } else { when(resume, "without changing the team file") };
+        file.into_iter().chain(component).chain([plain]).collect()
     }
 
     /// Tells which joins wait for what, and how they may get it.

@@ -24,6 +24,10 @@ const FILES: [&str; 2] = ["cannot keep files of ", "cannot stage "];
 const BUDGET: &str = "own budget is used up";
 /// What the host says where a team has no model.
 const MODEL: &str = "; add `[llm] provider";
+/// What to think of besides the limit where computing took too long.
+const LOOP: &str = "if the action loops without end, a higher limit does not help: fix the action";
+/// What the provider of scripted replies says where none is left.
+const UNSCRIPTED: &str = "no scripted reply to ";
 /// How many frames of a guest's stack are shown.
 const FRAMES: usize = 8;
 /// Where Rust goes to panic: of no use to who looks for the place it came from.
@@ -96,11 +100,13 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings, then: Then)
 fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: Then) -> Cure {
     let place = made.map(|made| format!(" ({})", made.place)).unwrap_or_default();
     let in_file = |words: Option<String>| Cure { component: None, file: true, words };
-    let of_limit = || Cure { component: component(name, made), ..in_file(None) };
+    let of_limit = |words| Cure { component: component(name, made), ..in_file(words) };
     match fault.kind {
-        _ if fault.message.contains(LIMIT) => of_limit(),
-        FaultKind::Fuel | FaultKind::Cpu | FaultKind::Timeout | FaultKind::Memory | FaultKind::OutputLimit => {
-            of_limit()
+        FaultKind::Fuel | FaultKind::Cpu => of_limit(Some(LOOP.to_owned())),
+        _ if fault.message.contains(LIMIT) => of_limit(None),
+        FaultKind::Timeout | FaultKind::Memory | FaultKind::OutputLimit => of_limit(None),
+        FaultKind::Host | FaultKind::Error if fault.message.contains(UNSCRIPTED) => {
+            in_file(Some("add a `[[reply]]` to the file of replies, or change the prompt".to_owned()))
         }
         FaultKind::Denied => in_file(Some(match withheld(&fault.message, made) {
             Some(withheld) => format!("its operator does not allow it: {withheld}"),
@@ -137,24 +143,33 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: 
         }
         FaultKind::Error if fault.hope == Hope::Retryable => in_file(Some(of_retries(retries, name, &place))),
         FaultKind::Trap | FaultKind::Error | FaultKind::Stack | FaultKind::OutputInvalid | FaultKind::Think => {
-            let component = component(name, made);
-            // Also where the source is to be changed: what it is called with stands in the team file.
-            let file = !made.is_some_and(|made| script::is_newest(&made.from));
-            let words = made.map(|made| match &component {
-                Some(_) if then == Then::Watched => {
-                    format!("replace the component, or name another in the team file{place}")
-                }
-                Some(_) => format!("give another component, here with `--component` or in the team file{place}"),
-                None if script::is_newest(&made.from) => {
-                    "its code came with a message: fix what wrote it, and resume from a checkpoint before it \
-                     (`--checkpoint`)"
-                        .to_owned()
-                }
-                None => format!("change its source, `{}`; it is rebuilt automatically", shown(&made.from)),
-            });
-            Cure { component, file, words }
+            of_code((name, &place), made, then)
         }
     }
+}
+
+/// What helps where the code of an action is at fault.
+fn of_code((name, place): (&str, &str), made: Option<&Made>, then: Then) -> Cure {
+    let component = component(name, made);
+    // Also where the source is to be changed: what it is called with stands in the team file.
+    let file = !made.is_some_and(|made| script::is_newest(&made.from));
+    let words = made.map(|made| match &component {
+        Some(_) if then == Then::Watched => {
+            format!("replace the component, or name another in the team file{place}")
+        }
+        Some(_) => format!("use another component, with `--component` or in the team file{place}"),
+        None if script::is_newest(&made.from) => {
+            "its code came with a message: fix what wrote it, and resume from a checkpoint before it \
+             (`--checkpoint`)"
+                .to_owned()
+        }
+        None if script::is_script(&made.from) && then == Then::Watched => {
+            format!("edit `{}`", shown(&made.from))
+        }
+        None if script::is_script(&made.from) => format!("edit `{}`, then resume", shown(&made.from)),
+        None => format!("change its source, `{}`; it is rebuilt automatically", shown(&made.from)),
+    });
+    Cure { component, file, words }
 }
 
 /// What helps where an action says that it may succeed another time.
@@ -162,7 +177,7 @@ fn of_retries(retries: u32, name: &str, place: &str) -> String {
     match retries {
         0 => format!("it may succeed next time; set `limits.retries` of {name} to retry it automatically{place}"),
         retries => format!(
-            "it was tried {} times, as `limits.retries` of {name} says{place}; a resume tries it as often again",
+            "it was tried {} times, as `limits.retries` of {name} says{place}; a resume allows as many tries again",
             retries + 1
         ),
     }
@@ -265,6 +280,9 @@ mod tests {
         let (words, file, _) = cure_of("/teams/<newest>.py", "division by zero");
         assert!(words.contains("came with a message") && !words.contains("newest") && !file, "{words}");
         assert!(cure_of("a.wasm", "boom").2);
+        assert_eq!(cure_of("x.py", "boom"), ("edit `x.py`, then resume".to_owned(), true, false));
+        let unscripted = cure_of("greet", "asking: no scripted reply to `sing`: no `match` fits; add a `[[reply]]`");
+        assert_eq!(unscripted.0, "add a `[[reply]]` to the file of replies, or change the prompt");
     }
 
     #[test]

@@ -21,7 +21,7 @@ const OF_RUNS: &str = "Exit codes:
   8    what is saved does not fit the team
   9    the storage is in use by another process
   10   in doubt: whether a write took effect is not known
-  130  interrupted; 143 by SIGTERM. One that only waits (`run --keep-alive`, `dev`) ends with the code of how it stands";
+  130  interrupted; 143 by SIGTERM. A run that is only waiting (`run --keep-alive`, `dev`) exits with the code for its state";
 /// Of all others.
 const OF_OTHERS: &str =
     "Exit codes: 0 done, 1 internal error, 2 usage or configuration; `strata-host --help` lists all.";

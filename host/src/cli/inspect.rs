@@ -13,7 +13,7 @@ use strata_core::activation::{Activation, Phase};
 use strata_core::budget::{Spending, spender};
 use strata_core::environment::Environment;
 use strata_core::event::Work;
-use strata_core::fault::Fault;
+use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{CheckpointId, RoleId, Slot};
 use strata_core::stepper::Stepper;
 
@@ -124,6 +124,8 @@ fn standing(stepper: &Stepper, id: RoleId, life: Life) -> String {
         Phase::Running if life.is_cut_off(stepper) => "cut off",
         Phase::Running => "running",
         Phase::Resting => "waits for another try",
+        // Whoever stopped the run did it no harm.
+        Phase::Failed(fault) if fault.kind == FaultKind::Interrupted => "interrupted",
         Phase::Failed(_) => "FAILED",
         Phase::Complete => "finished",
         Phase::Waiting(_) => "waits for a person",
@@ -150,14 +152,16 @@ fn show_faults(stepper: &Stepper, path: &Path, life: Life) {
         let role = stepper.team().role(id);
         format!("  {} {}: {}: {}", role.name, standing(stepper, id, life), fault.kind, fault.message)
     };
-    let faults: Vec<String> = stepper.env().faults().map(fault).collect();
+    // That a run was stopped is no fault of the role that was at work.
+    let faults = || stepper.env().faults().filter(|(_, _, fault)| fault.kind != FaultKind::Interrupted);
+    let told: Vec<String> = faults().map(fault).collect();
     // Messages of faults may have lines: how tools that were compiled for guests tell. None stands for more.
-    let lines = faults.iter().flat_map(|text| {
+    let lines = told.iter().flat_map(|text| {
         let mut lines = text.split('\n');
         let first = lines.next().map(str::to_owned);
         first.into_iter().chain(lines.map(|line| format!("    {line}")))
     });
-    let named = stepper.env().faults().find_map(|(id, activation, _)| {
+    let named = faults().find_map(|(id, activation, _)| {
         let work = activation.work(stepper.team().role(id)).filter(|work| *work != Work::Answer)?;
         Some(stepper.team().slot_name(spender(id, work)))
     });

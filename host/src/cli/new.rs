@@ -13,7 +13,7 @@ use crate::scaffold::{self, LANGUAGES, ScaffoldError};
 #[command(after_help = "Examples:\n  strata-host new team press && strata-host run press/team.toml\n  \
     strata-host new action greet-people --lang python")]
 pub(super) struct NewArgs {
-    /// What is to be made.
+    /// What to create.
     #[arg(value_enum)]
     thing: Thing,
     /// Its name, and that of its directory, which is made here: lower-case letters, digits and dashes.

@@ -38,7 +38,7 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
     let sent = put(&args.path, message)?;
     match sent.to.as_slice() {
         _ if sent.known => {
-            note(format_args!("it has come before under this key, as message {}: nothing is sent", sent.id))
+            note(format_args!("already received under this key as message {}; it is not sent again", sent.id))
         }
         _ if sent.is_unheard() => warn(format_args!("nobody watches `{cause}`: the message reached no mailbox")),
         [] => {}

@@ -158,7 +158,7 @@ fn nowhere(definition: &Definition, why: String, slots: &[Slot]) -> Diagnostics 
         [only] => definition.at_component(*only, why),
         [first, others @ ..] => {
             let others: Vec<String> = others.iter().map(name).collect();
-            definition.refused(*first, why, format!("the same stands for {}", others.join(", ")))
+            definition.refused(*first, why, format!("the same applies to {}", others.join(", ")))
         }
         [] => Diagnostic::new(why).into(),
     }

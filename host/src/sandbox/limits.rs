@@ -23,7 +23,7 @@ const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Stop {
     /// The processor time is used up.
-    #[error("limit of {} processor time reached", time(*.0))]
+    #[error("CPU limit of {} reached", time(*.0))]
     Cpu(Duration),
     /// The wall time is used up.
     #[error("timeout of {} reached{}", time(*.limit), waiting(*.waiting_in))]

@@ -24,7 +24,7 @@ fn check(limits: Limits, guest: &[u8], kind: FaultKind, message: &str) -> Fault 
 fn a_spinning_guest_runs_out_of_processor_time() {
     let limits = Limits { cpu: Duration::from_millis(50), ..limits() };
     let start = Instant::now();
-    let fault = check(limits, &guest::running(SPIN), FaultKind::Cpu, "50ms processor time reached; raise `limits.cpu`");
+    let fault = check(limits, &guest::running(SPIN), FaultKind::Cpu, "CPU limit of 50ms reached; raise `limits.cpu`");
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert!(fault.backtrace[0].starts_with("run "), "{:?}", fault.backtrace);
 }
@@ -43,7 +43,7 @@ fn a_guest_that_spins_while_it_starts_is_stopped_too() {
     let items = "(func $start (loop $again (br $again))) (start $start)";
     let guest = Guest { items, ..Guest::default() }.build();
     let error = SANDBOX.load(&guest, strata_host::sandbox::Metering::Plain).unwrap_err().to_string();
-    assert!(error.starts_with("the component fails to describe itself (cpu): limit of 1s processor time"), "{error}");
+    assert!(error.starts_with("the component fails to describe itself (cpu): CPU limit of 1s reached"), "{error}");
 }
 
 #[test]

@@ -14,8 +14,8 @@ pub const PACKAGES: &str = include_str!("../../../../guest-sdk/c/toolchain.txt")
 
 const TOOLS: Tools = Tools {
     language: "c",
-    what: "the compiler for c actions",
-    told: "setting up the compiler for c actions: zig, 100 MB from PyPI, once",
+    what: "the compiler for C actions",
+    told: "setting up the compiler for C actions: zig, 100 MB from PyPI, once",
     packages: PACKAGES,
 };
 
@@ -41,7 +41,7 @@ impl Compiler {
         let sdk = C.unpack()?;
         let version = tools.file_name().unwrap_or_default().to_string_lossy();
         let library = cache::once(&format!("c/library-{}-{version}", C.digest()), |dir| {
-            report("compiling the sdk and the library for c actions, once");
+            report("compiling the sdk and the library for C actions, once");
             archive(&tools, &sdk, dir)
         })?;
         Ok(Self { tools, sdk, library })

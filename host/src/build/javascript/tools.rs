@@ -16,7 +16,7 @@ pub const OLDEST: u32 = 20;
 const BENDS: [&str; 2] = ["NODE_OPTIONS", "NODE_PATH"];
 
 const NO_NODE: &str =
-    "javascript actions are built by node 20 or later with npm: install them, e.g. `apt install nodejs npm`";
+    "JavaScript actions are built by node 20 or later with npm: install them, e.g. `apt install nodejs npm`";
 const NO_TOOLS: &str = "they come from npm's registry, once: see that it can be reached (npm's own settings hold, e.g. \
                         `npm config set registry`)";
 const NO_PACKAGES: &str = "see that package.json names them rightly and that npm's registry can be reached";
@@ -31,7 +31,7 @@ pub fn ready(report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
     // Some packages hold machine code, which does not run on another machine that shares the cache.
     let machine = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
     cache::once(&format!("javascript/tools-{machine}-{}", JAVASCRIPT_TOOLS.digest()), |dir| {
-        report("setting up the tools for javascript actions: 80 MB from npm, once");
+        report("setting up the tools for JavaScript actions: 80 MB from npm, once");
         for (path, content) in JAVASCRIPT_TOOLS.files() {
             let path = dir.join(path);
             at(&path, fs::write(&path, content))?;
@@ -40,7 +40,7 @@ pub fn ready(report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
         // is taken as it is there, by digest.
         let got = tool::run(npm(dir).arg("install")).map_err(no_npm)?;
         if !got.success {
-            return Err(setup("the tools for javascript actions", NO_TOOLS, &got.details));
+            return Err(setup("the tools for JavaScript actions", NO_TOOLS, &got.details));
         }
         Ok(())
     })

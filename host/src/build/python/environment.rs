@@ -12,8 +12,8 @@ use strata_core::id::hex;
 
 const TOOLS: Tools = Tools {
     language: "python",
-    what: "the tools for python actions",
-    told: "setting up the tools for python actions: componentize-py, 45 MB from PyPI, once",
+    what: "the tools for Python actions",
+    told: "setting up the tools for Python actions: componentize-py, 45 MB from PyPI, once",
     packages: include_str!("../../../../guest-sdk/python/toolchain.txt"),
 };
 /// The Python that actions run on, for which their packages are chosen.

@@ -7,7 +7,7 @@ use clap::Args;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  strata-host replay store --verify\n  \
     strata-host replay store --step 3 --action Engineer.WriteCode\n\n\
-    The exit code is 0, and with --verify 3 where an attempt does something else than is recorded.")]
+    The exit code is 0, and with --verify 3 if an attempt differs from the record.")]
 pub(in crate::cli) struct ReplayArgs {
     /// The storage directory or its team.json.
     pub(in crate::cli) path: PathBuf,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use strata_core::activation::Activation;
 use strata_core::budget::spender;
-use strata_core::fault::Fault;
+use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::message::Message;
 use strata_core::stepper::Stepper;
@@ -83,7 +83,8 @@ impl<'a> Action<'a> {
         if let Some(fault) = self.fault() {
             let attempts = self.open().map_or(0, |activation| activation.current.attempts);
             let message = fault.message.replace('\n', "\n    ");
-            show_text(&format!("fault       attempt {attempts}: {}: {message}", fault.kind));
+            let what = if fault.kind == FaultKind::Interrupted { "stopped" } else { "fault" };
+            show_text(&format!("{what:<11} attempt {attempts}: {}: {message}", fault.kind));
             section("stack of the guest, innermost first", fault.backtrace.iter().cloned(), show_line);
             section("what it logged last", fault.log.iter().cloned(), show_line);
         }

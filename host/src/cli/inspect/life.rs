@@ -84,10 +84,14 @@ impl Life {
             _ if in_doubt => vec![format!("{plain} --in-doubt redo|skip|VALUE")],
             Status::Failed => {
                 let file = saved.definition.file();
-                let file = file.is_file().then(|| path_word(Path::new(&shown(&file))));
-                let file =
-                    file.map(|file| format!("  strata-host run {file} {resume}   # after changing the team file"));
-                file.into_iter().chain([plain]).collect()
+                if !file.is_file() {
+                    return vec![plain];
+                }
+                let file = path_word(Path::new(&shown(&file)));
+                vec![
+                    format!("  strata-host run {file} {resume}   # after changing the team file"),
+                    format!("{plain}   # without changing the team file"),
+                ]
             }
             _ => vec![plain],
         }

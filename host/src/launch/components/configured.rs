@@ -45,7 +45,7 @@ pub(super) fn check(
         config = json!({});
     }
     let Err(why) = compiled.check(&config) else { return Ok(()) };
-    let message = format!("the `config` of `{part}` of role `{role}` is not one that its component takes: {why}");
+    let message = format!("the `config` of `{part}` of role `{role}` is not valid for its component: {why}");
     Err(definition.at_config(slot, message, hint(&schema, &config)))
 }
 

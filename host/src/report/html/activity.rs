@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use strata_core::money::Usd;
+
 use super::super::{Attempt, End, Report};
 use super::Page;
 use super::escape::esc;
-use super::time::{counted, duration, grouped, moment, money};
+use super::time::{counted, duration, grouped, span};
 use crate::excerpt::excerpt;
 
 /// Steps that are open from the beginning: the newest.
@@ -87,16 +89,12 @@ fn one(page: &mut Page, attempt: &Attempt) {
         esc(&excerpt(&attempt.said.shown, LINE_CHARS)),
     ));
     let index = attempt.index.map(|index| format!("action {index}, "));
-    let (made, served) = attempt.calls;
+    let (from, to) = span(attempt.span_ms);
     page.put(format_args!(
-        "<p class=\"note\">{}attempt {}, {name}. {} – {}. {} and {} from the journal, {}.",
+        "<p class=\"note\">{}attempt {}, {name}. {from} – {to}.{}",
         index.unwrap_or_default(),
         attempt.number,
-        moment(attempt.span_ms.0),
-        moment(attempt.span_ms.1),
-        counted(made as usize, "host call", "host calls"),
-        grouped(served),
-        money(attempt.cost),
+        used(attempt),
     ));
     if let Some(digest) = &attempt.digest {
         page.put(format_args!(" Component <code>{}</code>.", esc(digest)));
@@ -106,6 +104,21 @@ fn one(page: &mut Page, attempt: &Attempt) {
         page.whole(&attempt.said);
     }
     page.put(format_args!("</div></details></li>\n"));
+}
+
+/// A sentence about the calls of an attempt and what they cost, without what is zero.
+fn used(attempt: &Attempt) -> String {
+    let (made, served) = attempt.calls;
+    let calls = |count: u32| counted(count as usize, "host call", "host calls");
+    let calls = match (made, served) {
+        (0, 0) => None,
+        (made, 0) => Some(calls(made)),
+        (0, served) => Some(format!("{} from the journal", calls(served))),
+        (made, served) => Some(format!("{} and {} from the journal", calls(made), grouped(served))),
+    };
+    let cost = (attempt.cost != Usd::ZERO).then(|| attempt.cost.to_string());
+    let parts: Vec<String> = calls.into_iter().chain(cost).collect();
+    if parts.is_empty() { String::new() } else { format!(" {}.", parts.join(", ")) }
 }
 
 /// The class of an ending, what it is called, and the mark that stands for it.

@@ -24,7 +24,7 @@ pub(super) fn section(page: &mut Page, report: &Report) {
 
 fn one(page: &mut Page, fault: &Fault) {
     let (class, open, mark) = match fault.mended {
-        Some(_) => (" mended", "", "mended"),
+        Some(_) => (" mended", "", "fixed"),
         None => ("", " open", fault.kind),
     };
     let kind = if fault.mended.is_some() { format!("{} · ", fault.kind) } else { String::new() };

@@ -4,7 +4,7 @@ use strata_core::money::Usd;
 
 use super::super::Report;
 use super::escape::{Seen, esc};
-use super::time::{counted, duration, grouped, moment, money};
+use super::time::{counted, duration, grouped, money, span};
 use super::{Page, style_of};
 
 /// The bar at the top, with links to what there is.
@@ -75,7 +75,7 @@ pub(super) fn summary(page: &mut Page, report: &Report) {
     fact(page, "Messages", &grouped(report.messages.all()), &counted(report.roles.len(), "role", "roles"));
     page.put(format_args!("</dl>\n"));
     let span = facts.span_ms.map(|(first, last)| {
-        let (from, to) = (moment(first), moment(last));
+        let (from, to) = span((first, last));
         format!(" From {from} to {to} UTC, {} in all.", duration(last - first))
     });
     page.put(format_args!(

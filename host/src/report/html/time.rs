@@ -4,12 +4,28 @@ use strata_core::money::Usd;
 
 use crate::narrator::rfc3339;
 
+/// How much of a time of day is shown: `23:03:14`, and `23:03:14.120`.
+const CLOCK: usize = 8;
+const FINE_CLOCK: usize = 12;
+/// Spans that are shorter are shown to the millisecond.
+const FINE_MS: i64 = 10_000;
+
 /// A moment, with what a machine reads of it.
 pub(super) fn moment(time_ms: i64) -> String {
+    moment_to(time_ms, false)
+}
+
+fn moment_to(time_ms: i64, fine: bool) -> String {
     let full = rfc3339(time_ms);
     let (date, rest) = full.split_once('T').unwrap_or((&full, ""));
-    let clock = rest.get(..8).unwrap_or(rest);
+    let clock = rest.get(..if fine { FINE_CLOCK } else { CLOCK }).unwrap_or(rest);
     format!("<time datetime=\"{full}\" title=\"{full}\">{date} {clock}</time>")
+}
+
+/// From when to when; to the millisecond where seconds would not tell the two apart.
+pub(super) fn span((from_ms, to_ms): (i64, i64)) -> (String, String) {
+    let fine = to_ms.saturating_sub(from_ms) < FINE_MS;
+    (moment_to(from_ms, fine), moment_to(to_ms, fine))
 }
 
 /// How long something took.
@@ -51,6 +67,16 @@ pub(super) fn counted(number: usize, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_short_span_is_shown_to_the_millisecond() {
+        let ends = |from, to| {
+            let (from, to) = span((from, to));
+            (from.contains(" 00:00:01</time>"), to.contains(".480</time>"))
+        };
+        assert_eq!(ends(1_000, 1_480), (false, true));
+        assert_eq!(ends(1_000, 11_480), (true, false));
+    }
 
     #[test]
     fn durations_and_numbers_are_short() {

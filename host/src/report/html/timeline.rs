@@ -9,7 +9,7 @@ use super::super::{Attempt, End, Mark, MarkKind, Report, Step};
 use super::Page;
 use super::activity::look;
 use super::escape::esc;
-use super::time::{duration, grouped, moment};
+use super::time::{duration, grouped, span};
 use crate::excerpt::excerpt;
 
 /// Attempts that are drawn, the newest: more than anybody scrolls through.
@@ -195,9 +195,6 @@ fn legend(page: &mut Page, bars: &[&Attempt]) {
     }
     let from = bars.iter().map(|bar| bar.span_ms.0).min().unwrap_or_default();
     let to = bars.iter().map(|bar| bar.span_ms.1).max().unwrap_or_default();
-    page.put(format_args!(
-        "<span class=\"note\">{} – {}; long times are compressed.</span></p>\n",
-        moment(from),
-        moment(to)
-    ));
+    let (from, to) = span((from, to));
+    page.put(format_args!("<span class=\"note\">{from} – {to}; long times are compressed.</span></p>\n"));
 }

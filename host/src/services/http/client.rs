@@ -115,7 +115,7 @@ impl Http {
 
     /// Where the operator's secrets are, names and errors alone come out.
     fn told(&self, request: &Request, known: &BTreeSet<String>, failed: Failed) -> Failed {
-        let message = format!("request `{}`: {}", request.told(), failed.error.message);
+        let message = format!("`{}` failed: {}", request.told(), failed.error.message);
         let sent = if request.is_write() { failed.sent } else { Sent::No };
         Failed { error: HostError::new(failed.error.kind, self.secrets.hide(&message, known)), sent }
     }

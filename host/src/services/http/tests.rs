@@ -350,7 +350,7 @@ fn errors_name_the_request_without_what_may_be_secret() {
         ..request("GET", &server.url(&format!("/v1/x?key={}&q=plain", placeholder("TOKEN"))))
     };
     let message = fetch(&client(), &asked, &[local(&server)]).unwrap_err().error.message;
-    assert!(message.starts_with(&format!("request `GET {}`: ", server.url("/v1/x"))), "{message}");
+    assert!(message.starts_with(&format!("`GET {}` failed: ", server.url("/v1/x"))), "{message}");
     for hidden in [SECRET, "s3cr3t%2Dvalue", "plain"] {
         assert!(!message.contains(hidden), "{message}");
     }

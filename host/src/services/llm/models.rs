@@ -172,7 +172,7 @@ fn checked(mut reply: Reply, request: &Request) -> Result<Reply, String> {
     for call in &mut reply.tool_calls {
         let arguments = Json::parse(&call.arguments).map_err(|e| {
             format!(
-                "ask model `{}`: it calls the tool `{}` with arguments that are not JSON: {e}",
+                "asking model `{}` failed: it calls the tool `{}` with arguments that are not JSON: {e}",
                 reply.model, call.name
             )
         })?;
@@ -193,7 +193,7 @@ fn not_json(reply: &Reply, request: &Request, error: &JsonError) -> String {
     let cut = request.max_tokens.is_some_and(|max| reply.output_tokens >= max);
     let hint = if cut { "; it was cut at `max_tokens`" } else { "" };
     let quoted = excerpt(&reply.text);
-    format!("ask model `{}`: the reply is {error}: `{quoted}`{hint}", reply.model)
+    format!("asking model `{}` failed: the reply is {error}: `{quoted}`{hint}", reply.model)
 }
 
 /// Text without the Markdown fence that many models put around JSON.

@@ -275,7 +275,7 @@ impl OpenAi {
             1 => " (after 1 retry)".to_owned(),
             n => format!(" (after {n} retries)"),
         };
-        let message = format!("ask model `{model}` at `{}`: {message}{tried}", self.shown);
+        let message = format!("asking model `{model}` at `{}` failed: {message}{tried}", self.shown);
         HostError::new(HostErrorKind::Upstream, message)
     }
 }

@@ -104,11 +104,7 @@ impl Scripted {
         } else {
             ("no `match` fits", "add a `[[reply]]`")
         };
-        Err(upstream(format!(
-            "find a scripted reply to `{}`: {why}; {hint} in `{}`",
-            excerpt(asked),
-            self.file.display()
-        )))
+        Err(upstream(format!("no scripted reply to `{}`: {why}; {hint} in `{}`", excerpt(asked), self.file.display())))
     }
 }
 

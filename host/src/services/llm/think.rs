@@ -91,7 +91,7 @@ pub fn parse_choice(reply: &Reply, candidates: usize) -> Result<i32, String> {
         let last = candidates as i64 - 1;
         let answered = if reply.text.is_empty() { reply.data.as_deref().unwrap_or_default() } else { &reply.text };
         format!(
-            "choose the next action: model `{}` answered `{}`, not a number from {NOTHING} to {last}; make the \
+            "choosing the next action failed: model `{}` answered `{}`, not a number from {NOTHING} to {last}; make the \
              actions' descriptions clearer, or give the role a `think` component",
             reply.model,
             excerpt(answered)

@@ -49,7 +49,7 @@ async fn the_first_reply_that_matches_serves() {
         match = "design|write"
         text = "never first"
     "#;
-    let none = Err("find a scripted reply to `sing`: no `match` fits; add a `[[reply]]` in `");
+    let none = Err("no scripted reply to `sing`: no `match` fits; add a `[[reply]]` in `");
     let asked = [
         ("a Design please", Ok("a design")),
         ("write it", Ok("code")),
