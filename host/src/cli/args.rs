@@ -31,7 +31,7 @@ pub(super) use skill::{ShelfArgs, SkillCommand};
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
-    /// More log output on stderr; `-vv` for everything.
+    /// More log output on stderr, and models' replies line by line as they come; `-vv` for everything.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
 }
@@ -238,6 +238,7 @@ impl From<Calls> for CallPolicy {
 )]
 pub(super) struct CheckArgs {
     /// The team file.
+    #[arg(value_name = "TEAM.toml", default_value = "team.toml")]
     pub(super) team: PathBuf,
     /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
     #[arg(long, value_name = "FILE")]
@@ -264,6 +265,7 @@ pub(super) struct LockArgs {
     strata-host graph team.toml --format dot | dot -Tpng > team.png")]
 pub(super) struct GraphArgs {
     /// The team file.
+    #[arg(value_name = "TEAM.toml", default_value = "team.toml")]
     pub(super) team: PathBuf,
     /// The output format.
     #[arg(long, value_enum, default_value = "mermaid")]
