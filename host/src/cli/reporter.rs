@@ -55,7 +55,8 @@ impl Reporter {
         match line.kind {
             "dead-letter" => self.dead_letter(line),
             "message-dropped" => {
-                warn(format_args!("message {} was dropped: {}", line.text("id"), line.text("reason")));
+                let (id, from, reason) = (line.text("id"), line.text("from"), line.text("reason"));
+                warn(format_args!("message {id} of `{from}` was dropped: {reason}"));
             }
             "message-not-handed-over" => {
                 warn(format_args!("message {} did not get out: {}", line.text("id"), line.text("reason")));

@@ -113,7 +113,11 @@ pub const KINDS: &[Kind] = &[
             maybe("outside", "names outside of the team that it goes to"),
         ],
     ),
-    team("message-dropped", "A message goes to nobody, since no route's condition holds.", &[ID, REASON]),
+    team(
+        "message-dropped",
+        "A message goes to nobody, since no route's condition holds.",
+        &[ID, field("from", "the role that sent it"), REASON],
+    ),
     team("dead-letter", "A message is for a name that stands for nobody.", &[ID, field("to", "the name"), REASON]),
     team("message-handed-over", "A message has left for the world outside.", &[ID]),
     team("message-not-handed-over", "A message could not leave for the world outside.", &[ID, REASON]),

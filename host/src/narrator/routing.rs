@@ -10,11 +10,11 @@ use super::{Narrator, Told};
 impl Narrator {
     pub(super) fn routed(&self, routed: &Routed) -> Vec<Told> {
         let id = &routed.id.0;
+        let from = routed.from.map(|role| self.role(role)).unwrap_or_default();
         if let Some(reason) = &routed.dropped {
-            return vec![("message-dropped", json!({ "id": id, "reason": reason }))];
+            return vec![("message-dropped", json!({ "id": id, "from": from, "reason": reason }))];
         }
         let mut told = Vec::new();
-        let from = routed.from.map(|role| self.role(role)).unwrap_or_default();
         let to = self.receivers(&routed.to, &routed.joins);
         if is_sent(routed) {
             let mut fields = json!({ "id": id, "from": from, "to": to, "cause_by": routed.cause_by });
