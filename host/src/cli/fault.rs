@@ -28,6 +28,8 @@ const MODEL: &str = "; add `[llm] provider";
 const LOOP: &str = "if the action loops without end, a higher limit does not help: fix the action";
 /// What the provider of scripted replies says where none is left.
 const UNSCRIPTED: &str = "no scripted reply to ";
+/// The same of one that serves what was recorded.
+const UNRECORDED: &str = "no recorded reply to ";
 /// How many frames of a guest's stack are shown.
 const FRAMES: usize = 8;
 /// Where Rust goes to panic: of no use to who looks for the place it came from.
@@ -107,6 +109,9 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: 
         FaultKind::Timeout | FaultKind::Memory | FaultKind::OutputLimit => of_limit(None),
         FaultKind::Host | FaultKind::Error if fault.message.contains(UNSCRIPTED) => {
             in_file(Some("add a `[[reply]]` to the file of replies, or change the prompt".to_owned()))
+        }
+        FaultKind::Host | FaultKind::Error if fault.message.contains(UNRECORDED) => {
+            in_file(Some("record the run again (`--record`), or let its requests be what they were".to_owned()))
         }
         FaultKind::Denied => in_file(Some(match withheld(&fault.message, made) {
             Some(withheld) => format!("its operator does not allow it: {withheld}"),

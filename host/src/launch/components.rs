@@ -110,7 +110,8 @@ fn models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
     let Some(llm) = &definition.llm else { return Ok(None) };
     let models = Models::new(llm).map_err(|error| match &error {
         ConfigError::ApiKey { name, problem } => {
-            let message = format!("the llm's api key is read from the environment variable `{name}`, which {problem}");
+            let message =
+                format!("the model's API key is read from the environment variable `{name}`, which {problem}");
             LaunchError::Definition(definition.at_api_key(name, message))
         }
         _ => LaunchError::Model(error),

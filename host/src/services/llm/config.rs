@@ -95,7 +95,7 @@ pub enum ConfigError {
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The endpoint's address is unusable.
-    #[error("use `{url}` as the llm's base_url: {reason}")]
+    #[error("cannot use `{url}` as the model's `base_url`: {reason}")]
     BaseUrl {
         /// The address, without what may be secret in it.
         url: String,
@@ -104,7 +104,7 @@ pub enum ConfigError {
     },
     /// There is no API key.
     #[error(
-        "read the llm's api key from the environment variable `{name}`: it {problem}; set it, or name another \
+        "cannot read the model's API key from the environment variable `{name}`: it {problem}; set it, or name another \
          under `api_key` in `[llm]`"
     )]
     ApiKey {

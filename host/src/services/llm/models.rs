@@ -131,10 +131,10 @@ impl Models {
     /// Asks once. Gives what replies used up before that broke off, too.
     async fn ask(&self, request: &Request, hearing: &mut Hearing) -> Result<(Reply, Used), Unanswered> {
         if request.messages.is_empty() {
-            return Err(invalid("ask a model: `messages` is empty; give at least one turn").into());
+            return Err(invalid("cannot ask a model: `messages` is empty; give at least one turn").into());
         }
         if request.temperature.is_some_and(|t| !t.is_finite()) {
-            return Err(invalid("ask a model: `temperature` is not a finite number").into());
+            return Err(invalid("cannot ask a model: `temperature` is not a finite number").into());
         }
         let model = request.model.as_deref().or(self.model.as_deref());
         // The semaphore is never closed, so a place is always got in the end.
@@ -153,7 +153,7 @@ impl Models {
             Provider::OpenAi(endpoint) => {
                 let model = model.ok_or_else(|| {
                     invalid(
-                        "ask a model: neither the request nor the team names one; write `model = \"…\"` under \
+                        "cannot ask a model: neither the request nor the team names one; write `model = \"…\"` under \
                          `[llm]`",
                     )
                 })?;

@@ -191,7 +191,7 @@ impl Recorded {
         let asked = request.messages.last().map_or("", |turn| turn.content.as_str());
         let (asked, file) = (excerpt(asked), self.path.display());
         let message = format!(
-            "find a recorded reply to `{asked}`: `{file}` holds none that is left for exactly this request; record \
+            "no recorded reply to `{asked}`: `{file}` holds none that is left for exactly this request; record \
              the run again with `--record FILE`"
         );
         Err(HostError::new(HostErrorKind::Upstream, message))

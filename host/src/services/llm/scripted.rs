@@ -84,7 +84,7 @@ impl Scripted {
         match &entry.answer {
             Answer::Reply(words) => Ok(words.reply(model.unwrap_or(MODEL), request)),
             Answer::Failure { status, body } => Err(upstream(format!(
-                "ask the scripted model: `{}` plays an endpoint that answers {status}: `{}`",
+                "asking the scripted model failed: `{}` plays an endpoint that answers {status}: `{}`",
                 self.file.display(),
                 excerpt(body)
             ))),

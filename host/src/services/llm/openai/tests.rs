@@ -267,12 +267,15 @@ fn base_addresses_lead_to_completions_or_are_refused() {
     check("https://a.example/v1/", Ok("https://a.example/v1/chat/completions"));
     check("http://[::1]:8080", Ok("http://[::1]:8080/chat/completions"));
     check("https://a.example/d/?api-version=2", Ok("https://a.example/d/chat/completions?api-version=2"));
-    check("https://a.example/v1?key=s3cret", Err("`https://a.example/v1` as the llm's base_url: its query holds more"));
+    check(
+        "https://a.example/v1?key=s3cret",
+        Err("`https://a.example/v1` as the model's `base_url`: its query holds more"),
+    );
     check("a.example/v1", Err("write it like"));
     check("", Err("write it like"));
     check("ftp://a.example", Err("no HTTP address"));
     check("data:x", Err("no HTTP address"));
-    check("https://me:s3cret@a.example", Err("`https://…@a.example` as the llm's base_url: it holds credentials"));
+    check("https://me:s3cret@a.example", Err("`https://…@a.example` as the model's `base_url`: it holds credentials"));
 }
 
 #[test]

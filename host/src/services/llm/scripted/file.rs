@@ -42,7 +42,7 @@ const KEYS: [&str; 12] = [
 #[derive(Debug, thiserror::Error)]
 pub enum ReplyFileError {
     /// It cannot be read.
-    #[error("read the scripted replies in `{}`: {reason}; is `replies` under `[llm]` right?", file.display())]
+    #[error("cannot read the scripted replies in `{}`: {reason}; is `replies` under `[llm]` right?", file.display())]
     Unreadable {
         /// The file.
         file: PathBuf,

@@ -119,7 +119,7 @@ pub(in super::super) fn body(model: &str, request: &Request, form: Form) -> Resu
         tools: request.tools.iter().map(tool).collect(),
     };
     // Nothing but a schema can be wrong with it.
-    serde_json::to_string(&body).map_err(|error| invalid(format!("ask a model: {error}")))
+    serde_json::to_string(&body).map_err(|error| invalid(format!("cannot ask a model: {error}")))
 }
 
 fn message(turn: &Turn) -> Message<'_> {
