@@ -257,3 +257,42 @@ fn a_collector_that_is_away_or_hangs_neither_fails_nor_holds_up_a_run() {
     Process::spawn(command).end().expect(3);
     assert_eq!(web.lines().len(), before);
 }
+
+#[test]
+fn who_goes_on_with_an_answer_in_a_later_step_has_spans_there() {
+    let role = |name: &str, watch: &str, steps: &str| {
+        format!(
+            "[[role]]\nname = '{name}'\nwatch = ['{watch}']\n[[role.action]]\nname = 'act'\ncomponent = 'probe.wasm'\n\
+             config = {{ steps = [{steps}] }}\n"
+        )
+    };
+    let head = "schema = 'strata.team/1'\n[team]\nname = 't'\nidea = 'go'\n".to_owned();
+    let (asks, works) = ("{ ask = 'why?' }", "{ say = 'x', to = ['Long'] }");
+    let roles = role("Asks", "UserRequirement", asks) + &role("Works", "UserRequirement", works);
+    let place = Place::with(&(head + &roles + &role("Long", "nothing", "{ sleep = '3s' }")));
+    let web = Web::new();
+    let endpoint = format!("http://127.0.0.1:{}", web.port());
+    let mut host = traced(&place, &endpoint, &["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let asked = host.until("request-opened", Some("Asks"));
+    host.until("action-started", Some("Long"));
+    let id = asked["request"].as_str().unwrap();
+    place.host(&["answer", "store", &format!("{id}=so")]).expect(0);
+    host.end().expect(0);
+    let (all, _) = spans(&web);
+    let attempts: Vec<_> = all.iter().filter(|span| span.name == "Asks.act").collect();
+    let told: Vec<_> = attempts.iter().map(|span| (attributes(span)["step"].clone(), way(&all, span))).collect();
+    let expected = ["Asks.act", "activation", "step", "run"].map(str::to_owned).to_vec();
+    assert_eq!(told, [("0".to_owned(), expected.clone()), ("1".to_owned(), expected)]);
+}
+
+#[test]
+fn the_credentials_in_a_collectors_address_are_told_nobody() {
+    let place = place();
+    let endpoint = format!("http://me:s3cretpw@127.0.0.1:{}/v1?token=s3cretpw", free_port());
+    let ended = traced(&place, &endpoint, &["run", "team.toml", "--storage", "store"]).end().expect(3);
+    assert!(ended.stderr.contains("traces do not reach") && !ended.stderr.contains("s3cretpw"), "{}", ended.stderr);
+    let mut command = place.command(&["run", "team.toml", "--storage", "other"]);
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint).env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    let ended = Process::spawn(command).end();
+    assert!(ended.stderr.contains("gRPC") && !ended.stderr.contains("s3cretpw"), "{}", ended.stderr);
+}
