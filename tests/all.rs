@@ -127,6 +127,7 @@ mod snake;
 mod storage;
 mod stream;
 mod terminal;
+mod together;
 mod trust;
 mod web;
 mod werewolf;

@@ -1,19 +1,19 @@
 //! Calls of the host, killed: before one is made, while it is under way, after its answer is recorded. Whatever is hit,
 //! what was recorded is not asked for again, and what was not is. Questions to people are in `people`, writes in `writes`
-//! too; calls that are made together are here.
+//! too, calls that are made together in `together`.
 
 use std::fs;
 
 use serde_json::Value;
 
 use crate::place::Place;
-use crate::probe::build;
 use crate::process::Signal;
 use crate::stream;
+use crate::together::gathering;
 use crate::web::Web;
 
 /// A team of one action, granted all of a server, whose models answer below `way`.
-fn team(web: &Web, way: &str, component: &str, config: &str) -> Place {
+pub fn team(web: &Web, way: &str, component: &str, config: &str) -> Place {
     let url = format!("http://127.0.0.1:{}/v1/{way}", web.port());
     let config = config.replace("URL", &url);
     Place::with(&format!(
@@ -27,17 +27,17 @@ fn team(web: &Web, way: &str, component: &str, config: &str) -> Place {
 }
 
 /// The sources of all calls that were recorded, in order.
-fn sources(place: &Place) -> Vec<String> {
+pub fn sources(place: &Place) -> Vec<String> {
     let lines = place.recorded();
     stream::of_kind(&lines, "host-call").iter().map(|line| stream::text(&line["source"]).to_owned()).collect()
 }
 
-fn output(place: &Place) -> String {
+pub fn output(place: &Place) -> String {
     let history = place.team_json()["env"]["history"]["storage"].clone();
     stream::text(&history[1]["content"]).to_owned()
 }
 
-fn total(place: &Place) -> f64 {
+pub fn total(place: &Place) -> f64 {
     place.team_json()["strata"]["budget"]["total"].as_f64().unwrap()
 }
 
@@ -138,69 +138,6 @@ fn a_kill_right_after_the_start_of_an_attempt_loses_no_reading_of_clock_or_dice(
             assert!(sources.len() >= 20 + read, "{call} after {read}: {sources:?}");
         }
     }
-}
-
-fn gathering(web: &Web, config: &str) -> Place {
-    let place = team(web, "plain", "gather.wasm", config);
-    fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
-    place
-}
-
-#[test]
-fn requests_that_are_made_together_are_answered_in_their_order_and_each_by_itself() {
-    let web = Web::new();
-    let base = format!("http://127.0.0.1:{}/v1", web.port());
-    let requests = format!(
-        "requests = [\"GET {base}/slow/300/a\", \"DELETE {base}/b\", \"GET {base}/slam\", \"POST {base}/c\", \"GET {base}/d\"]"
-    );
-    let place = gathering(&web, &format!("{requests}, prompts = [\"one\", \"two\"]"));
-    place.run().expect(0);
-    let expected =
-        "/v1/slow/300/a | HostErrorKind::Denied | HostErrorKind::Upstream | /v1/c | /v1/d | re: one | re: two";
-    assert_eq!(output(&place), expected);
-    let mut lines = web.lines();
-    lines.sort();
-    let model = "POST /v1/plain/chat/completions";
-    assert_eq!(lines, ["GET /v1/d", "GET /v1/slam", "GET /v1/slow/300/a", "POST /v1/c", model, model]);
-    assert_eq!(total(&place), 4.0);
-}
-
-#[test]
-fn of_requests_that_are_made_together_only_those_without_an_answer_are_made_again() {
-    let web = Web::new();
-    let base = format!("http://127.0.0.1:{}/v1", web.port());
-    // Two of one kind differ by their occurrence; one is held for ever the first time.
-    let requests =
-        format!("requests = [\"POST {base}/a\", \"POST {base}/a\", \"GET {base}/once/b\", \"GET {base}/c\"]");
-    let place = gathering(&web, &requests);
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
-    // In which order they come back is chance.
-    let live = |line: &Value| line["kind"] == "host-call";
-    let mut recorded = 0;
-    while recorded < 3 {
-        recorded += usize::from(process.next().as_ref().is_some_and(live));
-    }
-    process.kill();
-    place.resume().expect(0);
-    assert_eq!(output(&place), "/v1/a | /v1/a | /v1/once/b | /v1/c");
-    let count = |line: &str| web.lines().iter().filter(|seen| *seen == line).count();
-    assert_eq!([count("POST /v1/a"), count("GET /v1/once/b"), count("GET /v1/c")], [2, 2, 1]);
-    let keys: Vec<_> = web.requests().iter().filter_map(|r| r.header("idempotency-key").map(str::to_owned)).collect();
-    assert_ne!(keys[0], keys[1]);
-}
-
-#[test]
-fn calls_that_were_made_together_are_all_served_again() {
-    let web = Web::new();
-    let requests =
-        format!("requests = [\"GET http://127.0.0.1:{0}/v1/a\", \"POST http://127.0.0.1:{0}/v1/b\"]", web.port());
-    let place = gathering(&web, &format!("{requests}, prompts = [\"one\", \"two\"], wait = [1]"));
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
-    (0..4).for_each(|_| drop(process.until("host-call", None)));
-    process.kill();
-    place.resume().expect(0);
-    assert_eq!(output(&place), "/v1/a | /v1/b | re: one | re: two");
-    assert_eq!((web.lines().len(), total(&place)), (4, 4.0));
 }
 
 #[test]

@@ -1,0 +1,102 @@
+//! Calls that are made together: each has its own answer, in whatever order these come, and after a kill.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::calls::{output, sources, team, total};
+use crate::place::Place;
+use crate::probe::build;
+use crate::web::Web;
+
+/// A team whose only action makes the calls of its `config` all at once.
+pub fn gathering(web: &Web, config: &str) -> Place {
+    let place = team(web, "plain", "gather.wasm", config);
+    fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
+    place
+}
+
+#[test]
+fn requests_that_are_made_together_are_answered_in_their_order_and_each_by_itself() {
+    let web = Web::new();
+    let base = format!("http://127.0.0.1:{}/v1", web.port());
+    let requests = format!(
+        "requests = [\"GET {base}/slow/300/a\", \"DELETE {base}/b\", \"GET {base}/slam\", \"POST {base}/c\", \"GET {base}/d\"]"
+    );
+    let place = gathering(&web, &format!("{requests}, prompts = [\"one\", \"two\"]"));
+    place.run().expect(0);
+    let expected =
+        "/v1/slow/300/a | HostErrorKind::Denied | HostErrorKind::Upstream | /v1/c | /v1/d | re: one | re: two";
+    assert_eq!(output(&place), expected);
+    let mut lines = web.lines();
+    lines.sort();
+    let model = "POST /v1/plain/chat/completions";
+    assert_eq!(lines, ["GET /v1/d", "GET /v1/slam", "GET /v1/slow/300/a", "POST /v1/c", model, model]);
+    assert_eq!(total(&place), 4.0);
+}
+
+#[test]
+fn of_requests_that_are_made_together_only_those_without_an_answer_are_made_again() {
+    let web = Web::new();
+    let base = format!("http://127.0.0.1:{}/v1", web.port());
+    // Two of one kind differ by their occurrence; one is held for ever the first time.
+    let requests =
+        format!("requests = [\"POST {base}/a\", \"POST {base}/a\", \"GET {base}/once/b\", \"GET {base}/c\"]");
+    let place = gathering(&web, &requests);
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    // In which order they come back is chance.
+    let live = |line: &Value| line["kind"] == "host-call";
+    let mut recorded = 0;
+    while recorded < 3 {
+        recorded += usize::from(process.next().as_ref().is_some_and(live));
+    }
+    process.kill();
+    place.resume().expect(0);
+    assert_eq!(output(&place), "/v1/a | /v1/a | /v1/once/b | /v1/c");
+    let count = |line: &str| web.lines().iter().filter(|seen| *seen == line).count();
+    assert_eq!([count("POST /v1/a"), count("GET /v1/once/b"), count("GET /v1/c")], [2, 2, 1]);
+    let keys: Vec<_> = web.requests().iter().filter_map(|r| r.header("idempotency-key").map(str::to_owned)).collect();
+    assert_ne!(keys[0], keys[1]);
+}
+
+#[test]
+fn calls_that_were_made_together_are_all_served_again() {
+    let web = Web::new();
+    let requests =
+        format!("requests = [\"GET http://127.0.0.1:{0}/v1/a\", \"POST http://127.0.0.1:{0}/v1/b\"]", web.port());
+    let place = gathering(&web, &format!("{requests}, prompts = [\"one\", \"two\"], wait = [1]"));
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    (0..4).for_each(|_| drop(process.until("host-call", None)));
+    process.kill();
+    place.resume().expect(0);
+    assert_eq!(output(&place), "/v1/a | /v1/b | re: one | re: two");
+    assert_eq!((web.lines().len(), total(&place)), (4, 4.0));
+}
+
+#[test]
+fn equal_calls_that_were_made_together_are_each_served_their_own_answer() {
+    let run = |wait: &str| {
+        let place = Place::with(&format!(
+            "schema = 'strata.team/1'\n[team]\nname = 't'\nidea = 'go'\n[llm]\nprovider = 'scripted'\n\
+             replies = 'replies.toml'\n[[role]]\nname = 'A'\nwatch = ['UserRequirement']\n[[role.action]]\n\
+             name = 'ask'\ncomponent = 'gather.wasm'\nconfig = {{ prompts = ['p', 'p'], wait = [{wait}] }}\n\
+             allow = {{ llm = {{ models = ['*'] }} }}\n"
+        ));
+        fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
+        let slow = "[[reply]]\ntext = \"slow\"\ntimes = 1\ndelay = \"500ms\"\n";
+        place.write("replies.toml", format!("{slow}[[reply]]\ntext = \"quick\"\n"));
+        place
+    };
+    let undisturbed = run("");
+    undisturbed.run().expect(0);
+    // The second is answered first, and recorded first.
+    let place = run("1");
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    (0..2).for_each(|_| drop(process.until("host-call", None)));
+    process.kill();
+    let verified = |args: &[&str]| place.host(args).expect(0);
+    verified(&["run", "--recover_path", "store"]);
+    assert_eq!(output(&place), output(&undisturbed));
+    assert_eq!(sources(&place), ["live", "live", "recorded", "recorded"]);
+    verified(&["replay", "store", "--verify"]);
+}
