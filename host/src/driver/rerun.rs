@@ -81,14 +81,9 @@ impl Recorded {
         let made = self.made.entry(digest.to_owned()).or_default();
         let own = name(digest, *made);
         *made += 1;
-        let first = |calls: &[HostCall]| {
-            // All were called by the digest once.
-            calls.iter().find(|call| call.kind == kind && is_of(&call.request, digest)).map(|call| call.request.clone())
-        };
-        take(&mut self.calls, kind, &own).or_else(|| {
-            let any = first(&self.calls)?;
-            take(&mut self.calls, kind, &any)
-        })
+        take(&mut self.calls, kind, |request| request == own)
+            // Equal ones were not told apart from the beginning.
+            .or_else(|| take(&mut self.calls, kind, |request| is_of(request, digest)))
     }
 }
 
@@ -244,7 +239,7 @@ fn told(
     recorded: &mut Vec<HostCall>,
     read: impl FnOnce(HostCall) -> Answer,
 ) -> Option<Again> {
-    match take(recorded, kind, request) {
+    match take(recorded, kind, |name| name == request) {
         Some(call) => {
             // A guest that is gone does not listen any more; that is no error.
             let _ = reply.send(read(call));
@@ -254,9 +249,9 @@ fn told(
     }
 }
 
-/// The first call with this request, once.
-fn take(recorded: &mut Vec<HostCall>, kind: HostCallKind, request: &str) -> Option<HostCall> {
-    let at = recorded.iter().position(|call| call.kind == kind && call.request == request)?;
+/// The first call whose request has such a name, once.
+fn take(recorded: &mut Vec<HostCall>, kind: HostCallKind, is_it: impl Fn(&str) -> bool) -> Option<HostCall> {
+    let at = recorded.iter().position(|call| call.kind == kind && is_it(&call.request))?;
     Some(recorded.remove(at))
 }
 
