@@ -11,16 +11,16 @@ const FUNCTIONS: [&str; 10] =
     ["size", "contains", "startsWith", "endsWith", "matches", "int", "uint", "double", "string", "bool"];
 
 /// How other languages write what has another name here.
-const ELSEWHERE: [(&str, &str); 9] = [
-    ("=", "two values are compared with `==`"),
-    ("and", "both hold: `&&`"),
-    ("or", "one of them holds: `||`"),
-    ("not", "the opposite: `!`"),
-    ("is", "two values are compared with `==`"),
-    ("len", "lengths are `size(…)`"),
-    ("length", "lengths are `size(…)`"),
-    ("message", "what a message has is named by itself: `content`, `data`, `cause_by`, `sent_from`, `meta_info`"),
-    ("msg", "what a message has is named by itself: `content`, `data`, `cause_by`, `sent_from`, `meta_info`"),
+const ELSEWHERE: [(&[&str], &str); 6] = [
+    (&["=", "is"], "two values are compared with `==`"),
+    (&["and"], "both hold: `&&`"),
+    (&["or"], "one of them holds: `||`"),
+    (&["not"], "the opposite: `!`"),
+    (&["len", "length"], "lengths are `size(…)`"),
+    (
+        &["message", "msg"],
+        "what a message has is named by itself: `content`, `data`, `cause_by`, `sent_from`, `meta_info`",
+    ),
 ];
 
 /// Checks what an expression refers to. Returns the variables that a macro looks at for each item of its list.
@@ -115,7 +115,7 @@ fn function(name: &str) -> Result<(), Refusal> {
 }
 
 fn elsewhere(word: &str) -> Option<String> {
-    ELSEWHERE.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| (*ours).to_owned())
+    ELSEWHERE.iter().find(|(theirs, _)| theirs.contains(&word)).map(|(_, ours)| (*ours).to_owned())
 }
 
 /// Patterns are literal, so that a bad one is found before the run.
