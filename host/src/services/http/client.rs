@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Url};
+use tower::util::MapResponseLayer;
 
 use super::secret::{self, Secrets};
 use super::{
@@ -29,6 +31,12 @@ const REDIRECTS: usize = 5;
 const CONNECT: Duration = Duration::from_secs(10);
 /// Headers that say who asks. They do not follow a redirect to another host.
 const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
+
+tokio::task_local! {
+    /// Whether the exchange that is under way has had a connection, with its TLS: before that nothing of a request is
+    /// sent. Connections are made by the task that makes the exchange, since none are kept.
+    static CONNECTED: Arc<AtomicBool>;
+}
 
 /// Finds the addresses of a name.
 pub type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, std::io::Result<Vec<IpAddr>>> + Send + Sync>;
@@ -101,14 +109,21 @@ impl Http {
         allowance: &Allowance,
     ) -> Result<Response, Failed> {
         let limit = Duration::from_millis(request.timeout_ms.unwrap_or(TIMEOUT_MS).clamp(1, MAX_TIMEOUT_MS).into());
-        let late = || failed(HostErrorKind::Upstream, format!("there was no whole answer within {limit:?}"));
-        let late = |_| Failed { sent: Sent::Perhaps, ..late() };
+        let connected = Arc::new(AtomicBool::new(false));
+        let late = |_| {
+            let (what, sent) = match connected.load(Ordering::Relaxed) {
+                true => ("whole answer", Sent::Perhaps),
+                false => ("connection", Sent::No),
+            };
+            Failed { sent, ..failed(HostErrorKind::Upstream, format!("there was no {what} within {limit:?}")) }
+        };
         // Others are none of its business: to mark them would tell what they are.
         let mut known: BTreeSet<String> = request.secrets.iter().cloned().collect();
         let exchange = async {
             let response = self.follow(request, grants, key, &mut known).await?;
             self.take(response, &known, allowance).await
         };
+        let exchange = CONNECTED.scope(connected.clone(), exchange);
         let exchange = tokio::time::timeout(limit, exchange).await;
         exchange.unwrap_or_else(|elapsed| Err(late(elapsed))).map_err(|failed| self.told(request, &known, failed))
     }
@@ -282,7 +297,12 @@ fn redirected<'a>(hop: &Hop<'a>, response: &reqwest::Response) -> Result<Option<
 }
 
 fn builder(resolver: &Arc<Resolver>) -> reqwest::ClientBuilder {
-    client::builder().connect_timeout(CONNECT).no_proxy().pool_max_idle_per_host(0).dns_resolver(Arc::clone(resolver))
+    let noted = MapResponseLayer::new(|connection| {
+        let _ = CONNECTED.try_with(|connected| connected.store(true, Ordering::Relaxed));
+        connection
+    });
+    let builder = client::builder().connect_timeout(CONNECT).connector_layer(noted);
+    builder.no_proxy().pool_max_idle_per_host(0).dns_resolver(Arc::clone(resolver))
 }
 
 /// Whether a host is an address, or this machine. Only an entry that says so literally grants it.

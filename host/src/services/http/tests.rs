@@ -10,7 +10,7 @@ use reqwest::Url;
 
 use self::server::{Play, Server, redirects, says};
 use super::secret::{Secrets, placeholder};
-use super::{BODY_BYTES, Failed, HEADERS_BYTES, Header, Http, Request, Response, Sent};
+use super::{BODY_BYTES, Failed, HEADERS_BYTES, Header, Http, Lookup, Request, Response, Sent};
 use crate::gateway::Allowance;
 use crate::gateway::HostErrorKind::{BeyondLimit, Denied, Invalid, Upstream};
 use crate::plugin::http::{HostPattern, HttpGrant};
@@ -129,6 +129,26 @@ fn what_does_not_end_is_ended_whatever_it_drips() {
         let failed = fetch(&client(), &hurried("POST"), &[local(&server)]).unwrap_err();
         assert_eq!(failed.sent, Sent::Perhaps, "nobody knows about a write");
     }
+}
+
+#[test]
+fn a_write_is_not_sent_before_there_is_a_connection() {
+    // One that is looked up for ever, and one that nobody answers at, so that TLS does not come about.
+    let never: Lookup = Arc::new(|_| Box::pin(std::future::pending()));
+    let deaf = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = Server::new([Play::Silence]);
+    let lost = Http::with_lookup(secrets(), never).expect("a client");
+    let check = |client: &Http, url: &str, host: &str, expected: (&str, Sent)| {
+        let hurried = Request { timeout_ms: Some(300), ..request("POST", url) };
+        let failed = fetch(client, &hurried, &[grant(host, &[])]).unwrap_err();
+        assert_eq!((failed.error.kind, failed.sent), (Upstream, expected.1), "{url}");
+        assert!(failed.error.message.contains(expected.0), "{}", failed.error.message);
+    };
+    let secure = format!("127.0.0.1:{}", deaf.local_addr().expect("an address").port());
+    let (plain, address) = (silent.url("/v1/x"), format!("127.0.0.1:{}", silent.port()));
+    check(&lost, "http://example.com/v1/x", "example.com", ("no connection within 300ms", Sent::No));
+    check(&client(), &format!("https://{secure}/v1/x"), &secure, ("no connection within 300ms", Sent::No));
+    check(&client(), &plain, &address, ("no whole answer within 300ms", Sent::Perhaps));
 }
 
 #[test]
