@@ -69,6 +69,21 @@ fn who_is_at_work_and_what_is_spent_moves_below_what_is_finished_and_leaves_noth
 }
 
 #[test]
+fn a_call_that_is_out_is_shown_before_it_comes_back() {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", server.local_addr().unwrap());
+    let model = format!("provider = \"openai\"\nmodel = \"m\"\nretries = 0\nbase_url = \"{url}\"");
+    let scripted = "provider = \"scripted\"\nreplies = \"replies.toml\"";
+    let place = Place::with(&TEAM.replace(scripted, &model).replace("PAUSE", "1ms"));
+    let mut terminal = Terminal::of_kind("xterm", &place, &RUN);
+    // The system takes the connection, and nobody the request.
+    terminal.until("waits for llm");
+    drop(server);
+    let (code, shown) = terminal.end();
+    assert_eq!(code, Some(3), "{shown}");
+}
+
+#[test]
 fn nothing_moves_where_it_would_be_in_the_way() {
     let moves = |kind: &str, flags: &[&str]| {
         let place = place("400ms");

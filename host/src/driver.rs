@@ -152,7 +152,7 @@ pub struct Driver {
     give: Orders,
     when_idle: WhenIdle,
     motion: watch::Sender<Motion>,
-    /// Hears models' replies while they are written.
+    /// Is told of calls that leave, and hears models' replies while they are written.
     audience: Option<Audience>,
     /// What lay at paths where an attempt that is made again is to see that.
     then: Option<BTreeMap<String, Content>>,
@@ -183,7 +183,7 @@ impl Driver {
         }
     }
 
-    /// Lets somebody hear models' replies while they are written. Nothing depends on it.
+    /// Lets somebody be told of calls that leave, and hear models' replies while they are written. Nothing depends on it.
     pub fn let_hear(&mut self, audience: Audience) {
         self.audience = Some(audience);
     }

@@ -208,7 +208,7 @@ impl Run {
         self.driver.prepare(when_idle);
     }
 
-    /// Lets somebody hear models' replies while they are written. Nothing depends on it.
+    /// Lets somebody be told of calls that leave, and hear models' replies while they are written. Nothing depends on it.
     pub fn let_hear(&mut self, audience: Audience) {
         self.driver.let_hear(audience);
     }

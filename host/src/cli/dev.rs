@@ -137,6 +137,7 @@ async fn round(
         Err(error) => return Err(error.into()),
     };
     let (halt, mut halted) = watch::channel(*signal.borrow());
+    told.live.listening_with(None).into_iter().for_each(|audience| run.let_hear(audience));
     told.live.begin(run.stepper());
     let ended = until_changed((&mut run, prompt), (halt, &mut halted), (watch, signal)).await;
     told.live.end();

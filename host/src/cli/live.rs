@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use strata_core::event::{HostCallKind, Source};
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use unicode_width::UnicodeWidthStr;
@@ -15,6 +16,7 @@ use super::plain::one_line;
 use super::terminal;
 use crate::driver::clock::now_ms;
 use crate::narrator::Line;
+use crate::services::llm::Audience;
 
 /// So many actions at work have a line of their own; more would push what was told before off a small screen.
 const ROWS: usize = 6;
@@ -48,6 +50,8 @@ struct Flight {
     attempt: u64,
     /// The host function that it called last.
     call: Option<String>,
+    /// How many such calls have left the host and did not come back yet.
+    away: usize,
 }
 
 impl Live {
@@ -71,6 +75,26 @@ impl Live {
                 live.shown().into_iter().for_each(|shown| shown.draw());
             }
         });
+        shown.draw();
+    }
+
+    /// Who is told of calls that leave the host, which is no event, beside somebody who hears models' replies.
+    pub(super) fn listening_with(&self, other: Option<Audience>) -> Option<Audience> {
+        if self.0.is_none() {
+            return other;
+        }
+        let live = self.clone();
+        Some(Arc::new(move |role, kind| {
+            live.leaves(role, kind);
+            other.as_ref().and_then(|other| other(role, kind))
+        }))
+    }
+
+    fn leaves(&self, role: &str, kind: HostCallKind) {
+        let Some(mut shown) = self.shown() else { return };
+        if let Some(flight) = shown.flights.get_mut(role) {
+            (flight.call, flight.away) = (Some(kind.name().to_owned()), flight.away + 1);
+        }
         shown.draw();
     }
 
@@ -103,13 +127,15 @@ impl Shown {
                 // The line about its component comes before the one about itself.
                 let name = one_line(&format!("{}.{}", line.text("role"), line.text("action")));
                 let attempt = number(line, "attempt").unwrap_or(1);
-                let flight = Flight { name, began_ms: now_ms(), attempt, call: None };
+                let flight = Flight { name, began_ms: now_ms(), attempt, call: None, away: 0 };
                 self.flights.insert(line.text("role").to_owned(), flight);
             }
             "host-call-begun" | "host-call" => {
                 self.spent += line.fields.get("cost").and_then(serde_json::Value::as_f64).unwrap_or_default();
                 if let Some(flight) = self.flights.get_mut(line.text("role")) {
                     flight.call = Some(line.text("call").to_owned());
+                    let came_back = line.kind == "host-call" && line.text("source") == Source::Live.name();
+                    flight.away = flight.away.saturating_sub(came_back.into());
                 }
             }
             "think" | "action-finished" | "action-failed" | "action-suspended" | "request-opened" => {
@@ -141,7 +167,11 @@ impl Shown {
 impl Flight {
     fn row(&self, (step, width): (u64, usize), now: i64) -> String {
         let again = (self.attempt > 1).then(|| format!("attempt {}", self.attempt));
-        let call = self.call.as_ref().map(|call| format!("called {call}"));
+        let call = self.call.as_ref().map(|call| match self.away {
+            0 => format!("called {call}"),
+            1 => format!("waits for {call}"),
+            away => format!("waits for {call}, {away} calls"),
+        });
         let more: Vec<String> = again.into_iter().chain(call).collect();
         let since = clock(now - self.began_ms);
         let gap = " ".repeat(width.saturating_sub(self.name.width()));

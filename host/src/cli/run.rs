@@ -87,7 +87,7 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
             return Ok(0);
         }
     };
-    shown.into_iter().for_each(|audience| run.let_hear(audience));
+    live.listening_with(shown).into_iter().for_each(|audience| run.let_hear(audience));
     run.prepare(args.when_idle());
     metrics.into_iter().for_each(|metrics| run.count_in(metrics));
     if args.keep_alive && !args.quiet {

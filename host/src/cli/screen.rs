@@ -3,18 +3,21 @@
 
 use std::sync::Arc;
 
+use strata_core::event::HostCallKind;
+
 use super::note;
 use super::plain::plain;
-use crate::services::llm::{Audience, Heard};
+use crate::services::llm::{Audience, Heard, Listener};
 
 /// How long a line gets before it is broken, in characters: what a terminal of usual width shows beside a name.
 const WIDTH: usize = 80;
 
 /// Shows all replies.
 pub(super) fn audience() -> Audience {
-    Arc::new(|role| {
+    Arc::new(|role, kind| {
         let mut reply = Shown(Lines { role: role.to_owned(), begun: String::new() });
-        Box::new(move |heard| reply.0.hear(heard).into_iter().for_each(note))
+        let hear = move |heard: Heard<'_>| reply.0.hear(heard).into_iter().for_each(note);
+        (kind == HostCallKind::Llm).then(|| Box::new(hear) as Listener)
     })
 }
 

@@ -175,8 +175,8 @@ impl Driver {
         let departure = if kind == HostCallKind::Llm { Departure::ahead() } else { Departure::over() };
         let given_up = attempt.flights.take_off(weight, departure.clone());
         let name = &self.journal.stepper().team().role(role).name;
-        let hearing = self.audience.as_ref().filter(|_| kind == HostCallKind::Llm);
-        let hearing = hearing.map_or_else(Hearing::default, |audience| Hearing::by(audience(name))).of(departure);
+        let listener = self.audience.as_ref().and_then(|audience| audience(name, kind));
+        let hearing = listener.map_or_else(Hearing::default, Hearing::by).of(departure);
         let making = making(&self.equipment, attempt, call, key, hearing);
         let models = self.equipment.models.clone();
         let span = self.journal.spans().host_call(role, kind, &what);

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use strata_core::event::HostCallKind;
 use tokio::sync::watch;
 
 use super::Reply;
@@ -21,8 +22,9 @@ pub enum Heard<'a> {
 /// Hears one reply. It is dropped when that is over.
 pub type Listener = Box<dyn FnMut(Heard<'_>) + Send>;
 
-/// Gives each call of a model its listener, by the name of the role that asks.
-pub type Audience = Arc<dyn Fn(&str) -> Listener + Send + Sync>;
+/// Is told of each call that leaves the host, by the name of the role that makes it and what it calls. Gives a listener
+/// where a model's reply is to be heard while it is written.
+pub type Audience = Arc<dyn Fn(&str, HostCallKind) -> Option<Listener> + Send + Sync>;
 
 /// Where a request is. It may have to wait for its turn, at first or after it was refused or its reply broke off, and costs
 /// nothing more meanwhile.
