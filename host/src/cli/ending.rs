@@ -41,7 +41,7 @@ impl<'a> Ending<'a> {
         let (env, stepper) = (self.stepper.env(), self.stepper);
         let failed: Vec<_> = env.failed().map(|(id, _)| id).collect();
         let cures: Vec<Cure> = failed.into_iter().filter_map(|id| tell(stepper, id, self.makings, self.then)).collect();
-        self.tell_open();
+        self.tell_open(status);
         self.tell_broke(status);
         let (saved, step) = (format!("saved in `{}`", self.storage.display()), env.step);
         let resume = self.resume();
@@ -96,11 +96,15 @@ impl<'a> Ending<'a> {
     }
 
     /// Tells what waits for people, and what did not get out.
-    fn tell_open(&self) {
+    fn tell_open(&self, status: Status) {
         let env = self.stepper.env();
         if env.requests().next().is_some() {
             note("open requests:");
             listing(self.stepper).iter().for_each(note);
+            // Where nothing else is left to do, the end says so.
+            if status != Status::Waiting {
+                note(format_args!("answer with:\n  {}", command(self.stepper, self.storage)));
+            }
         }
         for outbound in env.outbox.iter().filter(|outbound| outbound.failed.is_some()) {
             let (id, to) = (&env.message(outbound.message).id, outbound.to.join(", "));

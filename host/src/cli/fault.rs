@@ -121,12 +121,8 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: 
             }
             None => format!("grant it in `[role.action.allow]` of {name}{place}"),
         })),
-        FaultKind::StateConflict if fault.message.starts_with("the file `") => {
-            in_file(Some("let one role of a step write the file, or one after the other".to_owned()))
-        }
-        FaultKind::StateConflict => in_file(Some(
-            "give the scope a `reducer` (`[env.scope.NAME]`), or let one role of a step write the key".to_owned(),
-        )),
+        // It says so itself.
+        FaultKind::StateConflict => in_file(None),
         FaultKind::Host if fault.message.contains(BUDGET) => {
             in_file(Some(format!("raise `investment` or `tokens` of {name}{place}")))
         }

@@ -350,7 +350,7 @@ fn what_comes_back_is_searched_for_the_secrets_of_its_host_and_for_no_others() {
 
 #[test]
 fn a_secret_does_not_go_over_plain_http_to_a_name() {
-    let lookup: super::Lookup = Arc::new(|_| panic!("nobody looks it up"));
+    let lookup: Lookup = Arc::new(|_| panic!("nobody looks it up"));
     let client = Http::with_lookup(secrets(), lookup).expect("a client");
     let asked = Request {
         headers: vec![header("x-token", &placeholder("TOKEN"))],
