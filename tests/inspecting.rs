@@ -121,6 +121,18 @@ fn what_has_stopped_is_shown_with_the_command_to_go_on_with() {
 }
 
 #[test]
+fn a_team_that_is_done_and_was_sent_something_since_is_shown_with_it() {
+    let place = Place::with(&TEAM.replace(r#"{ fail = "trap" }"#, r#"{ say = "done" }"#));
+    place.host(&["run", "team.toml", "--storage", "store", "--quiet"]).expect(0);
+    let shown = || place.host(&["inspect", "store"]).expect(0).stdout;
+    assert!(shown().contains("status      done\n") && !shown().contains("resume with"), "{}", shown());
+    place.host(&["send", "store", "--cause", "UserRequirement", "more"]).expect(0);
+    let with_mail = shown();
+    assert!(with_mail.contains("status      done, with new mail\n"), "{with_mail}");
+    assert!(with_mail.contains("A     1 ") && with_mail.contains("resume with"), "{with_mail}");
+}
+
+#[test]
 fn the_calls_of_the_host_are_shown_with_what_came_back() {
     let place = failed();
     let shown = |args: &[&str]| place.host(&[&["inspect", "store", "--calls"], args].concat()).expect(0).stdout;
@@ -128,7 +140,7 @@ fn the_calls_of_the_host_are_shown_with_what_came_back() {
     let rows: Vec<&str> = table.lines().collect();
     assert_eq!(rows.len(), 3, "{table}");
     assert!(rows[1].contains("A.Draw") && rows[1].contains("random") && rows[1].contains("live"), "{table}");
-    assert!(rows[2].contains("A.Fail") && rows[2].contains("clock"), "{table}");
+    assert!(rows[2].contains("A.Fail") && rows[2].contains("clock") && rows[2].contains("the time"), "{table}");
     assert_eq!(shown(&["--action", "A.Fail"]).lines().count(), 2);
     let lines = shown(&["--json"]);
     let lines: Vec<Value> = lines.lines().map(json).collect();

@@ -7,6 +7,7 @@ mod life;
 mod message;
 mod table;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use strata_core::activation::{Activation, Phase};
@@ -15,6 +16,7 @@ use strata_core::environment::Environment;
 use strata_core::event::Work;
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{CheckpointId, RoleId, Slot};
+use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 
 use action::Action;
@@ -87,11 +89,11 @@ fn show(saved: &SavedTeam, path: &Path, life: Life) {
     show_line(&format!("messages    {} published, {dead}", env.history.len()));
     show_line("");
     let mut table = Table::new(&["role", "mail", "memory", "spent", "at", "last output"]);
+    let newest = newest(stepper);
     for id in team.role_ids() {
         let (mail, memory) = (env.buffer(id).count(), env.memory(id).count());
         let (name, spent) = (&team.role(id).name, env.spending(|slot| slot.role == id).usd);
-        let said = env.messages.iter().rev().find(|message| message.sent_from == *name);
-        let said = said.map_or_else(|| "-".into(), |message| preview(&message.content, OUTPUT));
+        let said = newest.get(name.as_str()).map_or_else(|| "-".into(), |message| preview(&message.content, OUTPUT));
         let standing = standing(stepper, id, life);
         table.row([name.clone(), mail.to_string(), memory.to_string(), spent.to_string(), standing, said]);
     }
@@ -106,6 +108,21 @@ fn show(saved: &SavedTeam, path: &Path, life: Life) {
     section("files", files::listing(stepper));
     show_mail(stepper, env);
     section("resume with", life.ways(saved, path, !doubts.is_empty()).into_iter());
+}
+
+/// The newest message of each role that has sent one. Older ones than these are not looked at.
+fn newest(stepper: &Stepper) -> BTreeMap<&str, &Message> {
+    let mut left: BTreeSet<&str> = stepper.team().roles.iter().map(|role| role.name.as_str()).collect();
+    let mut messages = stepper.env().messages.iter().rev();
+    let mut newest = BTreeMap::new();
+    while !left.is_empty()
+        && let Some(message) = messages.next()
+    {
+        if left.remove(message.sent_from.as_str()) {
+            newest.insert(message.sent_from.as_str(), &**message);
+        }
+    }
+    newest
 }
 
 /// What a role is at, in words.

@@ -1,4 +1,4 @@
-//! `inspect --calls`: the recorded calls of the host, with what came back.
+//! `inspect --calls`: the recorded calls of the host, with what was asked and what came back.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use crate::cli::{Failure, preview, show_json};
 use crate::launch::calls;
 use crate::narrator::Line;
 
-/// How much of an answer is shown.
-const PREVIEW: usize = 60;
+/// How much of a request and of an answer is shown.
+const PREVIEW: usize = 40;
 
 /// Shows the calls of one action, `ROLE.ACTION`, or of all.
 pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), Failure> {
-    let mut table = Table::new(&["time", "step", "action", "call", "source", "cost", "answer"]);
+    let mut table = Table::new(&["time", "step", "action", "call", "source", "cost", "request", "answer"]);
     each(path, action, &mut |line, call| {
         let field = |name: &str| line.fields.get(name).map(ToString::to_string).unwrap_or_default();
         let cost = line.fields.get("cost").and_then(serde_json::Value::as_f64).unwrap_or_default();
@@ -26,6 +26,7 @@ pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), Failure> {
             line.text("call").to_owned(),
             line.text("source").to_owned(),
             format!("${cost:.4}"),
+            preview(line.text("what"), PREVIEW),
             preview(&answer(call), PREVIEW),
         ];
         table.row(row);

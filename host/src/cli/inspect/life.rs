@@ -54,6 +54,8 @@ impl Life {
             (Self::Held(pid), Status::Running) => format!("{name} ({})", process(pid)),
             (Self::Held(pid), _) => format!("{name} ({} has it open)", process(pid)),
             (Self::Free, Status::Running) => "cut off".into(),
+            // It was sent since.
+            (Self::Free, Status::Done) if !env.is_drained() => format!("{name}, with new mail"),
             _ => name.into(),
         }
     }
