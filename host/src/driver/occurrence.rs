@@ -2,7 +2,7 @@
 //! come in any order: each has a name of its own in the record, and so has what is held back for it, and its key if it is
 //! a write.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use strata_core::event::{HostCall, HostCallKind, Outcome};
 
@@ -14,9 +14,12 @@ pub(super) fn name(digest: &str, nth: u32) -> String {
     if nth == 0 { digest.to_owned() } else { format!("{digest}{NTH}{nth}") }
 }
 
-/// Whether this is what some request with the digest is called.
-pub(super) fn is_of(name: &str, digest: &str) -> bool {
-    name.strip_prefix(digest).is_some_and(|rest| rest.is_empty() || rest.starts_with(NTH))
+/// Which of the requests with a digest has this name, if one has.
+pub(super) fn number(name: &str, digest: &str) -> Option<u32> {
+    match name.strip_prefix(digest)? {
+        "" => Some(0),
+        rest => rest.strip_prefix(NTH)?.parse().ok(),
+    }
 }
 
 /// Whether a recorded call can be served again. One whose answer was lost has another record once that is settled.
@@ -24,10 +27,11 @@ pub(super) fn is_answered(call: &HostCall) -> bool {
     call.outcome == Outcome::Answered
 }
 
-/// The requests that an attempt has made.
+/// The requests that an attempt has made: by their digest, the number of the next. It only grows, so that no two of one
+/// attempt have one name.
 #[derive(Default)]
 pub(super) struct Occurrences {
-    made: BTreeMap<String, BTreeSet<u32>>,
+    next: BTreeMap<String, u32>,
 }
 
 /// A request that is made now.
@@ -48,8 +52,8 @@ impl Occurrences {
         is_write: bool,
         left: &mut Vec<HostCall>,
     ) -> Occurrence {
-        let made = self.made.entry(digest.to_owned()).or_default();
-        let nth = (0..).find(|nth| !made.contains(nth)).expect("nobody makes four thousand million requests");
+        let next = self.next.entry(digest.to_owned()).or_default();
+        let nth = *next;
         let own = name(digest, nth);
         let place =
             |name: &str| left.iter().position(|call| call.kind == kind && call.request == name && is_answered(call));
@@ -61,15 +65,10 @@ impl Occurrences {
             found = rest.filter_map(|(at, call)| Some((number(&call.request, digest)?, at))).min();
         }
         let (taken, at) = found.unzip();
-        made.insert(taken.unwrap_or(nth));
+        *next = taken.unwrap_or(nth).max(nth).saturating_add(1);
         let recorded = at.map(|at| HostCall { request: own.clone(), ..left.remove(at) });
         Occurrence { nth, name: own, recorded }
     }
-}
-
-/// Which of the requests with a digest has this name.
-fn number(name: &str, digest: &str) -> Option<u32> {
-    name.strip_prefix(digest)?.strip_prefix(NTH)?.parse().ok()
 }
 
 /// Whether a call failed, and is not still to be heard of: a write of which it is not known whether it took effect is
@@ -126,10 +125,19 @@ mod tests {
     fn one_that_failed_and_was_tried_again_is_served_what_that_brought() {
         use Outcome::{Answered, Failed, Unknown};
         let again = |first| [("d", first, "no"), ("d#1", Failed, "no"), ("d#2", Answered, "yes")];
-        check(true, &again(Failed), &[("d", Some("yes")), ("d", None), ("d#1", None)]);
-        check(false, &again(Unknown), &[("d", Some("yes")), ("d", None)]);
+        check(true, &again(Failed), &[("d", Some("yes")), ("d#3", None), ("d#4", None)]);
+        check(false, &again(Unknown), &[("d", Some("yes")), ("d#3", None)]);
         // It may have taken effect: it is made again, under its own key.
         check(true, &again(Unknown), &[("d", None), ("d#1", Some("yes"))]);
+    }
+
+    #[test]
+    fn what_was_made_behind_such_an_answer_is_served_behind_it_again() {
+        use Outcome::{Answered, Failed};
+        let first = [("d", Failed, "no"), ("d#1", Failed, "no"), ("d#2", Answered, "yes")];
+        // The attempt after that was served one, and made two more, whose answers came in this order.
+        let second = [&first[..], &[("d#4", Answered, "Y"), ("d#3", Answered, "X")]].concat();
+        check(true, &second, &[("d", Some("yes")), ("d#3", Some("X")), ("d#4", Some("Y")), ("d#5", None)]);
     }
 
     #[test]
@@ -139,6 +147,6 @@ mod tests {
         let mut left = vec![call(&("d", Answered, "web"))];
         let next = Occurrences::default().next((HostCallKind::Llm, "d"), false, &mut left);
         assert!(next.recorded.is_none() && left.len() == 1);
-        assert!(is_of("d", "d") && is_of("d#12", "d") && !is_of("de", "d"));
+        assert_eq!(["d", "d#12", "de", "d#e"].map(|name| number(name, "d")), [Some(0), Some(12), None, None]);
     }
 }

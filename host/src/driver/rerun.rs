@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::afford::{no_model, own_budget_used_up};
 use super::call::Outward;
 use super::flights::Batch;
-use super::occurrence::{is_of, name};
+use super::occurrence::number;
 use super::{Driver, DriverError, Equipment, Journal};
 use crate::gateway::{Allowance, Answer, Ask, HostError, HostErrorKind, Question, START};
 use crate::services::llm;
@@ -44,8 +44,6 @@ pub(crate) type Kept = Box<dyn Fn(&Digest) -> Result<Option<Arc<[u8]>>, StoreErr
 pub(crate) struct Recorded {
     /// The calls it made.
     pub calls: Vec<HostCall>,
-    /// How often each of the equal ones was made again.
-    made: BTreeMap<String, u32>,
     /// What it did to files.
     pub files: Vec<FileChange>,
     /// Whether it ended because a call could not be paid.
@@ -76,14 +74,12 @@ pub(crate) enum Again {
 }
 
 impl Recorded {
-    /// What came of the next call with this request.
+    /// What came of the next call with this request. Equal ones were numbered as they were made, and recorded as they
+    /// were answered; at first all had one name, and were made one after the other.
     fn next(&mut self, kind: HostCallKind, digest: &str) -> Option<HostCall> {
-        let made = self.made.entry(digest.to_owned()).or_default();
-        let own = name(digest, *made);
-        *made += 1;
-        take(&mut self.calls, kind, |request| request == own)
-            // Equal ones were not told apart from the beginning.
-            .or_else(|| take(&mut self.calls, kind, |request| is_of(request, digest)))
+        let equal = self.calls.iter().enumerate().filter(|(_, call)| call.kind == kind);
+        let numbered = equal.filter_map(|(at, call)| Some((number(&call.request, digest)?, at)));
+        numbered.min().map(|(_, at)| self.calls.remove(at))
     }
 }
 
@@ -169,7 +165,7 @@ impl Rerun {
             Ask::File(digest) => match (self.files.blobs)(&digest)? {
                 None => Ok(Some(Again::FileGone)),
                 bytes => {
-                    // As above.
+                    // A guest that is gone does not listen any more; that is no error.
                     let _ = reply.send(Answer::File(bytes));
                     Ok(None)
                 }
@@ -239,20 +235,14 @@ fn told(
     recorded: &mut Vec<HostCall>,
     read: impl FnOnce(HostCall) -> Answer,
 ) -> Option<Again> {
-    match take(recorded, kind, |name| name == request) {
-        Some(call) => {
+    match recorded.iter().position(|call| call.kind == kind && call.request == request) {
+        Some(at) => {
             // A guest that is gone does not listen any more; that is no error.
-            let _ = reply.send(read(call));
+            let _ = reply.send(read(recorded.remove(at)));
             None
         }
         None => Some(Again::Strayed { kind, request: request.into() }),
     }
-}
-
-/// The first call whose request has such a name, once.
-fn take(recorded: &mut Vec<HostCall>, kind: HostCallKind, is_it: impl Fn(&str) -> bool) -> Option<HostCall> {
-    let at = recorded.iter().position(|call| call.kind == kind && is_it(&call.request))?;
-    Some(recorded.remove(at))
 }
 
 /// The error that a call ended with.
