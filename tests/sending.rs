@@ -44,6 +44,19 @@ fn a_program_outside_that_writes_null_or_nothing_for_a_key_gives_none() {
 }
 
 #[test]
+fn a_team_that_is_done_is_so_although_it_was_sent_what_nobody_hears() {
+    let place = Place::with(GREETER);
+    let run = ["run", "team.toml", "--storage", "store", "--quiet"];
+    place.host(&run).expect(0);
+    place.host(&["send", "store", "--cause", "Unheard", "x"]).expect(0);
+    assert!(place.resume().expect(0).stderr.contains("is done; nothing is left to run"));
+    place.host(&run).expect(0);
+    place.host(&["send", "store", "--cause", "UserRequirement", "x"]).expect(0);
+    place.host(&["send", "store", "--cause", "Unheard", "x"]).expect(0);
+    assert!(place.host(&run).expect(2).stderr.contains("holds an unfinished team"));
+}
+
+#[test]
 fn a_text_of_any_size_that_is_sent_arrives_or_is_refused() {
     let place = Place::with(GREETER);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);

@@ -232,6 +232,11 @@ impl Environment {
         self.is_quiet() && self.joins.iter().all(JoinState::is_empty)
     }
 
+    /// Whether the run is done, and nothing has come since that somebody would take up.
+    pub fn is_finished(&self) -> bool {
+        self.status == Status::Done && self.is_drained()
+    }
+
     /// The name of the next checkpoint.
     pub fn next_checkpoint(&self) -> CheckpointId {
         self.lineage.checkpoint(self.checkpoints)

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use strata_core::budget::{Account, Purses};
 use strata_core::environment::Environment;
-use strata_core::event::{Event, Status};
+use strata_core::event::Event;
 use strata_core::id::{CheckpointId, Slot};
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
@@ -55,8 +55,7 @@ impl Opened {
             let stepper = sum_up(&self.stepper, store.load(&At::Lineage(lineage.clone()))?)?;
             let (env, left) = (stepper.env(), account_left(&stepper));
             // Nothing more is spent by one that is finished.
-            let is_finished = env.status == Status::Done && env.is_drained();
-            if is_finished || !starts_over(&self.definition.team.policy.purses, &account, &left) {
+            if env.is_finished() || !starts_over(&self.definition.team.policy.purses, &account, &left) {
                 let held_back = left.spent.0 - env.spent.0;
                 let spent = Usd(account.spent.0.saturating_sub(held_back));
                 self.way = Way::Over { lineage, spent };

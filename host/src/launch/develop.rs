@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use strata_core::activation::{Activation, Phase};
-use strata_core::event::{CallPolicy, Event, Status};
+use strata_core::event::{CallPolicy, Event};
 use strata_core::id::{CheckpointId, RoleId, Slot};
 use strata_core::stepper::{Stepper, slot};
 use strata_core::team::Role;
@@ -146,7 +146,7 @@ fn place(opened: &Opened, components: &Components, what: &Develop<'_>) -> Result
     if at_fault(&opened.stepper).any(|slot| changed.contains(&slot)) {
         return Ok(Place::Newest);
     }
-    let done = env.status == Status::Done && env.is_drained();
+    let done = env.is_finished();
     Ok(match first_use(store.as_ref(), &opened.stepper, &changed)? {
         Use::At(checkpoint) => Place::Back(checkpoint),
         Use::Forgotten => Place::Anew,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use strata_core::environment::Environment;
-use strata_core::event::{CallPolicy, Event, Status};
+use strata_core::event::{CallPolicy, Event};
 use strata_core::id::{CheckpointId, Digest, Slot};
 use strata_core::message::IDEA_LABEL;
 use strata_core::shape::Shape;
@@ -254,7 +254,7 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(Notice<'_>), on_line: O
     let mut verdicts = opened.judge(resume.answers)?;
     let env = opened.stepper.env();
     verdicts.extend(lapsed(env));
-    let is_finished = env.status == Status::Done && env.is_drained() && resume.when_idle == WhenIdle::End;
+    let is_finished = env.is_finished() && resume.when_idle == WhenIdle::End;
     if is_finished && !resume.strict {
         return opened.finish();
     }

@@ -291,10 +291,11 @@ impl Directory {
             return finished.map_err(|e| StoreError::Foreign { path: self.team_json(), what: e.to_string() });
         }
         let saved = Reader::open(self)?.load(&At::Head)?;
-        Ok(match saved.tail.last() {
-            // Mail that came later is not handled yet.
+        // Mail that came later is not handled yet, unless nobody is to handle it.
+        let counts = |event: &Event| !matches!(event, Event::MessageSent { routed, .. } if routed.to.is_empty());
+        Ok(match saved.tail.iter().rfind(|record| counts(&record.event)) {
             Some(last) => matches!(last.event, Event::RunEnded { status: Status::Done, .. }),
-            None => saved.base.status == Status::Done && saved.base.is_drained(),
+            None => saved.base.is_finished(),
         })
     }
 

@@ -55,7 +55,7 @@ impl Life {
             (Self::Held(pid), _) => format!("{name} ({} has it open)", process(pid)),
             (Self::Free, Status::Running) => "cut off".into(),
             // It was sent since.
-            (Self::Free, Status::Done) if !env.is_drained() => format!("{name}, with new mail"),
+            (Self::Free, Status::Done) if !env.is_finished() => format!("{name}, with new mail"),
             _ => name.into(),
         }
     }
@@ -76,7 +76,7 @@ impl Life {
     pub(super) fn ways(self, saved: &SavedTeam, path: &Path, in_doubt: bool) -> Vec<String> {
         let (stepper, resume) = (&saved.stepper, recover(path, None));
         let env = stepper.env();
-        if self != Self::Free || (env.status == Status::Done && env.is_drained()) {
+        if self != Self::Free || env.is_finished() {
             return Vec::new();
         }
         let plain = format!("  strata-host run {resume}");

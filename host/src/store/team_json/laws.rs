@@ -27,8 +27,7 @@ proptest! {
             let on = Stepper::new(team.clone(), read);
             prop_assert_eq!(on.next(), run.stepper.next());
             prop_assert_eq!(saved_definition(text.as_bytes()).unwrap(), Some(definition()));
-            let quiet = env.status == strata_core::event::Status::Done && env.is_drained();
-            prop_assert_eq!(is_finished(text.as_bytes()).unwrap(), quiet);
+            prop_assert_eq!(is_finished(text.as_bytes()).unwrap(), env.is_finished());
         }
     }
 }
