@@ -9,12 +9,12 @@ use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, Digest, Part, RoleId, RunId, Slot};
-use strata_core::message::Draft;
+use strata_core::message::{Draft, Message};
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team};
 use strata_host::blob::Blobs;
-use strata_host::driver::{Driver, DriverError, Equipment, Journal, OnLine};
+use strata_host::driver::{Driver, DriverError, Equipment, Journal, Motion, OnLine, Unserved, WhenIdle};
 use strata_host::plugin::Plugin;
 use strata_host::sandbox::{Call, Directories, ScriptedSandbox, Value, ended, returned};
 use strata_host::services::http::Http;
@@ -297,6 +297,43 @@ fn a_run_goes_on_from_whatever_could_be_saved() {
         let ledger = resumed.ledger.lock().unwrap();
         let finished = ledger.records.iter().filter(|record| matches!(record.event, Event::CallFinished { .. }));
         assert_eq!(finished.count(), 4, "an action that was finished ran again: append {fails_at}");
+    }
+}
+
+#[test]
+fn who_gave_an_order_that_cannot_be_saved_is_not_told_that_it_was_never_carried_out() {
+    let (team, sandbox) = busy();
+    let ledger = Arc::new(Mutex::new(Ledger::default()));
+    let stepper = Stepper::new(team.clone(), Environment::new(&team));
+    let store = watched(&stepper, &ledger);
+    let mut journal = Journal::new(stepper, Box::new(store), FIRST_LINE, Durability::Full);
+    let digests = slots(&team).into_iter().map(|slot| (slot, Digest::from("d"))).collect();
+    journal.stage(journal.stepper().started(RunId("run".into()), "go".into(), digests)).unwrap();
+    let mut driver = Driver::new(journal, equipment(&team, &sandbox));
+    driver.prepare(WhenIdle::Stay);
+    let (orders, mut motion) = (driver.orders(), driver.motion());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (_keep, mut stop) = tokio::sync::watch::channel(false);
+    let said = Message::of_user("".into(), "more".into(), "UserRequirement".into());
+    let sent = async {
+        motion.wait_for(|motion| *motion == Motion::Idle).await.unwrap();
+        ledger.lock().unwrap().fails_at = Some(0);
+        orders.send(said.clone()).await
+    };
+    let (status, sent) = runtime.block_on(async { tokio::join!(driver.run(&mut stop), sent) });
+    assert!(matches!(status, Err(DriverError::Store(StoreError::Full { .. }))), "{status:?}");
+    assert!(matches!(&sent, Err(Unserved::Unsaved(why)) if why.contains("team.db")), "{sent:?}");
+    assert_eq!(runtime.block_on(orders.send(said)), Err(Unserved::Ended));
+}
+
+#[test]
+fn a_bug_of_the_host_is_no_fault_of_the_action_it_shows_in_whoever_is_at_work_beside_it() {
+    for beside in [0, 1] {
+        let team = team(["A", "B"][..=beside].iter().map(|name| role(name, "UserRequirement", &["Work"])).collect());
+        let panics = ScriptedSandbox::new().with("A", "Work", |_, _| Box::pin(async { panic!("a part is broken") }));
+        let run = std::panic::AssertUnwindSafe(|| run(&team, &panics, &[], None));
+        let panic = std::panic::catch_unwind(run).err().expect("it ends the run");
+        assert_eq!(panic.downcast_ref(), Some(&"a part is broken"), "{beside}");
     }
 }
 

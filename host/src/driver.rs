@@ -49,7 +49,7 @@ use human::Over;
 pub use journal::Journal;
 pub use listener::OnLine;
 use order::Order;
-pub use order::{Ended, Orders, Sent};
+pub use order::{Orders, Sent, Unserved};
 use outside::{End, Handed, Outside};
 pub use reply::{AnswerError, Answered, Given, ReplyError};
 pub(crate) use reply::{Verdict, judge, lapsed};
@@ -253,7 +253,13 @@ impl Driver {
                 Some(first) = self.arrivals.next(), if !self.arrivals.is_empty() => self.arrived(first)?,
                 Some(handed) = self.handing.next(), if !self.handing.is_empty() => self.handed(handed)?,
                 Some(served) = self.flights.next(), if !self.flights.is_empty() => self.served(served)?,
-                Some(question) = self.questions.recv() => self.asked(question)?,
+                Some(question) = self.questions.recv() => {
+                    self.asked(question)?;
+                    // Guests that ask without end keep nobody outside waiting.
+                    if let Ok(order) = self.orders.try_recv() {
+                        self.obey(order)?;
+                    }
+                }
                 Some(order) = self.orders.recv() => self.obey(order)?,
                 // Last: the outside may have more to say than there is time for.
                 incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,

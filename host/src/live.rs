@@ -15,11 +15,11 @@ use strata_core::event::Status;
 use strata_core::message::Message;
 use tokio::sync::watch;
 
-use crate::driver::{AnswerError, DriverError, Ended, Motion, OnLine, Orders, ReplyError, WhenIdle};
+use crate::driver::{AnswerError, DriverError, Motion, OnLine, Orders, ReplyError, WhenIdle};
 use crate::launch::{self, LaunchError, Notice, Resume, Resumed, Run, Start};
 use crate::metrics::Metrics;
 
-pub use crate::driver::{Answered, Given, Sent};
+pub use crate::driver::{Answered, Given, Sent, Unserved};
 pub use events::Events;
 use thread::Running;
 
@@ -77,9 +77,9 @@ pub enum LiveError {
     /// It runs already, or does not run.
     #[error("the environment {0}")]
     State(&'static str),
-    /// The run ended, or ended before it came to the order.
+    /// The run ended, or ended before it came to the order, or at it.
     #[error(transparent)]
-    Ended(#[from] Ended),
+    Unserved(#[from] Unserved),
     /// It cannot go on.
     #[error(transparent)]
     Driver(#[from] DriverError),

@@ -202,8 +202,9 @@ pub type SumUp<'a> = dyn FnMut(Saved) -> Result<Environment, String> + 'a;
 
 /// What keeps a run. All of it is synchronous: it is called on the thread that drives the run.
 pub trait Store: Send {
-    /// Appends events: all of them or, on an error, none. When it returns they survive what `durability` says, and
-    /// so does everything that was appended before.
+    /// Appends events: all of them or none. When it returns they survive what `durability` says, and so does everything
+    /// that was appended before. On an error none of them counts for this run, which ends; they may be there all the same
+    /// when the storage is opened again.
     ///
     /// They belong to the current lineage. Where the first of them is a fork they begin another, at the checkpoint
     /// that it names; that one becomes the current if the run goes on with it: if more events come with it.
@@ -225,7 +226,7 @@ pub trait Store: Send {
     /// All lineages, in the order in which they began.
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError>;
 
-    /// What was spent by all lineages together.
+    /// What calls that were answered have cost in all lineages together.
     fn spent(&self) -> Result<Usd, StoreError>;
 
     /// All checkpoints of all lineages, oldest first.

@@ -234,7 +234,10 @@ pub(super) fn elsewhere(attempt: &Attempt, ending: BoxFuture<'static, Ending>) -
     let mut task = AbortOnDrop(tokio::spawn(ending));
     Box::pin(async move {
         (&mut task.0).await.unwrap_or_else(|error| {
-            let fault = Fault::new(FaultKind::Host, format!("the host failed while it ran the action: {error}"));
+            // A panic is a bug of the host, and no failure of the action's: it ends the run, as where it shows on this
+            // thread.
+            let error = error.try_into_panic().map_or_else(|error| error, |panic| std::panic::resume_unwind(panic));
+            let fault = Fault::new(FaultKind::Host, format!("the host gave the action up: {error}"));
             Ending { attempt, result: Err(fault), files: Default::default() }
         })
     })

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_core::event::{Event, Status};
 use strata_core::fault::{Fault, FaultKind};
@@ -39,8 +40,11 @@ impl Driver {
         Ok(())
     }
 
-    /// An attempt was kept open long enough, if it still is.
+    /// An attempt was kept open long enough, if it still is. An answer that is there already is not given up.
     pub(super) fn overdue(&mut self, attempt: AttemptId) -> Result<(), DriverError> {
+        while let Some(served) = self.flights.next().now_or_never().flatten() {
+            self.served(served)?;
+        }
         match self.running(attempt) {
             Some(_) => self.conclude(attempt.role),
             None => Ok(()),
@@ -104,6 +108,8 @@ impl Driver {
             || self.attempts.values().any(|attempt| attempt.flights.is_heavy())
         {
             tokio::select! {
+                // What is there already counts, also where the time is over.
+                biased;
                 Some(served) = self.flights.next() => self.served(served)?,
                 Some(handed) = self.handing.next() => self.handed(handed)?,
                 incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,

@@ -17,9 +17,9 @@ const QUEUE: usize = 64;
 #[derive(Debug)]
 pub(super) enum Order {
     /// Publish a message from outside.
-    Send { message: Box<Message>, reply: oneshot::Sender<Sent> },
+    Send { message: Box<Message>, reply: oneshot::Sender<Result<Sent, Unserved>> },
     /// Record answers of people.
-    Answer { given: Vec<Given>, reply: oneshot::Sender<Result<Vec<Answered>, AnswerError>> },
+    Answer { given: Vec<Given>, reply: oneshot::Sender<Result<Result<Vec<Answered>, AnswerError>, Unserved>> },
     /// Write `team.json`.
     Save { reply: oneshot::Sender<Result<(), DriverError>> },
 }
@@ -83,10 +83,16 @@ impl Journal {
 #[derive(Clone, Debug)]
 pub struct Orders(mpsc::Sender<Order>);
 
-/// The run has ended, or ended before it came to the order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the team does not run any more")]
-pub struct Ended;
+/// Why an order has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unserved {
+    /// The run has ended, or ended before it came to the order, which was certainly not carried out.
+    #[error("the team does not run any more")]
+    Ended,
+    /// It could not be saved, which ended the run. It may be there all the same when the team is taken up again.
+    #[error("{0}; whether it was saved all the same shows when the team is resumed")]
+    Unsaved(String),
+}
 
 impl Orders {
     pub(super) fn channel() -> (Self, mpsc::Receiver<Order>) {
@@ -96,28 +102,28 @@ impl Orders {
 
     /// Publishes a message from outside, unless it has come before under the same idempotency key, and says where it
     /// went. It is durable when this returns. Its id is given by the environment.
-    pub async fn send(&self, message: Message) -> Result<Sent, Ended> {
+    pub async fn send(&self, message: Message) -> Result<Sent, Unserved> {
         let (reply, answer) = oneshot::channel();
         self.give(Order::Send { message: Box::new(message), reply }).await?;
-        answer.await.map_err(|_| Ended)
+        answer.await.map_err(|_| Unserved::Ended)?
     }
 
     /// Records answers of people: all of them, or none. They are durable when this returns, and whoever asked goes on.
-    pub async fn answer(&self, given: Vec<Given>) -> Result<Result<Vec<Answered>, AnswerError>, Ended> {
+    pub async fn answer(&self, given: Vec<Given>) -> Result<Result<Vec<Answered>, AnswerError>, Unserved> {
         let (reply, answer) = oneshot::channel();
         self.give(Order::Answer { given, reply }).await?;
-        answer.await.map_err(|_| Ended)
+        answer.await.map_err(|_| Unserved::Ended)?
     }
 
     /// Writes `team.json` as the team stands now. That it cannot be written concerns nobody else.
-    pub async fn save(&self) -> Result<Result<(), DriverError>, Ended> {
+    pub async fn save(&self) -> Result<Result<(), DriverError>, Unserved> {
         let (reply, answer) = oneshot::channel();
         self.give(Order::Save { reply }).await?;
-        answer.await.map_err(|_| Ended)
+        answer.await.map_err(|_| Unserved::Ended)
     }
 
-    async fn give(&self, order: Order) -> Result<(), Ended> {
-        self.0.send(order).await.map_err(|_| Ended)
+    async fn give(&self, order: Order) -> Result<(), Unserved> {
+        self.0.send(order).await.map_err(|_| Unserved::Ended)
     }
 }
 
@@ -152,24 +158,23 @@ impl Driver {
         }
         match order {
             Order::Send { message, reply } => {
-                let sent = self.journal.take_in(*message)?;
-                self.journal.flush()?;
+                let sent = self.journal.take_in(*message).and_then(|sent| self.journal.flush().map(|()| sent));
                 // Who is told that it was sent, and looks, finds somebody at work.
-                if !sent.known {
+                if sent.as_ref().is_ok_and(|sent| !sent.known) {
                     self.motion.send_replace(Motion::Busy);
                 }
-                let _ = reply.send(sent);
+                return serve(reply, sent);
             }
             Order::Answer { given, reply } => {
                 let answered = match self.journal.reply(&given) {
-                    Ok(answered) => Ok(answered),
-                    Err(ReplyError::Refused(why)) => Err(why),
-                    Err(ReplyError::Driver(error)) => return Err(error),
+                    Ok(answered) => Ok(Ok(answered)),
+                    Err(ReplyError::Refused(why)) => Ok(Err(why)),
+                    Err(ReplyError::Driver(error)) => Err(error),
                 };
-                if answered.is_ok() {
+                if matches!(answered, Ok(Ok(_))) {
                     self.motion.send_replace(Motion::Busy);
                 }
-                let _ = reply.send(answered);
+                return serve(reply, answered);
             }
             Order::Save { reply } => {
                 let _ = reply.send(self.journal.save());
@@ -177,4 +182,15 @@ impl Driver {
         }
         Ok(())
     }
+}
+
+/// Tells what came of an order, or why that is not known, which ends the run.
+fn serve<T>(reply: oneshot::Sender<Result<T, Unserved>>, came: Result<T, DriverError>) -> Result<(), DriverError> {
+    let (told, run) = match came {
+        Ok(came) => (Ok(came), Ok(())),
+        Err(error) => (Err(Unserved::Unsaved(error.to_string())), Err(error)),
+    };
+    // Who has gone away is not told.
+    let _ = reply.send(told);
+    run
 }

@@ -1,5 +1,5 @@
-//! How another process speaks to the one that runs a team: one line of JSON there, one back, over the socket in the
-//! storage directory.
+//! How another process speaks to the one that runs a team: one line of JSON there, one back, over the socket that the
+//! lock file names.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::LaunchError;
-use crate::driver::{Answered, Ended, Given, Orders, Sent};
+use crate::driver::{Answered, Given, Orders, Sent, Unserved};
 use crate::store::{Directory, Socket};
 
 /// The longest line that is read: any message that `send` takes, escaped.
@@ -40,8 +40,19 @@ enum Response {
     Sent(Sent),
     Answered(Vec<Answered>),
     Refused(String),
+    /// Why it is not known what came of it.
+    Unsaved(String),
     /// The run ended before it came to it.
     Ended,
+}
+
+impl From<Unserved> for Response {
+    fn from(why: Unserved) -> Self {
+        match why {
+            Unserved::Ended => Self::Ended,
+            Unserved::Unsaved(why) => Self::Unsaved(why),
+        }
+    }
 }
 
 /// What came of speaking to the process that runs a team.
@@ -127,12 +138,12 @@ async fn response(line: &str, orders: &Orders) -> Response {
     match serde_json::from_str(line) {
         Ok(Request::Send(message)) => match orders.send(*message).await {
             Ok(sent) => Response::Sent(sent),
-            Err(Ended) => Response::Ended,
+            Err(why) => why.into(),
         },
         Ok(Request::Answer(given)) => match orders.answer(given).await {
             Ok(Ok(answered)) => Response::Answered(answered),
             Ok(Err(why)) => Response::Refused(why.to_string()),
-            Err(Ended) => Response::Ended,
+            Err(why) => why.into(),
         },
         Err(error) => Response::Refused(format!("the request is not understood: {error}")),
     }
@@ -202,6 +213,7 @@ fn not_taken<T>(response: Option<std::io::Result<Response>>) -> Reached<T> {
         Some(Ok(Response::Refused(why))) => {
             LaunchError::Missing(format!("the process that runs the team did not take it: {why}"))
         }
+        Some(Ok(Response::Unsaved(why))) => LaunchError::Unanswered(format!("it could not save it: {why}")),
         Some(Ok(_)) => LaunchError::Unanswered("it answered something else".into()),
         Some(Err(error)) => LaunchError::Unanswered(error.to_string()),
     }))
