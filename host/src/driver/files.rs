@@ -28,14 +28,14 @@ impl Driver {
     /// harm. While an attempt of another role runs that could see it happen, they wait: it shall see the same whoever
     /// is faster.
     pub(super) fn place(&mut self) -> Result<(), DriverError> {
-        if self.journal.env().files.pending.is_empty() {
-            return Ok(());
-        }
-        self.journal.flush()?;
         let pending = &self.journal.env().files.pending;
         let watched = pending.iter().position(|placement| self.is_watched(&placement.path));
         // Only of these: many others may wait for long, and this is looked at whenever something happens.
         let pending = pending[..watched.unwrap_or(pending.len())].to_vec();
+        if pending.is_empty() {
+            return Ok(());
+        }
+        self.journal.flush()?;
         let (mut count, mut aside, mut failed) = (0, Vec::new(), Ok(()));
         for row in in_rows(&pending) {
             failed = row.iter().try_for_each(|placement| {
@@ -61,6 +61,9 @@ impl Driver {
         }
         if count > 0 {
             self.journal.stage(Event::FilesPlaced { count, aside })?;
+        } else {
+            // No event will tell of these: the files in whose place they were are found there next time.
+            aside.iter().for_each(|(path, name)| tracing::warn!("`{path}` was changed by somebody; kept as `{name}`"));
         }
         failed
     }
