@@ -154,7 +154,7 @@ pub struct Driver {
     motion: watch::Sender<Motion>,
     /// Is told of calls that leave, and hears models' replies while they are written.
     audience: Option<Audience>,
-    /// What lay at paths where an attempt that is made again is to see that.
+    /// What an attempt that is made again sees at these paths, whatever lies there now.
     then: Option<BTreeMap<String, Content>>,
 }
 

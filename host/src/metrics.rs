@@ -62,7 +62,7 @@ struct Counts {
     requests: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Run {
     id: String,
     team: String,
@@ -119,6 +119,10 @@ impl Metrics {
 impl Counts {
     fn recorded(&mut self, records: &[Record], stepper: &Stepper) {
         self.stand(stepper);
+        // What each role has is counted where it may have changed: a flush is not to look at all of them.
+        if self.names.is_empty() || records.iter().any(|record| moves_mail(&record.event)) {
+            self.count_mail(stepper);
+        }
         for record in records {
             self.events += u64::from(record.lines);
             self.event(&record.event, stepper, record.time_ms);
@@ -193,14 +197,15 @@ impl Counts {
 
     fn stand(&mut self, stepper: &Stepper) {
         let env = stepper.env();
-        self.run = Some(Run {
-            id: env.run.0.clone(),
-            team: stepper.team().name.clone(),
-            status: env.status.name(),
-            step: env.step,
-            spent: env.spent,
-            budget: env.budget,
-        });
+        let run = self.run.get_or_insert_default();
+        if run.id.is_empty() {
+            (run.id, run.team) = (env.run.0.clone(), stepper.team().name.clone());
+        }
+        (run.status, run.step, run.spent, run.budget) = (env.status.name(), env.step, env.spent, env.budget);
+    }
+
+    fn count_mail(&mut self, stepper: &Stepper) {
+        let env = stepper.env();
         self.requests = env.requests().count();
         if self.names.is_empty() {
             self.names = stepper.team().roles.iter().take(MAX_ROLES).map(|role| role.name.clone()).collect();
@@ -217,4 +222,20 @@ impl Counts {
     fn role(&self, id: RoleId) -> String {
         self.names.get(id.index()).map_or_else(|| OTHER.to_owned(), Clone::clone)
     }
+}
+
+/// Whether an event may change what mail roles have, or who is asked something.
+fn moves_mail(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::RunStarted { .. }
+            | Event::RunResumed { .. }
+            | Event::Forked { .. }
+            | Event::MessageSent { .. }
+            | Event::StepStarted { .. }
+            | Event::StepCommitted { .. }
+            | Event::JoinReleased { .. }
+            | Event::RequestOpened { .. }
+            | Event::RequestAnswered { .. }
+    )
 }

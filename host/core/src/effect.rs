@@ -16,7 +16,8 @@ pub enum Effect {
     Record(Event),
     /// Record that this attempt starts, then start it.
     Call(Invocation),
-    /// Nothing, until a running attempt or a pause ends.
+    /// Nothing, until something happens that needs no decision: an attempt or a pause ends, a message gets out, the run is
+    /// started.
     Wait,
     /// Nothing any more.
     Halt(Status),

@@ -22,12 +22,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::activation::Activation;
-use crate::budget::{Amount, Purse};
+use crate::budget::{Amount, Purse, spender};
 use crate::effect::{Effect, Invocation};
 use crate::environment::Environment;
 use crate::environment::routing::AddressBook;
 use crate::event::{CallPolicy, Event, Journal, Status, Work};
-use crate::id::{Part, RoleId, Slot};
+use crate::id::{Digest, RoleId, Slot};
 use crate::team::{OnFault, React, Role, Team, Thinker};
 
 pub use apply::Illegal;
@@ -230,7 +230,7 @@ impl Stepper {
             work,
             task,
             attempt: activation.current.attempts + 1,
-            digest: slot(role, id, work).and_then(|slot| self.env.components.get(&slot).cloned()),
+            digest: self.component(id, work).cloned(),
             journal,
             recorded: if journal == Journal::Keep { activation.current.journal.clone() } else { Vec::new() },
             idempotency_key: activation.key(&self.env.lineage.key(&self.env.run.0), &role.name, work),
@@ -238,6 +238,11 @@ impl Stepper {
             news: self.env.resolve(&activation.news),
             outputs: activation.done.iter().map(|done| self.env.message(done.output.message).clone()).collect(),
         }
+    }
+
+    /// The component that does some work, if one does.
+    pub fn component(&self, id: RoleId, work: Work) -> Option<&Digest> {
+        self.env.components.get(&slot(self.team.role(id), id, work)?)
     }
 
     /// The end of the run with this status.
@@ -260,12 +265,7 @@ pub fn step_of_fault(team: &Team, env: &Environment, activation: &Activation) ->
 
 /// Where the component of some work stands; none when the host itself thinks, or a person does.
 pub fn slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
-    let part = match work {
-        Work::Think { .. } if matches!(role.react, React::Choose { thinker: Thinker::Model, .. }) => return None,
-        Work::Answer => return None,
-        Work::Think { .. } => Part::Think,
-        Work::Plan => Part::Action(crate::id::ActionId(0)),
-        Work::Act { action, .. } => Part::Action(action),
-    };
-    Some(Slot { role: id, part })
+    let by_model = matches!(role.react, React::Choose { thinker: Thinker::Model, .. });
+    let by_none = work == Work::Answer || (by_model && matches!(work, Work::Think { .. }));
+    (!by_none).then(|| spender(id, work))
 }

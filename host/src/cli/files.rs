@@ -8,6 +8,7 @@ use strata_core::stepper::Stepper;
 use super::plain::one_line;
 use super::{Failure, FilesArgs, note, show_json, show_line, warn};
 use crate::launch::files as saved_files;
+use crate::narrator::action_name;
 
 pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
     let saved = saved_files(&args.path, args.to.as_deref())?;
@@ -48,10 +49,7 @@ fn rows(stepper: &Stepper) -> Vec<Row<'_>> {
     let env = stepper.env();
     let by = |role: RoleId, work: Work| {
         let role = stepper.team().role(role);
-        match work {
-            Work::Act { action, .. } => format!("{}.{}", role.name, role.action(action).name),
-            _ => format!("{}.{}", role.name, role.actions.first().map_or("", |action| &action.name)),
-        }
+        format!("{}.{}", role.name, action_name(role, work))
     };
     let kept = env.files.kept.iter();
     let mut rows: Vec<Row<'_>> =

@@ -17,6 +17,7 @@ use strata_core::money::Usd;
 use tokio::sync::oneshot;
 use tracing::{Instrument, Span};
 
+use super::afford::no_model;
 use super::attempt::Attempt;
 use super::flights::{Batch, Given, GivenUp, Waiting};
 use super::occurrence::Occurrence;
@@ -263,9 +264,8 @@ fn making(
         Outward::Complete(request) => {
             let models = equipment.models.clone();
             Box::pin(async move {
-                let none = || HostError::new(HostErrorKind::Upstream, "the team has no model");
                 let Some(models) = models else {
-                    return Made { given: Err(none()), outcome: Outcome::Failed, cost: Usd::ZERO, tokens: 0 };
+                    return Made { given: Err(no_model()), outcome: Outcome::Failed, cost: Usd::ZERO, tokens: 0 };
                 };
                 match models.complete_heard(&request, hearing).await {
                     Ok(Completed { reply, cost, tokens }) => {

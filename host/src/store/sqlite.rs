@@ -312,7 +312,7 @@ impl Store for SqliteStore {
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
         let mut made = match self.made.take() {
             Some(made) => made,
-            None => self.made()?,
+            None => self.made(&self.line)?,
         };
         let over = made.len().saturating_sub(keep as usize);
         let last = made.drain(..over).next_back();

@@ -6,9 +6,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::Stepper;
 use super::awake::Stand;
 use super::files::{FILES_SCOPE, first_change};
-use super::{Stepper, slot};
 use crate::activation::{Activation, Done, Outgoing};
 use crate::environment::outbox::Outbound;
 use crate::environment::routing::{Parcel, route};
@@ -68,7 +68,7 @@ impl Stepper {
     fn writer(&self, id: RoleId, at: (&str, &str)) -> Option<Writer> {
         let done = &self.env.role(id).activation.as_ref()?.done;
         let first = &done[first_write(done, at)?];
-        let digest = slot(self.team.role(id), id, first.work).and_then(|slot| self.env.components.get(&slot).cloned());
+        let digest = self.component(id, first.work).cloned();
         Some(Writer { role: id, work: first.work, attempt: first.tried.attempts, digest })
     }
 

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Stepper, slot};
+use super::Stepper;
 use crate::activation::{Addressed, Phase};
 use crate::effect::Invocation;
 use crate::environment::routing::{Parcel, route};
@@ -113,7 +113,7 @@ impl Stepper {
             Ok(result) => return Some(Event::CallFinished { role: id, work, attempt, result }),
             Err(fault) => fault,
         };
-        let digest = slot(role, id, work).and_then(|slot| self.env.components.get(&slot).cloned());
+        let digest = self.component(id, work).cloned();
         // What is in doubt is not tried again by itself.
         let retry_ms = match activation.leaves_doubts() {
             true => None,

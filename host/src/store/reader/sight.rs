@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 
 use super::{Reader, check_pages};
-use crate::store::directory::Directory;
+use crate::store::directory::{Directory, LOG};
 use crate::store::error::StoreError;
 use crate::store::{file, schema};
 
@@ -102,9 +102,7 @@ impl Reader {
 
 /// Whether there is something in a write-ahead log beside a database.
 fn has_log(path: &Path) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+    std::fs::metadata(path.with_file_name(LOG)).is_ok_and(|log| log.len() > 0)
 }
 
 /// A path as SQLite takes it with options.

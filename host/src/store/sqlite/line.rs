@@ -87,10 +87,10 @@ impl SqliteStore {
         Ok(Row { since: self.reader.weight_since_snapshot(&row)?, ..row })
     }
 
-    /// The places of the checkpoints of the current lineage that are not forgotten.
-    pub(super) fn made(&self) -> Result<VecDeque<i64>, StoreError> {
-        let marking = self.reader.marking_after(self.line.id, self.line.forgotten.max(self.line.begin()))?;
-        let made = marking.iter().filter(|(at, record)| makes(&self.line, *at, record));
+    /// The places of the checkpoints of a lineage that are not forgotten, oldest first.
+    pub(super) fn made(&self, line: &Row) -> Result<VecDeque<i64>, StoreError> {
+        let marking = self.reader.marking_after(line.id, line.forgotten.max(line.begin()))?;
+        let made = marking.iter().filter(|(at, record)| makes(line, *at, record));
         Ok(made.map(|(at, _)| *at).collect())
     }
 

@@ -10,12 +10,13 @@ use serde::Serialize;
 use strata_core::id::Digest;
 
 use super::{MAX_SNAPSHOT_BYTES, SqliteStore};
+use crate::store::directory::LOG;
 use crate::store::error::StoreError;
 use crate::store::lineage::{Row, key};
 use crate::store::list::Listed;
 use crate::store::sqlite::snapshot::Snapshot;
 use crate::store::sqlite::write::put_gap;
-use crate::store::{Durability, Pruned, SumUp, blob, checkpoint_of};
+use crate::store::{Durability, Pruned, SumUp, blob};
 
 /// Own events of a lineage that are to be dropped.
 struct Drop {
@@ -63,13 +64,11 @@ impl SqliteStore {
 
     /// A lineage, as it is when only its newest checkpoints are wanted.
     fn forgetting(&self, row: Row, keep: u32) -> Result<Row, StoreError> {
-        let made = self.reader.marking_after(row.id, row.begin() + 1)?;
-        let made: Vec<i64> =
-            made.iter().filter(|(_, record)| checkpoint_of(&record.event).is_some()).map(|(at, _)| *at).collect();
+        let made = self.made(&row)?;
         // The newest is kept, whatever is wanted.
         let over = made.len().saturating_sub(keep.max(1) as usize);
-        let forgotten = made[..over].last().copied().unwrap_or(0);
-        Ok(Row { forgotten: row.forgotten.max(forgotten), ..row })
+        let forgotten = over.checked_sub(1).map_or(row.forgotten, |last| made[last]);
+        Ok(Row { forgotten, ..row })
     }
 
     /// Finds out what a lineage can do without, and saves the states that stand for it.
@@ -164,10 +163,8 @@ impl SqliteStore {
 
     /// How large the database is, with its log.
     fn bytes(&self) -> Result<u64, StoreError> {
-        let mut log = self.reader.path.clone().into_os_string();
-        log.push("-wal");
         let of = |path: &std::path::Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
-        Ok(of(&self.reader.path) + of(log.as_ref()))
+        Ok(of(&self.reader.path) + of(&self.reader.path.with_file_name(LOG)))
     }
 }
 
