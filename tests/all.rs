@@ -8,6 +8,7 @@
 //! | `random_teams` | random teams with faults and kills, held against the same without |
 //! | `driver` | the driver alone, with a store that fails: how often it saves, what it does when it cannot |
 //! | `signals` | Ctrl-C, SIGTERM, the lock and who holds it |
+//! | `embedded` | environments inside a program: handles, variables of their own, how they end |
 //! | `live` | teams that stay: the library, `run --keep-alive`, `send` to a team that runs |
 //! | `shared_log` | teams of one process that share a log |
 //! | `sending` | `send`: once and whole |
@@ -80,6 +81,7 @@ mod describing;
 mod dev;
 mod documents;
 mod driver;
+mod embedded;
 mod escapes;
 mod events;
 mod external;

@@ -316,7 +316,7 @@ fn who_gave_an_order_that_cannot_be_saved_is_not_told_that_it_was_never_carried_
     let (_keep, mut stop) = tokio::sync::watch::channel(false);
     let said = Message::of_user("".into(), "more".into(), "UserRequirement".into());
     let sent = async {
-        motion.wait_for(|motion| *motion == Motion::Idle).await.unwrap();
+        motion.wait_for(|motion| *motion == Motion::Idle(Status::Done)).await.unwrap();
         ledger.lock().unwrap().fails_at = Some(0);
         orders.send(said.clone()).await
     };

@@ -31,7 +31,7 @@ pub fn said(text: &str) -> Message {
     Message::of_user("".into(), text.into(), "UserRequirement".into())
 }
 
-fn create(place: &Place) -> LiveEnvironment {
+pub fn create(place: &Place) -> LiveEnvironment {
     let (team, storage) = (place.path("team.toml"), place.path("store"));
     let overrides = Overrides::default();
     LiveEnvironment::create(Start::new(&team, &storage, &overrides)).unwrap()

@@ -84,12 +84,12 @@ pub enum WhenIdle {
 /// Whether a run moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Motion {
-    /// It does not run.
-    Still,
+    /// It does not run: not yet, or it has ended like this, or was ended by an error.
+    Still(Option<Status>),
     /// Somebody is at work, or will be.
     Busy,
-    /// Nothing is left to do; it waits for messages from outside.
-    Idle,
+    /// Nothing is left to do, and it would end like this; it waits for messages from outside.
+    Idle(Status),
 }
 
 /// How things stand once everything has happened that needs nobody.
@@ -97,7 +97,7 @@ enum Turn {
     /// Something is under way.
     Busy,
     /// Nothing is left to do: the run would end.
-    Idle,
+    Idle(Status),
     /// The run has ended.
     Halted(Status),
 }
@@ -177,7 +177,7 @@ impl Driver {
             orders,
             give,
             when_idle: WhenIdle::End,
-            motion: watch::Sender::new(Motion::Still),
+            motion: watch::Sender::new(Motion::Still(None)),
             audience: None,
             then: None,
         }
@@ -221,7 +221,7 @@ impl Driver {
             }
             ended => ended,
         };
-        self.motion.send_replace(Motion::Still);
+        self.motion.send_replace(Motion::Still(ended.as_ref().ok().copied()));
         // Who gave an order too late is not kept waiting for a run that may never come.
         self.turn_away();
         ended
@@ -241,7 +241,7 @@ impl Driver {
             let (calls, turn) = self.decide()?;
             let motion = match turn {
                 Turn::Busy => Motion::Busy,
-                Turn::Idle => Motion::Idle,
+                Turn::Idle(status) => Motion::Idle(status),
                 Turn::Halted(status) => return Ok(status),
             };
             self.motion.send_if_modified(|before| std::mem::replace(before, motion) != motion);
@@ -283,7 +283,7 @@ impl Driver {
         let turn = loop {
             self.place()?;
             match self.journal.stepper().next() {
-                Effect::Record(Event::RunEnded { status, .. }) if self.stays(status) => break Turn::Idle,
+                Effect::Record(Event::RunEnded { status, .. }) if self.stays(status) => break Turn::Idle(status),
                 Effect::Record(Event::RunEnded { status, .. }) if self.outlasts(status) => break Turn::Busy,
                 Effect::Record(event) => self.journal.stage(event)?,
                 Effect::Call(call) => {
@@ -306,7 +306,7 @@ impl Driver {
     /// Ends the run because it was told to: an idle one as it would have ended by itself.
     async fn stop(&mut self, turn: &Turn) -> Result<Status, DriverError> {
         match turn {
-            Turn::Idle => {
+            Turn::Idle(_) => {
                 self.wait_for_answers().await?;
                 let Effect::Record(Event::RunEnded { status, .. }) = self.journal.stepper().next() else {
                     // What came meanwhile is for somebody.

@@ -4,6 +4,7 @@
 //! `live::thread`.
 
 mod events;
+mod handle;
 mod thread;
 
 use std::fmt;
@@ -13,14 +14,17 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use strata_core::event::Status;
 use strata_core::message::Message;
+use strata_core::stepper::Stepper;
 use tokio::sync::watch;
 
-use crate::driver::{AnswerError, DriverError, Motion, OnLine, Orders, ReplyError, WhenIdle};
+use crate::driver::{AnswerError, DriverError, OnLine, ReplyError, WhenIdle};
 use crate::launch::{self, LaunchError, Notice, Resume, Resumed, Run, Start};
 use crate::metrics::Metrics;
 
 pub use crate::driver::{Answered, Given, Sent, Unserved};
 pub use events::Events;
+pub use handle::Handle;
+use handle::Reins;
 use thread::Running;
 
 /// A team's environment: its roles with their mailboxes, memories and state, saved in a directory.
@@ -56,8 +60,9 @@ use thread::Running;
 pub struct LiveEnvironment {
     state: State,
     path: PathBuf,
-    orders: Orders,
-    motion: watch::Receiver<Motion>,
+    /// For its handles: how it is spoken to while it runs.
+    reins: watch::Sender<Option<Reins>>,
+    handle: Handle,
     /// The number of the newest line.
     newest: watch::Receiver<u64>,
 }
@@ -94,6 +99,9 @@ pub enum LiveError {
     Thread(String),
 }
 
+/// What is said of one that cannot go on.
+const BROKEN: LiveError = LiveError::State("was ended by an error; load it again");
+
 impl From<ReplyError> for LiveError {
     fn from(error: ReplyError) -> Self {
         match error {
@@ -123,8 +131,9 @@ impl LiveEnvironment {
     }
 
     fn of(run: Run, newest: watch::Receiver<u64>) -> Self {
-        let (path, orders, motion) = (run.path().to_owned(), run.orders(), run.motion());
-        Self { state: State::Still(Box::new(run)), path, orders, motion, newest }
+        let (path, motion) = (run.path().to_owned(), run.motion());
+        let (reins, held) = watch::channel(None);
+        Self { state: State::Still(Box::new(run)), path, reins, handle: Handle::new(held, motion), newest }
     }
 
     /// Lets it run, on a thread of its own. With `WhenIdle::End` it stops by itself when nothing is left to do. One
@@ -143,16 +152,16 @@ impl LiveEnvironment {
             run.go_on()?;
         }
         run.prepare(when_idle);
-        self.orders = run.orders();
-        self.state = State::Running(Running::begin(runtime, run)?);
+        let orders = run.orders();
+        let running = Running::begin(runtime, run)?;
+        self.reins.send_replace(Some(Reins { orders, stop: running.stop.clone() }));
+        self.state = State::Running(running);
         Ok(())
     }
 
     /// Stops it: what is in flight is ended and will run again, everything finished is kept, `team.json` is written.
     pub async fn stop(&mut self) -> Result<Status, LiveError> {
-        if let State::Running(running) = &self.state {
-            running.tell_to_stop();
-        }
+        self.handle.stop();
         self.ended().await
     }
 
@@ -162,46 +171,48 @@ impl LiveEnvironment {
         if let State::Running(running) = &mut self.state {
             let ended = running.ended().await;
             self.state = State::Broken;
-            let (run, status) = ended?;
-            status?;
-            self.state = State::Still(run);
+            self.reins.send_replace(None);
+            self.state = State::Still(ended??);
         }
         match &self.state {
             State::Still(run) => Ok(run.stepper().env().status),
-            State::Running(_) | State::Broken => Err(LiveError::State("was ended by an error; load it again")),
+            State::Running(_) | State::Broken => Err(BROKEN),
         }
     }
 
-    /// Whether it is at rest: nobody has mail and nobody is at work, or it does not run.
+    /// Speaks to it from anywhere: see `Handle`.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Whether it is at rest; see `idle`.
     pub fn is_idle(&self) -> bool {
-        // A driver that is gone, with its runtime, rests for good.
-        *self.motion.borrow() != Motion::Busy || self.motion.has_changed().is_err()
+        self.handle.is_idle()
     }
 
-    /// Waits until it is at rest. It may be stopped meanwhile: the environment is not borrowed.
-    pub fn idle(&self) -> BoxFuture<'static, ()> {
-        let mut motion = self.motion.clone();
-        Box::pin(async move {
-            // A driver that is gone rests for good.
-            let _ = motion.wait_for(|motion| *motion != Motion::Busy).await;
-        })
+    /// Waits until it is at rest, and says how: see `Handle::idle`. The environment is not borrowed.
+    pub fn idle(&self) -> BoxFuture<'static, Option<Status>> {
+        self.handle.idle()
     }
 
-    /// Publishes a message from outside and says where it went. Its id is given by the environment; where it names no
-    /// recipient, everyone who watches its label gets it. Where its `meta` holds an `idempotency_key`, and a message from
-    /// outside has come under that already, it is not published again. It is durable when this returns. The environment
-    /// is not borrowed: any number may wait at the same time.
+    /// Publishes a message from outside: see `Handle::send`. The environment is not borrowed: any number may wait at the
+    /// same time.
     pub fn send(&self, message: Message) -> BoxFuture<'static, Result<Sent, LiveError>> {
-        let orders = matches!(self.state, State::Running(_)).then(|| self.orders.clone());
-        Box::pin(async move {
-            let orders = orders.ok_or(LiveError::State("does not run; start it first"))?;
-            Ok(orders.send(message).await?)
-        })
+        self.handle.send(message)
     }
 
     /// Publishes what a user says, under a label: everyone who watches that gets it. Like `send` otherwise.
     pub fn say(&self, label: &str, text: impl Into<String>) -> BoxFuture<'static, Result<Sent, LiveError>> {
-        self.send(Message::of_user("".into(), text.into(), label.into()))
+        self.handle.say(label, text)
+    }
+
+    /// How it stands, whether it runs or not: see `Handle::state`.
+    pub async fn state(&self) -> Result<Box<Stepper>, LiveError> {
+        match &self.state {
+            State::Still(run) => Ok(Box::new(run.stepper().clone())),
+            State::Running(_) => self.handle.state().await,
+            State::Broken => Err(BROKEN),
+        }
     }
 
     /// Answers what people were asked: all of it, or nothing. It is durable when this returns, and where the
@@ -216,8 +227,8 @@ impl LiveEnvironment {
                 }
                 Ok(answered?)
             }
-            State::Running(_) => Ok(self.orders.answer(given).await??),
-            State::Broken => Err(LiveError::State("was ended by an error; load it again")),
+            State::Running(_) => self.handle.answer(given).await,
+            State::Broken => Err(BROKEN),
         }
     }
 
@@ -226,8 +237,8 @@ impl LiveEnvironment {
     pub async fn save(&mut self) -> Result<(), LiveError> {
         match &mut self.state {
             State::Still(run) => Ok(run.save()?),
-            State::Running(_) => Ok(self.orders.save().await??),
-            State::Broken => Err(LiveError::State("was ended by an error; load it again")),
+            State::Running(_) => self.handle.save().await,
+            State::Broken => Err(BROKEN),
         }
     }
 
@@ -255,16 +266,16 @@ impl LiveEnvironment {
 
 impl fmt::Debug for LiveEnvironment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let motion = *self.motion.borrow();
-        f.debug_struct("LiveEnvironment").field("path", &self.path).field("motion", &motion).finish_non_exhaustive()
+        f.debug_struct("LiveEnvironment")
+            .field("path", &self.path)
+            .field("handle", &self.handle)
+            .finish_non_exhaustive()
     }
 }
 
 impl Drop for LiveEnvironment {
     fn drop(&mut self) {
-        if let State::Running(running) = &self.state {
-            running.tell_to_stop();
-        }
+        self.handle.stop();
     }
 }
 

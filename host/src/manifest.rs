@@ -48,6 +48,7 @@ use crate::services::external::External;
 use crate::services::llm::config::{Config, Provider};
 use crate::tidy::tidy;
 use crate::trust::signature::Keys;
+use crate::variables::Variables;
 
 /// Team files are written by hand; a larger file is another file.
 const MAX_FILE_BYTES: usize = 4 << 20;
@@ -71,6 +72,8 @@ pub struct Definition {
     pub trust: Keys,
     /// How what happens is kept.
     pub run: RunConfig,
+    /// Where the variables are looked up that the file names.
+    pub(crate) variables: Variables,
     /// Whether the file says what may be spent, be it without a cap.
     pub(crate) says_budget: bool,
     places: BTreeMap<Slot, Place>,
@@ -173,6 +176,7 @@ impl Definition {
             external: authored.env.external.map(|external| external.value),
             trust: authored.trust,
             run: authored.run.config,
+            variables: Variables::default(),
             says_budget: authored.says_budget,
             places: checked.places,
             modes: checked.modes,

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use strata_core::json::Json;
 
+use crate::variables::Variables;
 use http::HttpGrant;
 
 pub use limits::{Advice, Limit, Limits, Place, Reached, Unit};
@@ -37,6 +38,8 @@ pub struct Plugin {
     pub advice: Advice,
     /// What it may touch.
     pub grants: Grants,
+    /// Where the variables are looked up that it may read.
+    pub variables: Variables,
 }
 
 impl Plugin {
@@ -51,6 +54,7 @@ impl Plugin {
             limits: Limits::default(),
             advice: Advice::default(),
             grants: Grants::default(),
+            variables: Variables::default(),
         }
     }
 }

@@ -125,13 +125,13 @@ pub(super) async fn play(run: &mut Run, prompt: &mut Option<Prompt>, stop: &mut 
 
 /// Says each time that nothing is left to do, and how to change that.
 async fn tell_when_idle(mut motion: watch::Receiver<Motion>, path: PathBuf) {
-    while motion.wait_for(|motion| *motion == Motion::Idle).await.is_ok() {
+    while motion.wait_for(|motion| matches!(motion, Motion::Idle(_))).await.is_ok() {
         let path = path_word(&path);
         note(format_args!(
             "nothing is left to do; waiting: `strata-host send {path} --cause LABEL TEXT`, `strata-host answer {path} \
              REQUEST=JSON` where somebody is asked, or Ctrl-C to end"
         ));
-        if motion.wait_for(|motion| *motion != Motion::Idle).await.is_err() {
+        if motion.wait_for(|motion| !matches!(motion, Motion::Idle(_))).await.is_err() {
             return;
         }
     }
@@ -151,6 +151,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         record: args.record.clone(),
         operators: in_force(args.policy.as_deref())?,
         components: args.component.clone(),
+        ..Overrides::default()
     };
     let report = &mut |notice: Notice<'_>| {
         if !args.quiet || matches!(notice, Notice::Warning(_)) {

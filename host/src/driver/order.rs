@@ -20,6 +20,8 @@ pub(super) enum Order {
     Send { message: Box<Message>, reply: oneshot::Sender<Result<Sent, Unserved>> },
     /// Record answers of people.
     Answer { given: Vec<Given>, reply: oneshot::Sender<Result<Result<Vec<Answered>, AnswerError>, Unserved>> },
+    /// Tell how the team stands.
+    Look { reply: oneshot::Sender<Box<Stepper>> },
     /// Write `team.json`.
     Save { reply: oneshot::Sender<Result<(), DriverError>> },
 }
@@ -30,6 +32,7 @@ impl Order {
         match self {
             Self::Send { reply, .. } => reply.is_closed(),
             Self::Answer { reply, .. } => reply.is_closed(),
+            Self::Look { reply } => reply.is_closed(),
             Self::Save { reply } => reply.is_closed(),
         }
     }
@@ -115,6 +118,13 @@ impl Orders {
         answer.await.map_err(|_| Unserved::Ended)?
     }
 
+    /// How the team stands: its definition and all of its state, of which everything is durable.
+    pub async fn look(&self) -> Result<Box<Stepper>, Unserved> {
+        let (reply, answer) = oneshot::channel();
+        self.give(Order::Look { reply }).await?;
+        answer.await.map_err(|_| Unserved::Ended)
+    }
+
     /// Writes `team.json` as the team stands now. That it cannot be written concerns nobody else.
     pub async fn save(&self) -> Result<Result<(), DriverError>, Unserved> {
         let (reply, answer) = oneshot::channel();
@@ -156,6 +166,8 @@ impl Driver {
         if order.is_given_up() {
             return Ok(());
         }
+        // What is told or saved is durable.
+        self.journal.flush()?;
         match order {
             Order::Send { message, reply } => {
                 let sent = self.journal.take_in(*message).and_then(|sent| self.journal.flush().map(|()| sent));
@@ -175,6 +187,9 @@ impl Driver {
                     self.motion.send_replace(Motion::Busy);
                 }
                 return serve(reply, answered);
+            }
+            Order::Look { reply } => {
+                let _ = reply.send(Box::new(self.journal.stepper().clone()));
             }
             Order::Save { reply } => {
                 let _ = reply.send(self.journal.save());

@@ -108,7 +108,7 @@ fn located(plugin: &Plugin) -> Plugin {
 /// The team's language model, if it has one.
 fn models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
     let Some(llm) = &definition.llm else { return Ok(None) };
-    let models = Models::new(llm).map_err(|error| match &error {
+    let models = Models::new(llm, &definition.variables).map_err(|error| match &error {
         ConfigError::ApiKey { name, problem } => {
             let message =
                 format!("the model's API key is read from the environment variable `{name}`, which {problem}");
@@ -122,7 +122,7 @@ fn models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
 /// The secrets that a team's grants name.
 fn secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
     let names = definition.plugins.values().flat_map(|plugin| plugin.grants.secrets());
-    Secrets::from_env(names.map(String::as_str)).map_err(|missing| {
+    Secrets::read(&definition.variables, names.map(String::as_str)).map_err(|missing| {
         let shown = missing.iter().filter_map(|secret| definition.at_secret(&secret.name, &secret.to_string()));
         // Every name comes from a grant, and every grant from a place in the file.
         shown.reduce(Diagnostics::and).expect("a secret is named somewhere")

@@ -32,10 +32,13 @@ impl Events {
         Ok(Self { telling: Telling::open(path)?, ready: VecDeque::new(), newest, read: 0 })
     }
 
-    /// The next event; waits for it. None once the environment is dropped.
+    /// The next event; waits for it. None once the environment is dropped, or an error has ended it: one that has stopped
+    /// may be started again.
     pub async fn next(&mut self) -> Result<Option<Line>, StoreError> {
         loop {
             if let Some(line) = self.next_now()? {
+                // Who catches up holds nobody else up.
+                tokio::task::consume_budget().await;
                 return Ok(Some(line));
             }
             let read = self.read;

@@ -5,7 +5,6 @@
 
 use std::thread;
 
-use strata_core::event::Status;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
@@ -13,12 +12,12 @@ use super::LiveError;
 use crate::driver::DriverError;
 use crate::launch::Run;
 
-/// A run that has come to its end, and how.
-type End = (Box<Run>, Result<Status, DriverError>);
+/// A run that has come to its end. One that an error ended is gone, and lets go of its storage.
+type End = Result<Box<Run>, DriverError>;
 
 /// A run on its thread.
 pub(super) struct Running {
-    stop: watch::Sender<bool>,
+    pub(super) stop: watch::Sender<bool>,
     end: oneshot::Receiver<End>,
 }
 
@@ -41,11 +40,6 @@ impl Running {
         let begun = thread::Builder::new().name("strata team".into()).spawn(begin);
         begun.map_err(|error| LiveError::Thread(format!("cannot start a thread: {error}")))?;
         Ok(Self { stop, end })
-    }
-
-    /// Lets it stop as soon as it can.
-    pub(super) fn tell_to_stop(&self) {
-        self.stop.send_replace(true);
     }
 
     /// Waits until it has come to its end.
@@ -72,5 +66,5 @@ fn to_its_end(runtime: &Handle, mut run: Box<Run>, mut stopped: watch::Receiver<
         }
     });
     canary.abort();
-    Some((run, ended?))
+    Some(ended?.map(|_| run))
 }

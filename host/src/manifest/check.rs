@@ -22,6 +22,7 @@ use super::names::{self, Names};
 use super::place::Place;
 use super::table::At;
 use crate::plugin::Plugin;
+use crate::variables::Variables;
 
 /// What comes of a team file. Complete only if no problem was found.
 pub(super) struct Checked {
@@ -139,6 +140,7 @@ impl Checked {
             limits: patch.limits(),
             advice: advice(&problems.source, &limited),
             grants: slot.allow.grants.clone(),
+            variables: Variables::default(),
         };
         self.plugins.insert(at, plugin);
         let place = Place {

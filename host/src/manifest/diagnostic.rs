@@ -103,6 +103,18 @@ impl Diagnostic {
         Self { place: Some(place), ..Self::new(message) }
     }
 
+    /// Where it is in the text: line and column, which count from 1 (columns in characters), and the bytes. None where it
+    /// has no place in one.
+    pub fn place(&self) -> Option<((usize, usize), Range<usize>)> {
+        let Place { source, span, .. } = self.place.as_ref()?;
+        Some((source.position(span.start), span.clone()))
+    }
+
+    /// What to do about it, where that is known.
+    pub fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// Adds what to do about it.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

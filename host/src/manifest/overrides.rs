@@ -12,6 +12,7 @@ use super::diagnostic::{Diagnostics, suggest};
 use super::operator::Operator;
 use super::place::Given;
 use super::units::AMOUNTS;
+use crate::variables::Variables;
 
 /// What the command line changes. Nothing by default.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +25,9 @@ pub struct Overrides {
     pub investment: Option<f64>,
     /// Where exchanges with language models are recorded.
     pub record: Option<PathBuf>,
+    /// Where the variables are looked up that the team file names, such as API keys and secrets: in the environment of
+    /// this process by default.
+    pub variables: Variables,
     /// Policies that bind the team. All of them hold.
     pub operators: Vec<Operator>,
     /// `ROLE.ACTION=FILE` each; `ROLE.think` is what a role thinks with. Files are relative to the working directory.
@@ -109,6 +113,8 @@ impl Definition {
         if let (Some(llm), Some(record)) = (&mut self.llm, &overrides.record) {
             llm.record = Some(record.clone());
         }
+        self.variables = overrides.variables.clone();
+        self.plugins.values_mut().for_each(|plugin| plugin.variables = overrides.variables.clone());
         self.give(&overrides.components, "command line")?;
         self.bind(&overrides.operators)?;
         Ok(())

@@ -14,6 +14,7 @@ use crate::gateway::{Answer, Ask, Gateway};
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Grants, LlmGrant};
 use crate::services::llm;
+use crate::variables::Variables;
 use files::Files;
 use wasi::Wasi;
 
@@ -36,6 +37,7 @@ pub(super) struct Capabilities {
     http: Vec<HttpGrant>,
     secrets: Vec<String>,
     env: Vec<String>,
+    pub(super) variables: Variables,
     wasi: Option<Box<Wasi>>,
 }
 
@@ -43,7 +45,8 @@ impl Capabilities {
     /// For an attempt of a call.
     pub(super) fn new(call: &Call, gateway: &Gateway) -> Self {
         let grants = &call.plugin.grants;
-        Self::of(grants, Files::new(&grants.dirs, &call.view, Some(gateway.clone())))
+        let files = Files::new(&grants.dirs, &call.view, Some(gateway.clone()));
+        Self { variables: call.plugin.variables.clone(), ..Self::of(grants, files) }
     }
 
     pub(super) fn none() -> Self {
@@ -58,6 +61,7 @@ impl Capabilities {
             http: grants.http.clone(),
             secrets: grants.secrets().cloned().collect(),
             env: grants.env.clone(),
+            variables: Variables::default(),
             wasi: None,
         }
     }

@@ -116,8 +116,8 @@ impl Ctx {
 
     /// For a component that imports WASI; its randomness follows from `seed`.
     pub(super) fn add_wasi(&mut self, grants: &Grants, seed: &str) {
-        let files = &self.capabilities.files;
-        let wasi = Wasi::new(grants, seed, &self.log, (files.opened(), files.own()));
+        let (files, variables) = (&self.capabilities.files, &self.capabilities.variables);
+        let wasi = Wasi::new((grants, variables), seed, &self.log, (files.opened(), files.own()));
         self.capabilities.add_wasi(wasi);
     }
 

@@ -13,8 +13,6 @@ use crate::{action, good, think};
 fn the_command_line_has_the_last_word() {
     let mut whole = good("whole.toml");
     let overrides = Overrides {
-        record: None,
-        operators: Vec::new(),
         max_steps: Some(0),
         max_parallel: Some(1),
         investment: Some(0.5),
@@ -23,6 +21,7 @@ fn the_command_line_has_the_last_word() {
             "RoleB.a.b=/tried/b.wasm".into(),
             "Chooser.think=/tried/c.wasm".into(),
         ],
+        ..Overrides::default()
     };
     whole.apply(&overrides).unwrap();
     let policy = &whole.team.policy;

@@ -14,7 +14,7 @@ impl env::Host for Ctx {
         if !self.capabilities.env.contains(&name) {
             return Ok(Err(denied(format!("the variable `{name}` is not granted; add it to `allow.env`"))));
         }
-        match std::env::var(&name) {
+        match self.capabilities.variables.get(&name) {
             Ok(value) => {
                 self.count_bytes("env.get", value.len() as u64)?;
                 Ok(Ok(Some(value)))

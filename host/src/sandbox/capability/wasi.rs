@@ -25,6 +25,7 @@ use super::super::log::{Level, Log};
 use super::files::{Opened, Own};
 use crate::plugin::{Access, Grants};
 use crate::sha256::sha256;
+use crate::variables::Variables;
 
 mod clock;
 mod listing;
@@ -68,7 +69,7 @@ impl Wasi {
     /// With what is granted, and randomness that follows from `seed`. What the guest opens is noted in `opened`; what is the
     /// host's own is not opened.
     pub(in super::super) fn new(
-        grants: &Grants,
+        (grants, variables): (&Grants, &Variables),
         seed: &str,
         log: &Arc<Mutex<Log>>,
         (opened, own): (Opened, Own),
@@ -89,7 +90,7 @@ impl Wasi {
             .allow_ip_name_lookup(false);
         for name in &grants.env {
             // A variable that the host does not have is absent for the guest too.
-            if let Ok(value) = std::env::var(name) {
+            if let Ok(value) = variables.get(name) {
                 builder.env(name, value);
             }
         }

@@ -7,6 +7,7 @@ use std::fmt;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::services::trace::{Trace, hidden};
+use crate::variables::Variables;
 
 /// What a placeholder begins with; the name and `CLOSE` follow.
 const OPEN: &str = "{{secret:";
@@ -37,21 +38,15 @@ pub struct Missing {
 
 impl Secrets {
     /// Reads the variables with these names. All that cannot be read are told.
-    pub fn from_env<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, Vec<Missing>> {
+    pub fn read<'a>(variables: &Variables, names: impl IntoIterator<Item = &'a str>) -> Result<Self, Vec<Missing>> {
         let names: BTreeSet<&str> = names.into_iter().collect();
         let mut values = BTreeMap::new();
         let mut missing = Vec::new();
         for name in names {
-            let problem = match std::env::var(name) {
-                Ok(value) if !value.is_empty() => {
-                    values.insert(name.to_owned(), value);
-                    continue;
-                }
-                Ok(_) => "is empty",
-                Err(std::env::VarError::NotPresent) => "is not set",
-                Err(std::env::VarError::NotUnicode(_)) => "is not UTF-8",
-            };
-            missing.push(Missing { name: name.to_owned(), problem });
+            match variables.require(name) {
+                Ok(value) => drop(values.insert(name.to_owned(), value)),
+                Err(problem) => missing.push(Missing { name: name.to_owned(), problem }),
+            }
         }
         if missing.is_empty() { Ok(Self::new(values)) } else { Err(missing) }
     }
@@ -228,7 +223,7 @@ mod tests {
 
     #[test]
     fn variables_that_are_not_there_are_all_told() {
-        let missing = Secrets::from_env(["STRATA_TEST_NONE_B", "STRATA_TEST_NONE_A"]).unwrap_err();
+        let missing = Secrets::read(&Variables::default(), ["STRATA_TEST_NONE_B", "STRATA_TEST_NONE_A"]).unwrap_err();
         let told: Vec<String> = missing.iter().map(ToString::to_string).collect();
         let line =
             |name| format!("the secret `{name}` is read from the environment variable of that name, which is not set");

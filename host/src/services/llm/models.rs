@@ -14,6 +14,7 @@ use super::scripted::Scripted;
 use super::tokens::{Tokens, Used, expected};
 use super::{Hearing, Reply, Request, Unanswered};
 use crate::gateway::{HostError, HostErrorKind};
+use crate::variables::Variables;
 
 /// How many requests are under way at once, whoever asks: enough to hide the latency of a large fan-out, few enough
 /// not to run into an endpoint's rate limit by ourselves. A request keeps its place while it waits to be retried, so
@@ -64,12 +65,12 @@ pub struct Failed {
 }
 
 impl Models {
-    /// Reads what the provider needs: the file of replies, or the API key from the environment.
-    pub fn new(config: &Config) -> Result<Self, ConfigError> {
+    /// Reads what the provider needs: the file of replies, or the API key from its variable.
+    pub fn new(config: &Config, variables: &Variables) -> Result<Self, ConfigError> {
         let provider = match &config.provider {
             config::Provider::Scripted { replies } => Provider::Scripted(Scripted::load(replies)?),
             config::Provider::Recorded { replies } => Provider::Recorded(Recorded::load(replies)?),
-            config::Provider::OpenAi(endpoint) => Provider::OpenAi(OpenAi::new(endpoint)?),
+            config::Provider::OpenAi(endpoint) => Provider::OpenAi(OpenAi::new(endpoint, variables)?),
         };
         Ok(Self {
             model: config.model.clone(),

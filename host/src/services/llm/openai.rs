@@ -29,6 +29,7 @@ use crate::plugin::http::shown;
 use crate::services::client::{self, chain};
 use crate::services::endpoint::{self, Unfit};
 use crate::services::wait;
+use crate::variables::Variables;
 
 /// The largest reply that is read: some forty times what models can write in one go, and small enough to hold
 /// `PARALLEL` of them.
@@ -84,10 +85,10 @@ impl Failure {
 
 impl OpenAi {
     /// Prepares to ask `endpoint`. Reads the key; makes no connection.
-    pub(super) fn new(endpoint: &Endpoint) -> Result<Self, ConfigError> {
+    pub(super) fn new(endpoint: &Endpoint, variables: &Variables) -> Result<Self, ConfigError> {
         let url = completions(&endpoint.base_url)?;
         let shown = shown(&url);
-        let key = endpoint.api_key_env.as_deref().map(Key::from_env).transpose()?;
+        let key = endpoint.api_key_env.as_deref().map(|name| Key::read(variables, name)).transpose()?;
         let client = client(&url, endpoint.timeout)
             .map_err(|error| ConfigError::Client { url: shown.clone(), reason: chain(&error) })?;
         Ok(Self {

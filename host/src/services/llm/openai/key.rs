@@ -9,6 +9,7 @@ use crate::services::llm::config::ConfigError;
 use crate::services::llm::models::excerpt;
 use crate::services::llm::{Reply, ToolCall};
 use crate::services::trace::{Trace, hidden, hidden_so_far};
+use crate::variables::Variables;
 
 /// Shorter keys are not looked for in texts: they are placeholders of endpoints that want none, and hiding them would
 /// tear ordinary words apart.
@@ -27,20 +28,13 @@ pub(super) struct Key {
 pub(super) struct Hush<'a>(Option<&'a Trace>);
 
 impl Key {
-    /// The key in an environment variable.
-    pub(super) fn from_env(variable: &str) -> Result<Self, ConfigError> {
-        let wrong = |problem| ConfigError::ApiKey { name: variable.to_owned(), problem };
-        match std::env::var(variable) {
-            Ok(secret) => Self::new(variable, secret).map_err(wrong),
-            Err(std::env::VarError::NotPresent) => Err(wrong("is not set")),
-            Err(std::env::VarError::NotUnicode(_)) => Err(wrong("is not UTF-8")),
-        }
+    /// The key in a variable.
+    pub(super) fn read(variables: &Variables, variable: &str) -> Result<Self, ConfigError> {
+        let key = variables.require(variable).and_then(|secret| Self::new(variable, secret));
+        key.map_err(|problem| ConfigError::ApiKey { name: variable.to_owned(), problem })
     }
 
     fn new(variable: &str, secret: String) -> Result<Self, &'static str> {
-        if secret.is_empty() {
-            return Err("is empty");
-        }
         let mut bearer = HeaderValue::from_str(&format!("Bearer {secret}"))
             .map_err(|_| "holds a character that no HTTP header can carry, such as a line break")?;
         bearer.set_sensitive(true);
@@ -145,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_missing_variable_is_named() {
-        let error = Key::from_env("STRATA_TEST_NO_SUCH_KEY").expect_err("no such variable");
+        let error = Key::read(&Variables::default(), "STRATA_TEST_NO_SUCH_KEY").expect_err("no such variable");
         let text = error.to_string();
         assert!(text.contains("`STRATA_TEST_NO_SUCH_KEY`: it is not set"), "{text}");
     }
