@@ -46,6 +46,10 @@ impl Driver {
                         "`{}` is not put in its place: no action is granted to write there any more",
                         placement.path
                     ),
+                    Placed::NoName => tracing::warn!(
+                        "`{}` is not put in its place: the file system there takes no such name",
+                        placement.path
+                    ),
                     Placed::Missing => tracing::warn!(
                         "`{}` is not put in its place: its bytes were not brought along when the team was moved",
                         placement.path

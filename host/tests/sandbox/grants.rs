@@ -229,6 +229,21 @@ fn a_path_leads_no_deeper_than_sixty_four_levels() {
 }
 
 #[test]
+fn a_name_is_no_longer_than_file_systems_take_whether_its_directory_is_there_or_not() {
+    let home = tempfile::tempdir().unwrap();
+    for there in [home.path().to_owned(), home.path().join("not-yet")] {
+        let grants = || dirs(&[(&there, "/out", Access::Write)]);
+        let fits = format!("/out/{}", "n".repeat(255));
+        assert_eq!(told(&write(&fits), grants()).unwrap(), "guest");
+        for long in ["n".repeat(256), "ü".repeat(128), format!("{}/f", "n".repeat(300))] {
+            let (kind, message) = told(&write(&format!("/out/{long}")), grants()).unwrap_err();
+            assert_eq!(kind, FaultKind::Error);
+            assert!(message.ends_with("a name in it is longer than 255 bytes"), "{message}");
+        }
+    }
+}
+
+#[test]
 fn a_directory_is_listed_sorted_with_its_directories_marked() {
     let home = tempfile::tempdir().unwrap();
     for name in ["b", "a", "c"] {

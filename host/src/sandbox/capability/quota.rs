@@ -30,6 +30,14 @@ pub(super) fn held(root: &Dir, without: Option<&Path>) -> io::Result<u64> {
     held_below((root, without), &mut entries, LEVELS)
 }
 
+/// The longest name that file systems take, in bytes.
+pub(super) const NAME_BYTES: usize = 255;
+
+/// Whether a place, by names only, has a name that no file system takes. One that is not there yet does not say so.
+pub(super) fn has_long_name(inside: &Path) -> bool {
+    inside.iter().any(|name| name.len() > NAME_BYTES)
+}
+
 /// Whether a place, by names only, lies deeper than anything may.
 pub(super) fn is_too_deep(inside: &Path) -> bool {
     inside.components().nth(LEVELS).is_some()

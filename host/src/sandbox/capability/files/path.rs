@@ -124,6 +124,11 @@ impl Files {
             let message = format!("`{path}` is not a path: more than {LEVELS} names below `{}`", grant.guest);
             return Err(HostError::new(HostErrorKind::Invalid, message));
         }
+        if quota::has_long_name(&inside) {
+            let message =
+                format!("`{}…` is not a path: a name in it is longer than {} bytes", shown(), quota::NAME_BYTES);
+            return Err(HostError::new(HostErrorKind::Invalid, message));
+        }
         let (root, guest, tree, name) =
             (Arc::clone(root), grant.guest.clone(), Arc::clone(tree), tree.name_of(&inside));
         Ok(Place { root, access: grant.access, max_bytes: grant.max_bytes, guest, path, inside, name, tree })

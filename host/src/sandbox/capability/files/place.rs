@@ -22,8 +22,6 @@ const ASIDE_DIGITS: usize = 8;
 const COMPARED_BYTES: u64 = 1 << 30;
 /// How often a place is looked at anew, where somebody else changed it meanwhile: another run that writes there, too.
 const LOOKS: u32 = 64;
-/// The longest name that file systems take.
-const NAME_BYTES: usize = 255;
 /// Names on the way to a place: as many as an action may write, and those of the directory that it was granted, which
 /// may lie below the one where the place is looked for.
 const LEVELS: usize = 4 * quota::LEVELS;
@@ -47,6 +45,8 @@ pub enum Placed {
     NotGranted,
     /// It does not lie there: its bytes were not brought along when the team was moved. What lies there is left as it is.
     Missing,
+    /// It does not lie there, and never can: the file system takes no such name.
+    NoName,
 }
 
 /// All directories that some action may write.
@@ -106,7 +106,10 @@ impl Directories {
         match (at < found.len()).then(|| found.swap_remove(at)) {
             None => Ok(Placed::NotGranted),
             Some((root, inside)) if root.is_kept_from(&inside, &placement.content) => Ok(Placed::NotGranted),
-            Some((root, inside)) => settle(root, &inside, (placement, bytes), known).map_err(fail),
+            Some((root, inside)) => match settle(root, &inside, (placement, bytes), known) {
+                Err(error) if error.kind() == io::ErrorKind::InvalidFilename => Ok(Placed::NoName),
+                settled => settled.map_err(fail),
+            },
         }
     }
 }
@@ -261,7 +264,7 @@ fn asides(inside: &Path, content: Option<&Content>) -> impl Iterator<Item = Stri
     let name = name(inside);
     (1..).map(move |n| {
         let end = if n == 1 { format!(".kept-{mark}") } else { format!(".kept-{mark}-{n}") };
-        format!("{}{end}", &name[..name.floor_char_boundary(NAME_BYTES - end.len())])
+        format!("{}{end}", &name[..name.floor_char_boundary(quota::NAME_BYTES - end.len())])
     })
 }
 

@@ -40,6 +40,20 @@ fn a_file_whose_bytes_are_not_there_is_left_out_and_what_lies_there_is_left_alon
 }
 
 #[test]
+fn a_name_that_no_file_system_takes_holds_nothing_up() {
+    let home = tempfile::tempdir().unwrap();
+    let grant =
+        DirGrant { host: home.path().join("new"), guest: "/out".into(), access: Access::Write, max_bytes: None };
+    let directories = Directories::new(Path::new("/team"), [&grant].into_iter());
+    for name in ["n".repeat(256), format!("{}/f", "n".repeat(300))] {
+        let content = Content::File { digest: digest_of(b"text"), bytes: 4 };
+        let path = grant.host.join(name).to_str().unwrap().to_owned();
+        let placement = Placement { path, expected: Content::Absent, content };
+        assert_eq!(directories.place(&placement, Some(b"text"), |_| false).unwrap(), Placed::NoName);
+    }
+}
+
+#[test]
 fn what_lies_deeper_than_any_action_may_write_is_not_put_there_whatever_the_records_say() {
     let home = tempfile::tempdir().unwrap();
     let deep = |levels: usize| format!("{}x", "d/".repeat(levels - 1));
