@@ -228,6 +228,11 @@ fn check_agent(role: &Role, problems: &Problems) {
         let problem = problems.at(span, "`plan_and_act` needs at least two actions");
         problems.add(problem.hint("the first plans, the others carry out the plan"));
     }
+    let planner = role.actions.first().filter(|_| react == Mode::PlanAndAct);
+    if let Some(planner) = planner.filter(|planner| planner.slot.output_schema.is_some()) {
+        let problem = problems.at(&planner.slot.span, "what plans has no output, and so no `output_schema`");
+        problems.add(problem.hint("remove `output_schema`: its tasks go to the role's other actions"));
+    }
 }
 
 fn mode(role: &Role) -> Mode {
