@@ -93,9 +93,7 @@ const RULES: &[Rule] = &[
         marks: &["env::var"],
         only: &[
             "host/src/cli",
-            "host/src/sandbox/capability",
-            "host/src/services/llm/openai/key",
-            "host/src/services/http/secret",
+            "host/src/services/variables",
             "host/src/build",
             // Where the shelf is.
             "host/src/skills",

@@ -60,15 +60,14 @@ pub mod telemetry;
 mod tidy;
 pub mod trust;
 mod user;
-mod variables;
 
 pub use driver::WhenIdle;
 pub use launch::{Resume, Start};
 pub use live::{Answered, Given, Handle, LiveEnvironment, Sent};
 pub use manifest::Overrides;
+pub use services::variables::Variables;
 pub use store::{GroupLog, Replace};
 pub use strata_core as core;
 pub use strata_core::event::{CallPolicy, Status};
 pub use strata_core::id::CheckpointId;
 pub use strata_core::message::Message;
-pub use variables::Variables;

@@ -46,9 +46,9 @@ use crate::build::script;
 use crate::plugin::Plugin;
 use crate::services::external::External;
 use crate::services::llm::config::{Config, Provider};
+use crate::services::variables::Variables;
 use crate::tidy::tidy;
 use crate::trust::signature::Keys;
-use crate::variables::Variables;
 
 /// Team files are written by hand; a larger file is another file.
 const MAX_FILE_BYTES: usize = 4 << 20;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use strata_core::json::Json;
 
-use crate::variables::Variables;
+use crate::services::variables::Variables;
 use http::HttpGrant;
 
 pub use limits::{Advice, Limit, Limits, Place, Reached, Unit};

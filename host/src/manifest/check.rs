@@ -9,6 +9,7 @@ use std::ops::Range;
 use strata_core::budget::{Caps, Purses};
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::json::Json;
+use strata_core::message::IDEA_LABEL;
 use strata_core::team::{self, Outside, Policy, React, Route, Team, Thinker, saved_action, saved_thinker};
 
 use super::advice::{Limited, advice};
@@ -22,7 +23,7 @@ use super::names::{self, Names};
 use super::place::Place;
 use super::table::At;
 use crate::plugin::Plugin;
-use crate::variables::Variables;
+use crate::services::variables::Variables;
 
 /// What comes of a team file. Complete only if no problem was found.
 pub(super) struct Checked {
@@ -189,6 +190,10 @@ fn check_human(role: &Role, problems: &Problems) {
         let message = format!("a human role cannot have {what}");
         problems.add(problems.at(span, message).hint(hint));
     };
+    if let Some(name) = role.name.as_ref().filter(|name| name.value == IDEA_LABEL) {
+        let problem = problems.at(&name.span, format!("a human role cannot be named `{IDEA_LABEL}`"));
+        problems.add(problem.hint("answers have the name of their role as label, and that is the label of the idea"));
+    }
     if let Some(action) = role.actions.first() {
         refuse(&action.slot.span, "actions");
     }

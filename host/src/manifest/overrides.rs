@@ -12,7 +12,7 @@ use super::diagnostic::{Diagnostics, suggest};
 use super::operator::Operator;
 use super::place::Given;
 use super::units::AMOUNTS;
-use crate::variables::Variables;
+use crate::services::variables::Variables;
 
 /// What the command line changes. Nothing by default.
 #[derive(Clone, Debug, Default)]

@@ -14,7 +14,7 @@ use crate::gateway::{Answer, Ask, Gateway};
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Grants, LlmGrant};
 use crate::services::llm;
-use crate::variables::Variables;
+use crate::services::variables::Variables;
 use files::Files;
 use wasi::Wasi;
 

@@ -24,8 +24,8 @@ use super::super::ctx::Ctx;
 use super::super::log::{Level, Log};
 use super::files::{Opened, Own};
 use crate::plugin::{Access, Grants};
+use crate::services::variables::Variables;
 use crate::sha256::sha256;
-use crate::variables::Variables;
 
 mod clock;
 mod listing;

@@ -7,7 +7,7 @@ use std::fmt;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::services::trace::{Trace, hidden};
-use crate::variables::Variables;
+use crate::services::variables::Variables;
 
 /// What a placeholder begins with; the name and `CLOSE` follow.
 const OPEN: &str = "{{secret:";

@@ -14,7 +14,7 @@ use super::scripted::Scripted;
 use super::tokens::{Tokens, Used, expected};
 use super::{Hearing, Reply, Request, Unanswered};
 use crate::gateway::{HostError, HostErrorKind};
-use crate::variables::Variables;
+use crate::services::variables::Variables;
 
 /// How many requests are under way at once, whoever asks: enough to hide the latency of a large fan-out, few enough
 /// not to run into an endpoint's rate limit by ourselves. A request keeps its place while it waits to be retried, so

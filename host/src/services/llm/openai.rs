@@ -28,8 +28,8 @@ use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::http::shown;
 use crate::services::client::{self, chain};
 use crate::services::endpoint::{self, Unfit};
+use crate::services::variables::Variables;
 use crate::services::wait;
-use crate::variables::Variables;
 
 /// The largest reply that is read: some forty times what models can write in one go, and small enough to hold
 /// `PARALLEL` of them.

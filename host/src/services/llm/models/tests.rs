@@ -8,7 +8,7 @@ use super::*;
 use crate::services::llm::config::Endpoint;
 use crate::services::llm::openai::tests::server::{Play, Server, says, text};
 use crate::services::llm::{Speaker, Tool, ToolCall, Turn};
-use crate::variables::Variables;
+use crate::services::variables::Variables;
 
 const PRICE: Price = Price { input: Usd(600_000_000_000), output: Usd(2_000_000_000_000) };
 

@@ -9,7 +9,7 @@ use crate::services::llm::config::ConfigError;
 use crate::services::llm::models::excerpt;
 use crate::services::llm::{Reply, ToolCall};
 use crate::services::trace::{Trace, hidden, hidden_so_far};
-use crate::variables::Variables;
+use crate::services::variables::Variables;
 
 /// Shorter keys are not looked for in texts: they are placeholders of endpoints that want none, and hiding them would
 /// tear ordinary words apart.

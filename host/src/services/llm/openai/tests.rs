@@ -9,7 +9,7 @@ use self::server::{Play, Server, text};
 use super::*;
 use crate::services::llm::config::Endpoint;
 use crate::services::llm::{Departure, Speaker, Turn};
-use crate::variables::Variables;
+use crate::services::variables::Variables;
 
 /// A variable that is set wherever tests run, since a test cannot set one safely. It plays the key.
 const KEY: &str = "PATH";

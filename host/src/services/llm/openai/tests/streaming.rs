@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::services::llm::{Heard, ToolCall};
-use crate::variables::Variables;
+use crate::services::variables::Variables;
 
 /// What was heard of a reply; `<again>` where it began anew.
 #[derive(Clone, Default)]
