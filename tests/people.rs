@@ -166,7 +166,7 @@ fn what_is_no_answer_is_refused_and_leaves_everything_as_it_is() {
     }
     place.host(&["answer", "store", "ask-0-0-0-0=42"]).expect(0);
     let again = place.host(&["answer", "store", "ask-0-0-0-0=43"]).expect(2);
-    let said = "`ask-0-0-0-0` is no longer open; it may already have been answered; ";
+    let said = "`ask-0-0-0-0` is not open: it was answered already, or was not asked yet; ";
     assert!(again.stderr.contains(said), "{}", again.stderr);
     place.host(&["run", "team.toml", "--storage", "other", "--answer", "x=1"]).expect(2);
     place.host(&["run", "--recover_path", "store", "--answer", "ask-0-1-0-0=green"]).expect(4);

@@ -112,6 +112,6 @@ fn what_was_recorded_is_taken_also_where_team_json_cannot_be_written() {
     let answer = ["answer", "store", "ask-0-0-0-0=yes"];
     without_team_json(&place, &answer);
     let again = place.host(&answer).expect(2).stderr;
-    assert!(again.contains("is no longer open"), "{again}");
+    assert!(again.contains("is not open: it was answered already"), "{again}");
     place.resume().expect(0);
 }

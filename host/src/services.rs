@@ -9,4 +9,5 @@ pub mod llm;
 #[cfg(test)]
 mod loopback;
 mod trace;
+pub mod variables;
 mod wait;

@@ -170,7 +170,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_enum, default_value = "auto")]
     pub(super) calls: Calls,
     /// Use another component for an action (or for `ROLE.think`).
-    #[arg(long, value_name = "ROLE.ACTION=FILE")]
+    #[arg(long, value_name = "ROLE.ACTION=FILE", allow_hyphen_values = true)]
     pub(super) component: Vec<String>,
     /// Answer a question of the saved team before resuming it, as `answer` does.
     #[arg(long, value_name = "REQUEST=JSON", requires = "recover_path")]
@@ -349,10 +349,10 @@ pub(super) struct SendArgs {
     /// The storage directory or its team.json.
     pub(super) path: PathBuf,
     /// The message's label.
-    #[arg(long, value_name = "LABEL")]
+    #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
     pub(super) cause: String,
     /// A recipient; without any, every role that watches the label.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub(super) to: Vec<String>,
     /// A key of your choice for this message: a message sent again with the same key is not published again.
     #[arg(long, value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]

@@ -214,7 +214,7 @@ pub(super) fn more(stepper: &Stepper, most: Option<&(Usd, String)>) -> String {
         _ if !broke && team.policy.purses.tokens.is_some() => "TEAM.toml   # with more `tokens` for the team".into(),
         (_, Some((most, policy))) => format!("--investment USD   # once `{policy}` allows more than {most}"),
         _ => match env.budget {
-            Some(budget) => format!("--investment USD   # more than {budget}, in all"),
+            Some(budget) => format!("--investment USD   # more than {}, in all", budget.max(env.spent)),
             None => "--investment USD".into(),
         },
     }

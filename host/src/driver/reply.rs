@@ -40,8 +40,8 @@ pub enum AnswerError {
         /// What is open.
         open: Vec<String>,
     },
-    /// It is not open any more, if it ever was.
-    #[error("request `{request}` is no longer open; it may already have been answered{}", known(open))]
+    /// It is not open: not any more, or not yet.
+    #[error("request `{request}` is not open: it was answered already, or was not asked yet{}", known(open))]
     Before {
         /// The id.
         request: String,

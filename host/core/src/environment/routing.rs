@@ -108,6 +108,9 @@ pub fn route(team: &Team, book: &AddressBook, parcel: Parcel<'_>) -> Routed {
     if addressed == Addressed::Named {
         address((team, book), &mut routed, &message.send_to);
     } else if !legs.is_empty() {
+        if legs.iter().all(|leg| leg.to.is_empty()) {
+            routed.dropped = Some("its itinerary names nobody for this leg".into());
+        }
         address((team, book), &mut routed, legs.iter().flat_map(|leg| &leg.to));
     } else if !routes.is_empty() {
         follow((team, book), &mut routed, &routes, message);

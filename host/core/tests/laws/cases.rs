@@ -1,7 +1,8 @@
 //! Single lives, told by hand: one for each thing that is easily got wrong.
 
-use strata_core::activation::Phase;
+use strata_core::activation::{Addressed, Phase};
 use strata_core::effect::Effect;
+use strata_core::environment::routing::{AddressBook, Parcel, route};
 use strata_core::event::{CallPolicy, Event, Finished, Status};
 use strata_core::fault::{Fault, FaultKind, Hope};
 use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
@@ -262,6 +263,21 @@ fn legs_that_nobody_travels_do_not_multiply_where_copies_meet() {
     }
     let last = life.env().history.last().expect("a message");
     assert_eq!(life.env().message(*last).route, route);
+}
+
+#[test]
+fn a_leg_that_names_nobody_drops_the_message_and_says_so() {
+    let team = team(vec![role("A", &[IDEA_LABEL], &["a"]), role("B", &["a"], &["b"])]);
+    let check = |to: &[&[&str]], expected: Option<&str>| {
+        let leg = |to: &&[&str]| Hop { from: "A".into(), to: to.iter().map(|name| (*name).into()).collect() };
+        let message = mail("x", "a", &[]);
+        let itinerary = to.iter().map(leg).collect();
+        let parcel = Parcel { message: &message, from: Some(RoleId(0)), addressed: Addressed::Open, itinerary };
+        assert_eq!(route(&team, &AddressBook::of(&team), parcel).dropped.as_deref(), expected);
+    };
+    check(&[&[]], Some("its itinerary names nobody for this leg"));
+    check(&[&[], &["B"]], None);
+    check(&[], None);
 }
 
 #[test]

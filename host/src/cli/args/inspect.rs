@@ -18,7 +18,7 @@ pub(in crate::cli) struct InspectArgs {
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) checkpoint: Option<String>,
     /// Show one action: its state, what it used, its last output, its fault. `ROLE.think` is what chooses for a role.
-    #[arg(long, value_name = "ROLE.ACTION")]
+    #[arg(long, value_name = "ROLE.ACTION", allow_hyphen_values = true)]
     pub(in crate::cli) action: Option<String>,
     /// Show the recorded host calls and their results, oldest first; with `--action`, those of one action.
     #[arg(long, conflicts_with = "checkpoint")]

@@ -21,10 +21,10 @@ pub(in crate::cli) struct ReplayArgs {
     #[arg(long, value_name = "N")]
     pub(in crate::cli) step: Option<u64>,
     /// Only attempts of this action (or of `ROLE.think`).
-    #[arg(long, value_name = "ROLE.ACTION")]
+    #[arg(long, value_name = "ROLE.ACTION", allow_hyphen_values = true)]
     pub(in crate::cli) action: Option<String>,
     /// The component that made an action's attempts, if it has been replaced since.
-    #[arg(long, value_name = "ROLE.ACTION=FILE")]
+    #[arg(long, value_name = "ROLE.ACTION=FILE", allow_hyphen_values = true)]
     pub(in crate::cli) component: Vec<String>,
     /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
     #[arg(long, value_name = "FILE")]
