@@ -129,7 +129,9 @@ mod tests {
     #[test]
     fn unusable_keys_are_refused_without_being_shown() {
         let check = |secret: &str, expected: &str| {
-            let problem = Key::new("KEY", secret.to_owned()).expect_err("an unusable key");
+            let value = secret.to_owned();
+            let variables = Variables::of(move |name| (name == "KEY").then(|| value.clone()));
+            let problem = Key::read(&variables, "KEY").expect_err("an unusable key").to_string();
             assert!(problem.contains(expected), "{problem}");
             assert!(secret.is_empty() || !problem.contains(secret));
         };
