@@ -11,25 +11,14 @@ use super::reporter::place;
 use super::terminal::{BAD, note, painted};
 use super::{preview, shown};
 use crate::build::script;
+use crate::driver::{NO_MODEL, NO_SCOPE, OWN_BUDGET};
 use crate::launch::{Made, Makings};
+use crate::plugin::RAISE;
+use crate::sandbox::{KEEPING, LINKED, OWN, STAGING};
+use crate::services::llm::{UNRECORDED, UNSCRIPTED};
 
-/// What a fault says of a limit that was reached: where it is raised.
-const LIMIT: &str = "; raise `limits.";
-/// What the host says of a scope that is not declared.
-const SCOPE: &str = "; add `[env.scope.";
-/// What faults say where nothing has to be granted.
-const LINK: &str = "a symbolic link or another special file is in its way";
-const OWN: &str = "the host saves the team there";
-const FILES: [&str; 2] = ["cannot keep files of ", "cannot stage "];
-const BUDGET: &str = "own budget is used up";
-/// What the host says where a team has no model.
-const MODEL: &str = "; add `[llm] provider";
 /// What to think of besides the limit where computing took too long.
 const LOOP: &str = "if the action loops without end, a higher limit does not help: fix the action";
-/// What the provider of scripted replies says where none is left.
-const UNSCRIPTED: &str = "no scripted reply to ";
-/// The same of one that serves what was recorded.
-const UNRECORDED: &str = "no recorded reply to ";
 /// How many frames of a guest's stack are shown.
 const FRAMES: usize = 8;
 /// Where Rust goes to panic: of no use to who looks for the place it came from.
@@ -105,7 +94,7 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: 
     let of_limit = |words| Cure { component: component(name, made), ..in_file(words) };
     match fault.kind {
         FaultKind::Fuel | FaultKind::Cpu => of_limit(Some(LOOP.to_owned())),
-        _ if fault.message.contains(LIMIT) => of_limit(None),
+        _ if fault.message.contains(RAISE) => of_limit(None),
         FaultKind::Timeout | FaultKind::Memory | FaultKind::OutputLimit => of_limit(None),
         FaultKind::Host | FaultKind::Error if fault.message.contains(UNSCRIPTED) => {
             in_file(Some("add a `[[reply]]` to the file of replies, or change the prompt".to_owned()))
@@ -115,7 +104,7 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: 
         }
         FaultKind::Denied => in_file(Some(match withheld(&fault.message, made) {
             Some(withheld) => format!("its operator does not allow it: {withheld}"),
-            None if fault.message.contains(LINK) => "nothing is written through a link: take it away".to_owned(),
+            None if fault.message.contains(LINKED) => "nothing is written through a link: take it away".to_owned(),
             None if fault.message.contains(OWN) => {
                 format!("grant another directory to {name}{place}, or save the team elsewhere (`--storage`)")
             }
@@ -123,13 +112,13 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: 
         })),
         // It says so itself.
         FaultKind::StateConflict => in_file(None),
-        FaultKind::Host if fault.message.contains(BUDGET) => {
+        FaultKind::Host if fault.message.contains(OWN_BUDGET) => {
             in_file(Some(format!("raise `investment` or `tokens` of {name}{place}")))
         }
-        FaultKind::Host if fault.message.contains(MODEL) => {
+        FaultKind::Host if fault.message.contains(NO_MODEL) => {
             in_file(Some("say in the team file which model there is".to_owned()))
         }
-        FaultKind::Host if FILES.iter().any(|begin| fault.message.starts_with(begin)) => {
+        FaultKind::Host if [STAGING, KEEPING].iter().any(|begin| fault.message.starts_with(*begin)) => {
             in_file(Some(format!("what {name} does in its directories is bounded: see `allow.dirs`{place}")))
         }
         FaultKind::Host => in_file(Some(
@@ -139,7 +128,7 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: 
         FaultKind::Error if is_of_config(&fault.message) => {
             in_file(Some(format!("fix `config` of {name} in the team file{place}")))
         }
-        FaultKind::Error if fault.message.contains(SCOPE) => {
+        FaultKind::Error if fault.message.contains(NO_SCOPE) => {
             in_file(Some("declare the scope in the team file, or name one that is there".to_owned()))
         }
         FaultKind::Error if fault.hope == Hope::Retryable => in_file(Some(of_retries(retries, name, &place))),

@@ -14,6 +14,9 @@ use crate::gateway::{Answer, Ask, AttemptId, HostError, HostErrorKind, Question,
 use crate::services::llm;
 use crate::sha256::sha256;
 
+/// How what a guest is told of a scope that is not declared begins.
+pub(crate) const NO_SCOPE: &str = "there is no scope";
+
 impl Driver {
     /// Answers one question, unless its attempt has ended: nothing is done any more on behalf of that.
     pub(super) fn asked(&mut self, question: Question) -> Result<(), DriverError> {
@@ -67,7 +70,7 @@ impl Driver {
     fn no_scope(&self, name: &str) -> HostError {
         let scopes: Vec<_> = self.journal.stepper().team().scopes.keys().map(|s| format!("`{s}`")).collect();
         let known = if scopes.is_empty() { String::new() } else { format!(", {}", scopes.join(", ")) };
-        let message = format!("there is no scope `{name}`; scopes are `role`{known}; add `[env.scope.{name}]`");
+        let message = format!("{NO_SCOPE} `{name}`; scopes are `role`{known}; add `[env.scope.{name}]`");
         HostError::new(HostErrorKind::Invalid, message)
     }
 

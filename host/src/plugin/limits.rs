@@ -7,6 +7,9 @@ use serde::{Serialize, Serializer};
 
 use crate::manifest::units::{show_duration, show_size};
 
+/// How the advice on a limit that was reached begins.
+pub(crate) const RAISE: &str = "raise `limits.";
+
 /// What one call may use up. Every field is enforced; see `sandbox::limits`, `sandbox::ctx`, `sandbox::component`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Limits {
@@ -251,7 +254,7 @@ impl Advice {
             }
             None => String::new(),
         };
-        format!("raise `limits.{}`{place}", limit.key())
+        format!("{RAISE}{}`{place}", limit.key())
     }
 }
 

@@ -16,6 +16,9 @@ use super::models::excerpt;
 use super::{Reply, Request};
 use crate::gateway::{HostError, HostErrorKind};
 
+/// How an action is told that the record has no reply for it.
+pub(crate) const UNRECORDED: &str = "no recorded reply to";
+
 /// The largest record that is read.
 const MAX_BYTES: u64 = 256 << 20;
 
@@ -191,7 +194,7 @@ impl Recorded {
         let asked = request.messages.last().map_or("", |turn| turn.content.as_str());
         let (asked, file) = (excerpt(asked), self.path.display());
         let message = format!(
-            "no recorded reply to `{asked}`: `{file}` holds none that is left for exactly this request; record \
+            "{UNRECORDED} `{asked}`: `{file}` holds none that is left for exactly this request; record \
              the run again with `--record FILE`"
         );
         Err(HostError::new(HostErrorKind::Upstream, message))

@@ -17,6 +17,9 @@ use super::tokens::estimate;
 use super::{Reply, Request, Speaker, ToolCall};
 use crate::gateway::{HostError, HostErrorKind};
 
+/// How an action is told that the file has no reply for it.
+pub(crate) const UNSCRIPTED: &str = "no scripted reply to";
+
 /// The model that is said to answer where nobody names one.
 const MODEL: &str = "scripted";
 
@@ -104,7 +107,7 @@ impl Scripted {
         } else {
             ("no `match` fits", "add a `[[reply]]`")
         };
-        Err(upstream(format!("no scripted reply to `{}`: {why}; {hint} in `{}`", excerpt(asked), self.file.display())))
+        Err(upstream(format!("{UNSCRIPTED} `{}`: {why}; {hint} in `{}`", excerpt(asked), self.file.display())))
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::super::quota;
 use super::Opened;
 use super::disk::Root;
+use super::stage::KEEPING;
 use crate::sandbox::limits::bytes;
 
 /// How often it is looked how much a guest has written by now.
@@ -68,9 +69,9 @@ impl Cap {
     fn told(&self, why: &str) -> String {
         match &self.one {
             Some((_, guest)) => {
-                format!("cannot keep files of `{guest}`: {why}; raise `max_size` of `{guest}` in `allow.dirs`")
+                format!("{KEEPING} `{guest}`: {why}; raise `max_size` of `{guest}` in `allow.dirs`")
             }
-            None => format!("cannot keep files of all writable directories together: {why}"),
+            None => format!("{KEEPING} all writable directories together: {why}"),
         }
     }
 }

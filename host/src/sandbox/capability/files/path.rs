@@ -14,7 +14,10 @@ use crate::sandbox::ctx::NAME_BYTES;
 use crate::sandbox::limits::bytes;
 
 /// What is said of a place where the host saves something.
-pub(super) const OWN: &str = "the host saves the team there";
+pub(crate) const OWN: &str = "the host saves the team there";
+
+/// What is said where something else than a regular file is in the way.
+pub(crate) const LINKED: &str = "a symbolic link or another special file is in its way";
 
 /// A path of a guest, in the directory it lies in.
 #[derive(Clone)]
@@ -47,8 +50,7 @@ impl Place {
 
     /// What is no regular file is not written through, wherever it leads.
     pub(super) fn linked(&self) -> HostError {
-        let what = "a symbolic link or another special file is in its way";
-        HostError::new(HostErrorKind::Denied, format!("cannot change `{}`: {what}", self.path))
+        HostError::new(HostErrorKind::Denied, format!("cannot change `{}`: {LINKED}", self.path))
     }
 
     /// What the host itself saves is nobody else's.

@@ -22,6 +22,11 @@ use super::{KEPT_BYTES, Opened};
 use crate::blob::{Blobs, digest_of};
 use crate::sandbox::limits::bytes;
 
+/// How what goes wrong with copies that are made for a guest is told.
+pub(crate) const STAGING: &str = "cannot stage";
+/// The same of what it leaves there.
+pub(crate) const KEEPING: &str = "cannot keep files of";
+
 /// How much a staged directory may hold, with what the guest adds. More takes too long to copy for each attempt.
 pub(super) const STAGED_BYTES: u64 = 256 << 20;
 /// How many files and directories.
@@ -94,7 +99,7 @@ impl Stage {
         for (i, wanted) in wanted.into_iter().enumerate() {
             let copy = Root::new(scratch.path().join(i.to_string()));
             let Wanted { tree, guest, root, max_bytes, instead } = wanted;
-            let fail = |error: io::Error| format!("cannot stage `{guest}`: {error}");
+            let fail = |error: io::Error| format!("{STAGING} `{guest}`: {error}");
             copy.create().map_err(fail)?;
             let number = opened.stage(copy.host()).map_err(fail)?;
             let mut held = BTreeMap::new();
@@ -140,8 +145,7 @@ impl Stage {
         let mut changes = Vec::new();
         let mut kept = Keep { blobs: Blobs::new(), bytes: 0 };
         for dir in &self.dirs {
-            dir.compare(&mut changes, &mut kept)
-                .map_err(|error| format!("cannot keep files of `{}`: {error}", dir.guest))?;
+            dir.compare(&mut changes, &mut kept).map_err(|error| format!("{KEEPING} `{}`: {error}", dir.guest))?;
         }
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         // Of directories within each other the first to name a path has it.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use strata_core::file::{Content, FileChange};
 
-use super::stage::{STAGED_BYTES, Stage, Wanted, too_much};
+use super::stage::{STAGED_BYTES, STAGING, Stage, Wanted, too_much};
 use super::{Files, Granted, Opened, cap, size};
 use crate::blob::Blobs;
 use crate::plugin::{Access, DirGrant};
@@ -27,7 +27,7 @@ impl Files {
             // Before their bytes are in memory.
             let bytes = below.iter().map(|(_, content)| size(content)).fold(0, u64::saturating_add);
             if bytes > STAGED_BYTES {
-                return Err(format!("cannot stage `{}`: {}", grant.guest, too_much()));
+                return Err(format!("{STAGING} `{}`: {}", grant.guest, too_much()));
             }
             let mut instead = Vec::new();
             for (inside, content) in below {
@@ -50,7 +50,7 @@ impl Files {
         let until = Arc::downgrade(&waiting);
         let made = tokio::task::spawn_blocking(move || Stage::make(wanted, until)).await;
         drop(waiting);
-        let stage = made.map_err(|error| format!("cannot stage files: {error}"))??;
+        let stage = made.map_err(|error| format!("{STAGING} files: {error}"))??;
         for granted in &mut self.grants {
             if let Some(copy) = stage.copy_of(&granted.tree) {
                 granted.grant.host = copy.host().into();
