@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use strata_host::live::{Given, LiveError, Unserved};
+use strata_host::live::{Events, Given, LiveError, Unserved};
 use strata_host::manifest::Overrides;
 use strata_host::{LiveEnvironment, Message, Resume, Start, Status, WhenIdle};
 
@@ -35,6 +35,15 @@ pub fn create(place: &Place) -> LiveEnvironment {
     let (team, storage) = (place.path("team.toml"), place.path("store"));
     let overrides = Overrides::default();
     LiveEnvironment::create(Start::new(&team, &storage, &overrides)).unwrap()
+}
+
+/// One that has done what there was to do and waits for more, with its events.
+pub async fn resting(place: &Place) -> (LiveEnvironment, Events) {
+    let mut environment = create(place);
+    let events = environment.events().unwrap();
+    environment.start(WhenIdle::Stay).unwrap();
+    environment.idle().await;
+    (environment, events)
 }
 
 fn load(path: &Path, when_idle: WhenIdle) -> LiveEnvironment {
@@ -128,10 +137,7 @@ fn events_are_streamed_from_the_first_and_end_with_the_environment() {
 fn an_environment_that_is_dropped_while_it_runs_stops_and_can_be_loaded_again() {
     let place = Place::with(GREETER);
     in_runtime(async {
-        let mut environment = create(&place);
-        let mut events = environment.events().unwrap();
-        environment.start(WhenIdle::Stay).unwrap();
-        environment.idle().await;
+        let (environment, mut events) = resting(&place).await;
         drop(environment);
         // The end of the events is told by who has let go of the directory.
         let mut kinds = Vec::new();

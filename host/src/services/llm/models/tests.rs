@@ -20,11 +20,15 @@ fn with_schema() -> Request {
     Request { output_schema: Some("{}".to_owned()), ..asking("x") }
 }
 
+/// What a team with this configuration asks, with the variables of this process.
+fn models(config: &Config) -> Result<Models, ConfigError> {
+    Models::new(config, &Variables::default())
+}
+
 fn scripted(source: &str) -> Models {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(source.as_bytes()).expect("room for it");
-    Models::new(&answering(config::Provider::Scripted { replies: file.path().to_owned() }), &Variables::default())
-        .expect("a usable file")
+    models(&answering(config::Provider::Scripted { replies: file.path().to_owned() })).expect("a usable file")
 }
 
 fn answering(provider: config::Provider) -> Config {
@@ -37,14 +41,11 @@ async fn what_was_recorded_is_served_again_in_order_and_to_the_same_requests_onl
     let record = dir.path().join("calls.ndjson");
     let server = Server::new([text("one"), text("two"), Play::Answer("400 Bad Request", "", "no".into())]);
     let config = Config { record: Some(record.clone()), ..server.config() };
-    let live = Models::new(&config, &Variables::default()).expect("a usable endpoint");
+    let live = models(&config).expect("a usable endpoint");
     for asked in ["same", "same", "other"] {
         let _ = live.complete(&asking(asked)).await;
     }
-    let recorded = || {
-        Models::new(&answering(config::Provider::Recorded { replies: record.clone() }), &Variables::default())
-            .expect("a record")
-    };
+    let recorded = || models(&answering(config::Provider::Recorded { replies: record.clone() })).expect("a record");
     let again = recorded();
     let replies = [again.complete(&asking("same")).await, again.complete(&asking("same")).await];
     assert_eq!(replies.map(|reply| reply.expect("a reply").reply.text), ["one", "two"]);
@@ -64,20 +65,14 @@ async fn what_was_recorded_is_served_again_in_order_and_to_the_same_requests_onl
         (String::new(), String::new()),
     ] {
         std::fs::write(&record, &left).expect("room for it");
-        Models::new(&config, &Variables::default()).expect("a record that is gone on with");
+        models(&config).expect("a record that is gone on with");
         assert_eq!(std::fs::read_to_string(&record).expect("a record"), kept, "{left}");
     }
     std::fs::write(&record, "SQLite format 3").expect("room for it");
-    assert!(
-        Models::new(&config, &Variables::default())
-            .expect_err("no record")
-            .to_string()
-            .contains("it is no JSON object")
-    );
+    assert!(models(&config).expect_err("no record").to_string().contains("it is no JSON object"));
     std::fs::write(&record, "{}\n").expect("room for it");
-    assert!(Models::new(&config, &Variables::default()).expect_err("no record").to_string().contains("line 1 of"));
-    let broken = Models::new(&answering(config::Provider::Recorded { replies: record.clone() }), &Variables::default())
-        .expect_err("no record");
+    assert!(models(&config).expect_err("no record").to_string().contains("line 1 of"));
+    let broken = models(&answering(config::Provider::Recorded { replies: record.clone() })).expect_err("no record");
     assert!(broken.to_string().contains("line 1 of"), "{broken}");
 }
 
@@ -86,8 +81,7 @@ async fn no_more_requests_are_made_than_the_rate_allows() {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(b"[[reply]]\ntext = 'x'").expect("room for it");
     let config = answering(config::Provider::Scripted { replies: file.path().to_owned() });
-    let models = Models::new(&Config { requests_per_minute: NonZeroU32::new(2), ..config }, &Variables::default())
-        .expect("a usable file");
+    let models = models(&Config { requests_per_minute: NonZeroU32::new(2), ..config }).expect("a usable file");
     models.complete(&asking("x")).await.expect("a reply");
     let second = tokio::time::timeout(Duration::from_millis(50), models.complete(&asking("x"))).await;
     assert!(second.is_err(), "the second waits for half a minute");
@@ -115,7 +109,7 @@ fn all_that_a_model_is_given_counts_as_asked() {
 
 fn served(server: &Server) -> Models {
     let config = Config { price: PRICE, ..server.config() };
-    Models::new(&config, &Variables::default()).expect("a usable endpoint")
+    models(&config).expect("a usable endpoint")
 }
 
 #[tokio::test]
@@ -195,8 +189,7 @@ async fn requests_without_sense_are_never_sent() {
     check(served(&server), Request { messages, ..asking("x") }, "`messages` is empty").await;
     let temperature = Some(f64::NAN);
     check(served(&server), Request { temperature, ..asking("x") }, "`temperature`").await;
-    let nameless =
-        Models::new(&Config { model: None, ..server.config() }, &Variables::default()).expect("a usable endpoint");
+    let nameless = models(&Config { model: None, ..server.config() }).expect("a usable endpoint");
     check(nameless, asking("x"), "write `model = \"…\"` under `[llm]`").await;
     assert_eq!(server.seen().len(), 0);
 }
@@ -228,7 +221,7 @@ fn a_missing_key_is_the_operators_error_and_names_the_variable() {
     let endpoint =
         Endpoint { api_key_env: Some("STRATA_TEST_NO_SUCH_KEY".to_owned()), ..Server::new([text("x")]).endpoint() };
     let config = Config::of(config::Provider::OpenAi(endpoint));
-    let error = Models::new(&config, &Variables::default()).expect_err("no key").to_string();
+    let error = models(&config).expect_err("no key").to_string();
     assert!(error.contains("`STRATA_TEST_NO_SUCH_KEY`: it is not set"), "{error}");
 }
 

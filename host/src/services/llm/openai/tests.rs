@@ -22,12 +22,17 @@ fn failing(status: &'static str, headers: &'static str) -> Play {
     Play::Answer(status, headers, "broken".to_owned())
 }
 
+/// The provider for an endpoint, with the variables of this process.
+fn provider_of(endpoint: &Endpoint) -> Result<OpenAi, ConfigError> {
+    OpenAi::new(endpoint, &Variables::default())
+}
+
 async fn ask(endpoint: &Endpoint) -> Result<Reply, HostError> {
     answer(endpoint).await.map_err(|unanswered| unanswered.error)
 }
 
 async fn answer(endpoint: &Endpoint) -> Result<Reply, Unanswered> {
-    let mut provider = OpenAi::new(endpoint, &Variables::default()).expect("a usable endpoint");
+    let mut provider = provider_of(endpoint).expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
     complete(&provider, &mut Hearing::default()).await
 }
@@ -68,8 +73,7 @@ async fn a_failure_in_passing_is_retried_as_often_as_allowed() {
 #[tokio::test]
 async fn requests_that_are_made_again_keep_to_the_pace() {
     let server = Server::new([failing("429 Too Many Requests", ""), text("fine")]);
-    let mut provider =
-        OpenAi::new(&Endpoint { retries: 1, ..server.endpoint() }, &Variables::default()).expect("a usable endpoint");
+    let mut provider = provider_of(&Endpoint { retries: 1, ..server.endpoint() }).expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
     let (mut hearing, pace) = (Hearing::default(), Pace::of(std::num::NonZeroU32::new(2)));
     let (question, asked) = (request(), (&mut hearing, &pace));
@@ -97,7 +101,7 @@ async fn redirects_are_not_followed() {
 async fn the_endpoint_decides_when_it_is_asked_again() {
     let server = Server::new([failing("429 Too Many Requests", "retry-after: 0\r\n"), text("fine")]);
     let endpoint = Endpoint { retries: 1, ..server.endpoint() };
-    let mut provider = OpenAi::new(&endpoint, &Variables::default()).expect("a usable endpoint");
+    let mut provider = provider_of(&endpoint).expect("a usable endpoint");
     // The test would wait for this long if the header were not heeded.
     provider.backoff = Duration::from_secs(3600);
     let reply = complete(&provider, &mut Hearing::default()).await;
@@ -131,8 +135,7 @@ async fn what_an_answer_without_a_reply_used_up_is_told() {
 async fn what_broke_off_counts_also_while_it_waits_to_be_asked_for_again() {
     let cut = Play::Stream("content-length: 9999\r\n", "data: {}\n\n".to_owned());
     let server = Server::new([cut]);
-    let mut provider =
-        OpenAi::new(&Endpoint { retries: 1, ..server.endpoint() }, &Variables::default()).expect("a usable endpoint");
+    let mut provider = provider_of(&Endpoint { retries: 1, ..server.endpoint() }).expect("a usable endpoint");
     provider.backoff = Duration::from_secs(3600);
     let departure = Departure::ahead();
     let mut hearing = Hearing::default().of(departure.clone());
@@ -181,7 +184,7 @@ async fn the_key_is_sent_and_shown_nowhere() {
         let said = serde_json::json!({ "error": format!("{key} is wrong") }).to_string();
         let server = Server::new([Play::Answer(status, "", said)]);
         let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
-        let provider = OpenAi::new(&endpoint, &Variables::default()).expect("a usable endpoint");
+        let provider = provider_of(&endpoint).expect("a usable endpoint");
         let error = complete(&provider, &mut Hearing::default()).await.expect_err("no reply").error;
         assert!(error.message.contains("[secret PATH] is wrong"), "{}", error.message);
         assert!(!error.message.contains(&key));
@@ -208,7 +211,7 @@ async fn the_key_is_in_no_part_of_a_reply_or_an_error_however_it_is_escaped() {
     let answer = format!(r#"{{"model": "{escaped}", "choices": [{{"message": {message}}}]}}"#);
     let server = Server::new([Play::Answer("200 OK", "", answer)]);
     let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
-    let provider = OpenAi::new(&endpoint, &Variables::default()).expect("a usable endpoint");
+    let provider = provider_of(&endpoint).expect("a usable endpoint");
     let reply = complete(&provider, &mut Hearing::default()).await.expect("a reply");
     assert_eq!(reply.text, "it is [secret PATH] [secret PATH]");
     assert_eq!(reply.model, "[secret PATH]");
@@ -221,7 +224,7 @@ async fn the_key_is_in_no_part_of_a_reply_or_an_error_however_it_is_escaped() {
     for status in ["200 OK", "500 Oops"] {
         let server = Server::new([Play::Answer(status, "", long.clone())]);
         let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
-        let provider = OpenAi::new(&endpoint, &Variables::default()).expect("a usable endpoint");
+        let provider = provider_of(&endpoint).expect("a usable endpoint");
         let error = complete(&provider, &mut Hearing::default()).await.expect_err("no reply").error;
         assert!(error.message.contains("x[secret PATH]"), "{}", error.message);
     }
@@ -301,7 +304,7 @@ fn an_encrypted_endpoint_can_be_prepared_without_a_connection() {
         retries: 0,
         timeout: Endpoint::TIMEOUT,
     };
-    match OpenAi::new(&endpoint, &Variables::default()) {
+    match provider_of(&endpoint) {
         Ok(_) => {}
         // On a machine without root certificates this is what the operator is told.
         Err(error) => assert!(error.to_string().contains("certificates"), "{error}"),

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::services::llm::{Heard, ToolCall};
-use crate::services::variables::Variables;
 
 /// What was heard of a reply; `<again>` where it began anew.
 #[derive(Clone, Default)]
@@ -56,8 +55,7 @@ fn counts() -> Value {
 /// Asks as somebody who listens: what came of it, what was heard, and the requests that were made.
 async fn listen(plays: &[Play], retries: u32) -> (Result<Reply, HostError>, String, Vec<Value>) {
     let server = Server::new(plays);
-    let mut provider =
-        OpenAi::new(&Endpoint { retries, ..server.endpoint() }, &Variables::default()).expect("a usable endpoint");
+    let mut provider = provider_of(&Endpoint { retries, ..server.endpoint() }).expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
     let ear = Ear::default();
     let mut hearing = ear.hearing();
@@ -163,7 +161,7 @@ async fn an_endpoint_that_refused_to_stream_or_does_not_count_is_not_asked_to_ag
     let uncounted = stream(&[says("12345678"), end()]);
     for (first, requests, tokens) in [(failing("400 Bad Request", ""), 3, 5), (uncounted, 2, 2)] {
         let server = Server::new([first, text("whole"), text("whole")]);
-        let provider = OpenAi::new(&server.endpoint(), &Variables::default()).expect("a usable endpoint");
+        let provider = provider_of(&server.endpoint()).expect("a usable endpoint");
         let reply = complete(&provider, &mut Ear::default().hearing()).await;
         assert_eq!(reply.map(|reply| reply.output_tokens), Ok(tokens));
         complete(&provider, &mut Ear::default().hearing()).await.expect("a reply");
@@ -184,7 +182,7 @@ async fn nobody_hears_the_key() {
             text.chars().map(|letter| says(&letter.to_string())).chain([end(), counts()]).collect();
         let server = Server::new([stream(&events)]);
         let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
-        let provider = OpenAi::new(&endpoint, &Variables::default()).expect("a usable endpoint");
+        let provider = provider_of(&endpoint).expect("a usable endpoint");
         let ear = Ear::default();
         let reply = complete(&provider, &mut ear.hearing()).await.expect("a reply");
         assert_eq!(reply.text, format!("[secret PATH] and {begun}"));
@@ -193,7 +191,7 @@ async fn nobody_hears_the_key() {
     let broken = format!(r#"{{"error": "{}"}}"#, escaped(&key));
     let server = Server::new([stream(&[says("he"), broken.into()])]);
     let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
-    let provider = OpenAi::new(&endpoint, &Variables::default()).expect("a usable endpoint");
+    let provider = provider_of(&endpoint).expect("a usable endpoint");
     let error = complete(&provider, &mut Ear::default().hearing()).await.expect_err("no reply").error;
     assert!(error.message.contains("`{\"error\": \"[secret PATH]\"}`"), "{}", error.message);
 }
