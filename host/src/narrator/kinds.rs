@@ -115,7 +115,7 @@ pub const KINDS: &[Kind] = &[
     ),
     team(
         "message-dropped",
-        "A message goes to nobody, since no route's condition holds.",
+        "A message goes to nobody: no route's condition holds, or the leg of its itinerary names nobody.",
         &[ID, field("from", "the role that sent it"), REASON],
     ),
     team("dead-letter", "A message is for a name that stands for nobody.", &[ID, field("to", "the name"), REASON]),
