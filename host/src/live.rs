@@ -152,10 +152,9 @@ impl LiveEnvironment {
             run.go_on()?;
         }
         run.prepare(when_idle);
-        let orders = run.orders();
-        let running = Running::begin(runtime, run)?;
-        self.reins.send_replace(Some(Reins { orders, stop: running.stop.clone() }));
-        self.state = State::Running(running);
+        let (orders, (stop, stopped)) = (run.orders(), watch::channel(false));
+        self.state = State::Running(Running::begin(runtime, run, stopped)?);
+        self.reins.send_replace(Some(Reins { orders, stop }));
         Ok(())
     }
 

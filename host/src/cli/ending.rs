@@ -15,6 +15,10 @@ use super::terminal::{BAD, FAINT, GOOD, ODD, note, painted};
 use super::{counted, joins, path_word, recover, shell_word, shown};
 use crate::launch::{Doubt, Makings, Run, doubts};
 
+/// When to resume with the team file named, and when as it was saved.
+pub(super) const CHANGED: &str = "after changing the team file";
+pub(super) const UNCHANGED: &str = "without changing the team file";
+
 /// The end of a run.
 pub(super) struct Ending<'a> {
     stepper: &'a Stepper,
@@ -149,7 +153,7 @@ impl<'a> Ending<'a> {
         let unsent = self.stepper.env().outbox.iter().any(|outbound| outbound.failed.is_some());
         let file = (unsent || cures.iter().any(|cure| cure.file)).then(|| {
             let file = path_word(Path::new(&shown(&self.makings.file)));
-            when(format!("strata-host run {file} {what}"), "after changing the team file")
+            when(format!("strata-host run {file} {what}"), CHANGED)
         });
         // One stands for all.
         let component = cures.iter().find_map(|cure| cure.component.as_ref()).map(|name| {
@@ -158,7 +162,7 @@ impl<'a> Ending<'a> {
         });
         // As it is comes last, where somebody in a hurry looks. Alone it needs no telling apart.
         let alone = file.is_none() && component.is_none();
-        let plain = if alone { resume } else { when(resume, "without changing the team file") };
+        let plain = if alone { resume } else { when(resume, UNCHANGED) };
         file.into_iter().chain(component).chain([plain]).collect()
     }
 

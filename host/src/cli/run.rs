@@ -7,7 +7,7 @@ use std::time::Duration;
 use strata_core::event::Status;
 use strata_core::id::CheckpointId;
 use strata_core::message::IDEA_LABEL;
-use strata_core::stepper::{Stepper, slot, step_of_fault};
+use strata_core::stepper::{Stepper, step_of_fault};
 use tokio::sync::watch;
 
 use super::edits::{tell_edited, tell_mended};
@@ -304,7 +304,7 @@ fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
         let role = stepper.team().role(id);
         let work = activation.work(role);
         let (index, action) = place(role, work);
-        let digest = work.and_then(|work| env.components.get(&slot(role, id, work)?));
+        let digest = work.and_then(|work| stepper.component(id, work));
         serde_json::json!({
             "step": step_of_fault(stepper.team(), env, activation), "role": role.name, "index": index, "action": action,
             "attempt": activation.current.attempts, "digest": digest.map(|digest| &digest.0),

@@ -10,7 +10,7 @@ use strata_core::event::{HostCall, HostCallKind, Outcome};
 const NTH: char = '#';
 
 /// What the `nth` request with a digest is called in the record. The first has the digest alone.
-pub(super) fn name(digest: &str, nth: u32) -> String {
+fn name(digest: &str, nth: u32) -> String {
     if nth == 0 { digest.to_owned() } else { format!("{digest}{NTH}{nth}") }
 }
 

@@ -106,34 +106,29 @@ impl Orders {
     /// Publishes a message from outside, unless it has come before under the same idempotency key, and says where it
     /// went. It is durable when this returns. Its id is given by the environment.
     pub async fn send(&self, message: Message) -> Result<Sent, Unserved> {
-        let (reply, answer) = oneshot::channel();
-        self.give(Order::Send { message: Box::new(message), reply }).await?;
-        answer.await.map_err(|_| Unserved::Ended)?
+        self.give(|reply| Order::Send { message: Box::new(message), reply }).await?
     }
 
     /// Records answers of people: all of them, or none. They are durable when this returns, and whoever asked goes on.
     pub async fn answer(&self, given: Vec<Given>) -> Result<Result<Vec<Answered>, AnswerError>, Unserved> {
-        let (reply, answer) = oneshot::channel();
-        self.give(Order::Answer { given, reply }).await?;
-        answer.await.map_err(|_| Unserved::Ended)?
+        self.give(|reply| Order::Answer { given, reply }).await?
     }
 
     /// How the team stands: its definition and all of its state, of which everything is durable.
     pub async fn look(&self) -> Result<Box<Stepper>, Unserved> {
-        let (reply, answer) = oneshot::channel();
-        self.give(Order::Look { reply }).await?;
-        answer.await.map_err(|_| Unserved::Ended)
+        self.give(|reply| Order::Look { reply }).await
     }
 
     /// Writes `team.json` as the team stands now. That it cannot be written concerns nobody else.
     pub async fn save(&self) -> Result<Result<(), DriverError>, Unserved> {
-        let (reply, answer) = oneshot::channel();
-        self.give(Order::Save { reply }).await?;
-        answer.await.map_err(|_| Unserved::Ended)
+        self.give(|reply| Order::Save { reply }).await
     }
 
-    async fn give(&self, order: Order) -> Result<(), Unserved> {
-        self.0.send(order).await.map_err(|_| Unserved::Ended)
+    /// Gives an order, and waits for its answer.
+    async fn give<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Result<T, Unserved> {
+        let (reply, answer) = oneshot::channel();
+        self.0.send(order(reply)).await.map_err(|_| Unserved::Ended)?;
+        answer.await.map_err(|_| Unserved::Ended)
     }
 }
 
@@ -175,7 +170,7 @@ impl Driver {
                 if sent.as_ref().is_ok_and(|sent| !sent.known) {
                     self.motion.send_replace(Motion::Busy);
                 }
-                return serve(reply, sent);
+                serve(reply, sent)
             }
             Order::Answer { given, reply } => {
                 let answered = match self.journal.reply(&given) {
@@ -186,16 +181,17 @@ impl Driver {
                 if matches!(answered, Ok(Ok(_))) {
                     self.motion.send_replace(Motion::Busy);
                 }
-                return serve(reply, answered);
+                serve(reply, answered)
             }
             Order::Look { reply } => {
                 let _ = reply.send(Box::new(self.journal.stepper().clone()));
+                Ok(())
             }
             Order::Save { reply } => {
                 let _ = reply.send(self.journal.save());
+                Ok(())
             }
         }
-        Ok(())
     }
 }
 

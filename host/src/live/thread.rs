@@ -6,10 +6,10 @@
 use std::thread;
 
 use tokio::runtime::Handle;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use super::LiveError;
-use crate::driver::DriverError;
+use crate::driver::{DriverError, Stop};
 use crate::launch::Run;
 
 /// A run that has come to its end. One that an error ended is gone, and lets go of its storage.
@@ -17,7 +17,6 @@ type End = Result<Box<Run>, DriverError>;
 
 /// A run on its thread.
 pub(super) struct Running {
-    pub(super) stop: watch::Sender<bool>,
     end: oneshot::Receiver<End>,
 }
 
@@ -27,9 +26,8 @@ pub(super) fn runtime() -> Result<Handle, LiveError> {
 }
 
 impl Running {
-    /// Begins to run.
-    pub(super) fn begin(runtime: Handle, run: Box<Run>) -> Result<Self, LiveError> {
-        let (stop, stopped) = watch::channel(false);
+    /// Begins to run, until it is told to stop or ends by itself.
+    pub(super) fn begin(runtime: Handle, run: Box<Run>, stopped: Stop) -> Result<Self, LiveError> {
         let (tell, end) = oneshot::channel();
         let begin = move || {
             if let Some(end) = to_its_end(&runtime, run, stopped) {
@@ -39,7 +37,7 @@ impl Running {
         };
         let begun = thread::Builder::new().name("strata team".into()).spawn(begin);
         begun.map_err(|error| LiveError::Thread(format!("cannot start a thread: {error}")))?;
-        Ok(Self { stop, end })
+        Ok(Self { end })
     }
 
     /// Waits until it has come to its end.
@@ -51,7 +49,7 @@ impl Running {
 
 /// Runs a team. None where the runtime ends before it. A timer that is begun after that panics instead, and so ends this
 /// thread: which of the two it is depends on what the team was just about to do.
-fn to_its_end(runtime: &Handle, mut run: Box<Run>, mut stopped: watch::Receiver<bool>) -> Option<End> {
+fn to_its_end(runtime: &Handle, mut run: Box<Run>, mut stopped: Stop) -> Option<End> {
     // Nothing that the driver waits for would say that the runtime is gone; a task that is dropped with it does.
     let (lives, gone) = oneshot::channel::<()>();
     let canary = runtime.spawn(async move {

@@ -5,7 +5,7 @@ use std::path::Path;
 use strata_core::event::{CallPolicy, Status};
 use strata_core::stepper::Stepper;
 
-use crate::cli::ending::{more, steps_in_all};
+use crate::cli::ending::{CHANGED, UNCHANGED, more, steps_in_all};
 use crate::cli::{path_word, recover, shown};
 use crate::launch::{Doubt, SavedTeam, doubts, holder};
 use crate::store::{At, Holder};
@@ -90,10 +90,7 @@ impl Life {
                     return vec![plain];
                 }
                 let file = path_word(Path::new(&shown(&file)));
-                vec![
-                    format!("  strata-host run {file} {resume}   # after changing the team file"),
-                    format!("{plain}   # without changing the team file"),
-                ]
+                vec![format!("  strata-host run {file} {resume}   # {CHANGED}"), format!("{plain}   # {UNCHANGED}")]
             }
             _ => vec![plain],
         }

@@ -18,7 +18,7 @@ pub(super) fn role() -> Value {
     let react = "How it goes from one action to the next. `by_order`: all, in order. `react`: something chooses the \
                  next. `plan_and_act`: the first plans, the others carry out the plan.";
     let rounds = with_default(whole(1..=u32::MAX.into()), Some(1.into()));
-    let mut role = table(vec![
+    let mut keys = vec![
         needed("name", "Its name, for routes and messages.", name()),
         key("kind", "Who plays it: components, or a person who is asked.", words(&["agent", "human"])),
         key("profile", "Its job, for prompts.", text()),
@@ -31,13 +31,9 @@ pub(super) fn role() -> Value {
         key("max_react_loop", "How many actions one activation makes at most, for `react`.", rounds),
         key("think", "What chooses the next action, for `react`. Without it, the team's model.", reference("think")),
         key("action", "Its actions, in order.", tables("action")),
-        key(
-            "investment",
-            "What it may spend in all, in USD; 0 for no cap of its own. The call that crosses the line is still made, so the last calls may exceed it.",
-            amount(),
-        ),
-        key("tokens", "How many tokens it may use in all; 0 for no cap of its own.", tokens()),
-    ]);
+    ];
+    keys.extend(caps());
+    let mut role = table(keys);
     let none = ["action", "think", "react", "max_react_loop"];
     let human = when("kind", "human", &[], &none);
     let mut actions = json!({ "required": ["action"] });
@@ -55,17 +51,22 @@ pub(super) fn action() -> Value {
         needed("name", "Its name, which is also the label of its messages.", name()),
         key("function", function, json!({ "type": "string", "minLength": 1 })),
         key("output_schema", "A file with a JSON Schema that the output's data has to follow.", path()),
-        key(
-            "investment",
-            "What it may spend in all, in USD; 0 for no cap of its own. The call that crosses the line is still made, so the last calls may exceed it.",
-            amount(),
-        ),
-        key("tokens", "How many tokens it may use in all; 0 for no cap of its own.", tokens()),
     ];
+    keys.extend(caps());
     keys.extend(slot(Subject::Action));
     let mut action = placed(table(keys));
     action["dependentRequired"] = json!({ "function": ["component"] });
     action
+}
+
+/// What a role or an action may use up in all.
+fn caps() -> [Key; 2] {
+    let investment = "What it may spend in all, in USD; 0 for no cap of its own. The call that crosses the line is still \
+                      made, so the last calls may exceed it.";
+    [
+        key("investment", investment, amount()),
+        key("tokens", "How many tokens it may use in all; 0 for no cap of its own.", tokens()),
+    ]
 }
 
 pub(super) fn think() -> Value {
