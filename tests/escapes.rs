@@ -72,3 +72,138 @@ fn our_own_colours_are_shown_beside_what_a_guest_chose() {
     assert!(shown.contains("\u{1b}[1m\u{1b}[31mfault:\u{1b}[0m B action 0 `Fail`"), "{shown:?}");
     assert!(!shown.contains("\u{1b}[2J") && shown.contains("name\u{fffd}[2J"), "{shown:?}");
 }
+
+/// Characters that show nothing, reorder their surroundings or end a line, and two that emoji need.
+const UNSEEN: [char; 20] = [
+    '\u{85}',
+    '\u{9b}',
+    '\u{ad}',
+    '\u{34f}',
+    '\u{61c}',
+    '\u{180e}',
+    '\u{200b}',
+    '\u{200e}',
+    '\u{200f}',
+    '\u{2028}',
+    '\u{2029}',
+    '\u{202e}',
+    '\u{2060}',
+    '\u{2066}',
+    '\u{fe00}',
+    '\u{feff}',
+    '\u{fff9}',
+    '\u{e0001}',
+    '\u{e0041}',
+    '\u{e0100}',
+];
+const EMOJI: &str = "\u{1f469}\u{200d}\u{1f4bb}\u{2764}\u{fe0f}";
+
+/// What is said in every place where a guest, a model or the author of a team chooses a text that is shown.
+const UNSEEN_TEAM: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "escapes"
+idea = "go TEXT on"
+[env]
+desc = "TEXT"
+[env.scope.log]
+[llm]
+provider = "scripted"
+replies = "replies.toml"
+[[role]]
+name = "A"
+profile = "TEXT"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Write"
+component = "probe.wasm"
+config = { steps = [
+    { write = "/out/fileTEXT", text = "x" },
+    { set = "keyTEXT", value = "TEXT", scope = "log" },
+    { llm = "promptTEXT" },
+    { emit = "asideTEXT", cause = "labelTEXT", to = ["B", "nameTEXT"] },
+    { say = "saidTEXT", data = { "aTEXT" = "TEXT" }, to = ["B"] },
+] }
+[role.action.allow]
+dirs = [{ host = "out", guest = "/out", write = true }]
+llm = { models = ["*"] }
+[[role]]
+name = "B"
+watch = ["Write"]
+[[role.action]]
+name = "Ask"
+component = "probe.wasm"
+config = { steps = [{ ask = "questionTEXT" }, { fail = "error" }] }
+[[route]]
+from = "A"
+when = "content != 'TEXT'"
+to = ["B"]
+"#;
+
+#[test]
+fn characters_that_are_not_seen_are_shown_by_no_command() {
+    let text: String = UNSEEN.iter().flat_map(|c| ['a', *c]).collect::<String>() + EMOJI;
+    let written: String = text.chars().map(|c| format!("\\U{:08X}", u32::from(c))).collect();
+    let place = Place::with(&UNSEEN_TEAM.replace("TEXT", &written));
+    place.write("replies.toml", format!("[[reply]]\ntext = \"reply{written}\"\n"));
+    let clean = |what: &str, shown: &str, emoji: bool| {
+        let found: Vec<_> = shown.chars().filter(|c| UNSEEN.contains(c)).map(|c| c.escape_unicode()).collect();
+        assert!(found.is_empty(), "{what}: {found:?}");
+        assert!(!emoji || shown.contains(EMOJI), "{what} shows no emoji: {shown}");
+    };
+    let run = place.host(&["run", "team.toml", "--storage", "store", "--events", "events.ndjson", "-vv"]).expect(4);
+    clean("run", &run.stderr, true);
+    clean("the file of events", &String::from_utf8(place.read("events.ndjson")).unwrap(), true);
+    let on = ["run", "--recover_path", "store"];
+    clean("run --json", &place.host(&[&on[..], &["--json"]].concat()).expect(4).stdout, false);
+    clean("an answer", &place.host(&["answer", "store", &format!("none{text}=1")]).expect(2).stderr, true);
+    let question = place.team_json()["strata"]["requests"][0]["id"].as_str().unwrap().to_owned();
+    place.host(&["answer", "store", &format!("{question}=1")]).expect(0);
+    clean("a fault", &place.host(&on).expect(3).stderr, false);
+    let team = place.team_json();
+    let ids: Vec<&String> = team["strata"]["messages"].as_object().unwrap().keys().collect();
+    let asides = ids.iter().map(|id| ["inspect", "store", "--message", id]);
+    for args in asides {
+        clean(&args.join(" "), &place.host(&args).expect(0).stdout, true);
+    }
+    place.host(&["report", "store", "-o", "report.html"]).expect(0);
+    clean("report", &String::from_utf8(place.read("report.html")).unwrap(), true);
+    let cases: [&[&str]; 16] = [
+        &["inspect", "store"],
+        &["inspect", "store", "--json"],
+        &["inspect", "store", "--action", "A.Write"],
+        &["inspect", "store", "--action", "B.Ask"],
+        &["inspect", "store", "--action", "A.Write", "--json"],
+        &["checkpoints", "store"],
+        &["events", "store"],
+        &["files", "store"],
+        &["files", "store", "--json"],
+        &["diff", "store@main-0", "store"],
+        &["diff", "store@main-0", "store", "--json"],
+        &["replay", "store", "--verify"],
+        &["check", "team.toml"],
+        &["graph", "team.toml"],
+        &["graph", "team.toml", "--format", "dot"],
+        &["graph", "team.toml", "--format", "svg"],
+    ];
+    for args in cases {
+        let ended = place.host(args);
+        assert!(ended.stderr.is_empty() || matches!(ended.code, Some(0 | 1)), "{args:?}: {}", ended.stderr);
+        clean(&args.join(" "), &(ended.stdout + &ended.stderr), false);
+    }
+    // Programs are told what it is, as JSON has it beyond U+FFFF.
+    let events = place.host(&["events", "store"]).expect(0).stdout;
+    assert!(events.contains(r"a\u2028a\u2029") && events.contains(r"a\udb40\udc41a"), "{events}");
+    let said = place.recorded().into_iter().find(|line| line["output"]["content"] == format!("said{text}"));
+    assert!(said.is_some(), "{events}");
+}
+
+#[test]
+fn what_cannot_be_seen_is_refused_in_names_that_are_sent() {
+    let place = Place::with(TEAM);
+    place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    for args in [["--cause", "Wri\u{200b}te", "--to", "B"], ["--cause", "Write", "--to", "B\u{2060}"]] {
+        let refused = place.host(&[&["send", "store"][..], &args[..], &["hello"][..]].concat()).expect(2).stderr;
+        assert!(refused.contains("U+200B") || refused.contains("U+2060"), "{refused}");
+    }
+}

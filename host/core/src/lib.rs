@@ -24,3 +24,4 @@ pub mod rules;
 pub mod shape;
 pub mod stepper;
 pub mod team;
+pub mod text;

@@ -2,33 +2,33 @@
 
 use std::borrow::Cow;
 
+use strata_core::text::is_invisible;
+
 /// What stands where something cannot be shown.
 const UNSHOWN: char = '\u{fffd}';
 
 /// A text in which only the ends of lines and tabs do anything.
 pub(super) fn plain(text: &str) -> String {
-    let unshown = |c: char| does_something(c) && !matches!(c, '\n' | '\t');
+    let unshown = |c: char| is_invisible(c) && !matches!(c, '\n' | '\t');
     text.chars().map(|c| if unshown(c) { UNSHOWN } else { c }).collect()
 }
 
 /// The same JSON, in which what is beyond ASCII does nothing: JSON itself escapes what is below.
 pub(super) fn json(text: &str) -> Cow<'_, str> {
-    let does = |c: char| c >= '\u{7f}' && does_something(c);
-    if !text.contains(does) {
+    let is_escaped = |c: char| c >= '\u{7f}' && is_invisible(c);
+    if !text.contains(is_escaped) {
         return text.into();
     }
-    let escaped = |c: char| if does(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
-    text.chars().map(escaped).collect()
-}
-
-fn does_something(c: char) -> bool {
-    c.is_control() || is_reordering(c)
-}
-
-/// Whether a character makes others appear in another order than they are in. Texts that run from right to left do
-/// without them.
-fn is_reordering(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_escaped(c) {
+            // Beyond U+FFFF, JSON takes a pair of surrogates.
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| escaped += &format!("\\u{unit:04x}"));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped.into()
 }
 
 /// The same as one line: where each has its own, none can make itself look like more.
@@ -63,14 +63,16 @@ mod tests {
         );
         assert_eq!(one_line("a\nb\u{1b}c"), "a\u{fffd}b\u{fffd}c");
         assert_eq!(plain("exe.\u{202e}txt\u{2066} \u{5d0}"), "exe.\u{fffd}txt\u{fffd} \u{5d0}");
+        assert_eq!(plain("a\u{200b}\u{2028}\u{e0041}b"), "a\u{fffd}\u{fffd}\u{fffd}b");
+        assert_eq!(plain("\u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f}"), "\u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f}");
     }
 
     #[test]
     fn json_says_the_same_and_does_nothing_to_the_terminal() {
-        let value = serde_json::json!({ "a\u{9b}": "\u{202e}\u{7f}\u{e9}\n\u{1b}" });
+        let value = serde_json::json!({ "a\u{9b}": "\u{202e}\u{7f}\u{e9}\n\u{1b}\u{e0041}" });
         let whole = serde_json::to_string_pretty(&value).unwrap();
         let shown = json(&whole);
-        assert_eq!(shown, "{\n  \"a\\u009b\": \"\\u202e\\u007f\u{e9}\\n\\u001b\"\n}");
+        assert_eq!(shown, "{\n  \"a\\u009b\": \"\\u202e\\u007f\u{e9}\\n\\u001b\\udb40\\udc41\"\n}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
     }
 

@@ -4,6 +4,7 @@ use std::io::Read;
 
 use strata_core::json::Json;
 use strata_core::message::{IDEMPOTENCY_KEY, Message};
+use strata_core::text::unfit_for_name;
 
 use super::edits::look_for_edits;
 use super::{Failure, SendArgs, note, show_json, warn};
@@ -15,6 +16,14 @@ const MOST_BYTES: u64 = 16 << 20;
 pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
     if args.cause.is_empty() {
         return Err(Failure::usage("`--cause` is empty: say under which label the message is heard"));
+    }
+    for (flag, name) in args.to.iter().map(|name| ("--to", name)).chain([("--cause", &args.cause)]) {
+        if let Some(unfit) = unfit_for_name(name) {
+            let code = u32::from(unfit);
+            return Err(Failure::usage(format!(
+                "`{flag}` holds U+{code:04X}, a character that is not seen; leave it out"
+            )));
+        }
     }
     let content = match args.content.as_str() {
         "-" => std::io::read_to_string(std::io::stdin().take(MOST_BYTES + 1))

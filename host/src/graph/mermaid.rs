@@ -72,7 +72,7 @@ fn escape(text: &str) -> String {
                 // Mermaid looks for `\n` and `$$` again when it has put the characters back: something that takes no
                 // room keeps them apart from what follows.
                 if matches!(c, '\\' | '$') {
-                    escaped.push('\u{200b}');
+                    escaped.push('\u{200c}');
                 }
             }
             c => escaped.push(c),

@@ -1,13 +1,14 @@
 //! Texts of a graph: made harmless for every format, broken into lines.
 
+use strata_core::text::is_invisible;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// A text on one line, in characters that XML allows: what is none of them becomes `U+FFFD`.
+/// A text on one line, in characters that are seen and that XML allows: what is none of them becomes `U+FFFD`.
 pub fn clean(text: &str) -> String {
     let one = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
         '\u{fffe}' | '\u{ffff}' => char::REPLACEMENT_CHARACTER,
-        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c if is_invisible(c) => char::REPLACEMENT_CHARACTER,
         c => c,
     };
     text.chars().map(one).collect()

@@ -166,6 +166,7 @@ fn check_role(role: &Role, problems: &Problems) {
             let problem = problems.at(&label.span, "a label cannot be empty");
             problems.add(problem.hint("labels are names of actions"));
         }
+        names::is_legible(label, problems);
     }
     let mut taken = BTreeMap::new();
     for name in role.actions.iter().filter_map(|a| a.name.as_ref()) {

@@ -33,7 +33,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<Config> {
     let words = [("scripted", Word::Scripted), ("recorded", Word::Recorded), ("openai", Word::OpenAi)];
     let provider = table.required("provider");
     let provider = provider.and_then(|item| item.choice(&words));
-    let model = table.item("model").and_then(|item| item.text());
+    let model = table.item("model").and_then(|item| item.legible());
     let price = table.item("price").and_then(|item| read_price(&item));
     let pace = table.item("requests_per_minute").and_then(|item| item.whole(1..=u64::from(u32::MAX)));
     let provider = match provider {

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use strata_core::id::RoleId;
 use strata_core::message::{IDEA_LABEL, TO_ALL, TO_SELF};
+use strata_core::text::unfit_for_name;
 
 use super::authored::Authored;
 use super::diagnostic::{Problems, suggest};
@@ -95,7 +96,7 @@ impl Names {
 
     /// Reports a name that stands for nothing, with those that would do.
     fn missing(&self, name: &At<String>, would_do: fn(Named) -> bool, problems: &Problems) -> Option<Named> {
-        if !self.incomplete {
+        if !self.incomplete && is_legible(name, problems) {
             let problem = problems.at(&name.span, format!("there is no `{}`", name.value));
             let candidates = self.known.iter().filter(|(_, (named, _))| would_do(*named));
             let candidates = candidates.map(|(name, _)| name.as_str());
@@ -128,9 +129,11 @@ impl Names {
 
     /// Checks a target of a route.
     pub(super) fn target(&self, name: &At<String>, problems: &Problems) {
-        // Outside, anything may be somebody's name but nothing.
+        // Outside, anything that can be read may be somebody's name but nothing.
         if !is_special(&name.value) && (!self.outside || name.value.is_empty()) {
             self.find(name, problems);
+        } else {
+            is_legible(name, problems);
         }
     }
 
@@ -151,10 +154,11 @@ fn is_special(name: &str) -> bool {
 
 /// Whether a name can be used; if not, that is reported.
 pub(super) fn valid(name: &At<String>, problems: &Problems) -> bool {
+    if !is_legible(name, problems) {
+        return false;
+    }
     let reason = if name.value.is_empty() {
         "a name cannot be empty"
-    } else if name.value.chars().any(char::is_control) {
-        "a name cannot hold control characters"
     } else if name.value.trim() != name.value {
         "a name cannot begin or end with a space"
     } else if name.value.chars().count() > MAX_NAME_CHARS {
@@ -166,6 +170,15 @@ pub(super) fn valid(name: &At<String>, problems: &Problems) -> bool {
     };
     let problem = problems.at(&name.span, reason);
     problems.add(problem.hint("choose another name"));
+    false
+}
+
+/// Returns whether a name, or what refers to one, is free of invisible characters. One that is not is reported: people
+/// tell names apart by what they see.
+pub(super) fn is_legible(name: &At<String>, problems: &Problems) -> bool {
+    let Some(unfit) = unfit_for_name(&name.value) else { return true };
+    let message = format!("a name cannot hold U+{:04X}, a character that is not seen", u32::from(unfit));
+    problems.add(problems.at(&name.span, message).hint("write the name without it"));
     false
 }
 

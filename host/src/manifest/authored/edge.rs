@@ -41,7 +41,7 @@ pub(super) fn read_routes(root: &Table<'_>) -> Vec<Route> {
 
 fn read_route(table: &Table<'_>) -> Route {
     let from = table.required("from").and_then(|item| item.text());
-    let label = table.item("label").and_then(|item| item.text());
+    let label = table.item("label").and_then(|item| item.legible());
     let label = label.map(|label| label.value).unwrap_or_default();
     let arms = if table.has("case") { read_cases(table) } else { read_plain(table) };
     Route { from, label, arms }

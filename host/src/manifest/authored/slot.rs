@@ -11,6 +11,7 @@ use super::limits::{self, Patch, Subject};
 use super::section;
 use crate::build::script;
 use crate::manifest::http;
+use crate::manifest::names::is_legible;
 use crate::manifest::skill::{self, Chosen, Placed};
 use crate::manifest::table::{At, Item, Table};
 use crate::plugin::{Access, DirGrant, Grants, LlmGrant, Schema};
@@ -246,7 +247,10 @@ pub(in crate::manifest) fn read_named(table: &Table<'_>, key: &'static str) -> V
 
 /// Reports what no environment variable can be called.
 pub(in crate::manifest) fn check_variable(table: &Table<'_>, name: &At<String>) {
-    if name.value.is_empty() || name.value.contains(['=', '\0']) {
+    if !is_legible(name, table.problems) {
+        return;
+    }
+    if name.value.is_empty() || name.value.contains('=') {
         let message = format!("`{}` is not the name of an environment variable", name.value);
         table.problems.add(table.problems.at(&name.span, message));
     }
@@ -257,6 +261,9 @@ pub(in crate::manifest) fn read_llm(table: &Table<'_>) -> Option<LlmGrant> {
     let calls = calls.and_then(|item| item.whole(1..=u64::from(u32::MAX)));
     let item = table.required("models")?;
     let models = item.texts();
+    for model in &models {
+        is_legible(model, table.problems);
+    }
     if item.is_empty_list() {
         item.refuse("`models` grants no model", "`[\"*\"]` grants all");
     }

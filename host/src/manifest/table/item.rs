@@ -11,6 +11,7 @@ use toml::de::DeValue;
 
 use super::{At, Table};
 use crate::manifest::diagnostic::Problems;
+use crate::manifest::names::is_legible;
 use crate::manifest::schema::places::places;
 use crate::manifest::{json, units};
 
@@ -123,6 +124,11 @@ impl<'a> Item<'a> {
         }
         let span = self.span();
         text.map(|text| At { value: text.to_owned(), span })
+    }
+
+    /// A string that is a name, or refers to one: in it every character can be seen.
+    pub(in crate::manifest) fn legible(&self) -> Option<At<String>> {
+        self.text().filter(|text| is_legible(text, self.problems))
     }
 
     /// A list of strings.

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write};
 
+use strata_core::text::is_invisible;
+
 /// A text as it may stand between tags and in quotes.
 pub(super) struct Escaped<'a>(&'a str);
 
@@ -53,13 +55,12 @@ fn needs_care(c: char) -> bool {
     matches!(c, '&' | '<' | '>' | '"' | '\'' | '`') || is_hidden(c)
 }
 
+/// Returns whether a character is not seen, or is none that a page may hold.
 fn is_hidden(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
-        '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{61c}' => true,
-        '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
-        '\u{fdd0}'..='\u{fdef}' | '\u{e0000}'..='\u{e007f}' => true,
-        c => c.is_control() || (c as u32 & 0xfffe) == 0xfffe,
+        '\u{fdd0}'..='\u{fdef}' => true,
+        c => is_invisible(c) || (c as u32 & 0xfffe) == 0xfffe,
     }
 }
 
@@ -78,6 +79,8 @@ mod tests {
         check("]]>", "]]&gt;");
         check("a\0b\u{1b}[31m\r", "a␀b␛[31m␍");
         check("a\u{202e}b\u{2066}c\u{2028}\u{feff}", "a[U+202E]b[U+2066]c[U+2028][U+FEFF]");
+        check("a\u{ad}\u{180e}\u{fffb}\u{e0041}", "a[U+00AD][U+180E][U+FFFB][U+E0041]");
+        check("\u{1f469}\u{200d}\u{1f4bb}", "\u{1f469}\u{200d}\u{1f4bb}");
         check("\u{7f}\u{85}\u{ffff}", "[U+007F][U+0085][U+FFFF]");
         check("", "");
     }
