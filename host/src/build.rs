@@ -74,7 +74,7 @@ pub enum BuildError {
         details: String,
     },
     /// The user has no place for what builds need.
-    #[error("looking for the cache directory: neither `XDG_CACHE_HOME` nor `HOME` is set; set one of them")]
+    #[error("looking for the cache directory: neither `XDG_CACHE_HOME` nor `HOME` names a directory; set one of them")]
     NoCache,
     /// The user's place for what builds need cannot be used, or not trusted.
     #[error("using the cache directory `{}`: {why}", dir.display())]

@@ -26,7 +26,9 @@ pub const SHELF_VARIABLE: &str = "STRATA_SHELF";
 #[derive(Debug, thiserror::Error)]
 pub enum SkillError {
     /// Nobody says where it is.
-    #[error("there is no place for skills: neither XDG_DATA_HOME nor HOME is set; choose one with `{SHELF_VARIABLE}`")]
+    #[error(
+        "there is no place for skills: neither XDG_DATA_HOME nor HOME names a directory; choose one with `{SHELF_VARIABLE}`"
+    )]
     NoPlace,
     /// A file cannot be read or written.
     #[error("cannot use `{}`: {source}", path.display())]

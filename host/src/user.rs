@@ -44,10 +44,33 @@ pub(crate) fn temporary_name() -> String {
 }
 
 /// What a variable says, or the usual place. One that is empty or relative is as good as none, as the XDG specification
-/// has it.
+/// has it. Where no directory can be, as in the `/dev/null` that is the home of many service accounts, there is none.
 fn base(variable: &str, usual: &str) -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute(variable).or_else(|| Some(absolute("HOME")?.join(usual)))
+    match absolute(variable) {
+        Some(chosen) => Some(chosen).filter(|chosen| can_be_directory(chosen)),
+        None => Some(home()?.join(usual)),
+    }
+}
+
+/// The user's home directory, unless what `HOME` says cannot be one.
+pub(crate) fn home() -> Option<PathBuf> {
+    absolute("HOME").filter(|home| can_be_directory(home))
+}
+
+fn absolute(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+fn can_be_directory(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(meta) => meta.is_dir(),
+        Err(error) => error.kind() != io::ErrorKind::NotADirectory,
+    }
+}
+
+/// Returns whether an error says that nothing is in a place: also where something on the way to it is no directory.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Why a directory cannot be used for what nobody else may change.

@@ -4,6 +4,7 @@ use super::core_module::Lines;
 use super::tool::Caller;
 use super::toolchain::Toolchain;
 use super::{BuildError, toolchain};
+use crate::user;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -193,7 +194,7 @@ fn cargo(dir: &Path) -> Command {
 
 fn cargo_home() -> Option<PathBuf> {
     let set = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
+    set.or_else(|| Some(user::home()?.join(".cargo")))
 }
 
 fn no_cargo(source: std::io::Error) -> BuildError {

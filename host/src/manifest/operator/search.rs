@@ -24,7 +24,7 @@ const VARIABLE: &str = "STRATA_POLICY";
 pub fn in_force(named: Option<&Path>) -> Result<Vec<Operator>, Diagnostics> {
     let usual = [Some(PathBuf::from(OF_MACHINE)), user::config().map(|config| config.join(OF_USER))];
     // One that cannot be looked at may hold all the same: reading it says why.
-    let there = |path: &PathBuf| path.try_exists().unwrap_or(true);
+    let there = |path: &PathBuf| path.try_exists().unwrap_or_else(|error| !user::is_absent(&error));
     let files: Vec<PathBuf> = usual.into_iter().flatten().filter(there).collect();
     let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
     let by_variable = variable.iter().map(|file| {
