@@ -22,6 +22,7 @@
 //! | `external` | messages that leave the team, and what comes back |
 //! | `lineages` | going back to any checkpoint, forks, how they compare |
 //! | `retention` | old checkpoints forgotten and pruned |
+//! | `machine` | homes that are no directories; memory that cannot be made executable |
 //! | `policy` | the operator's own file: what it takes away, and that a resume obeys the one of now |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
 //! | `joins` | joins as event lines, as `inspect` shows them, in a stalled team; several faults before one |
@@ -98,6 +99,7 @@ mod joins;
 mod lineages;
 mod live;
 mod live_part;
+mod machine;
 mod map_reduce;
 mod observing;
 mod output;

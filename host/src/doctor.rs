@@ -67,7 +67,7 @@ pub fn examine(storage: &Path) -> Vec<Finding> {
 fn sandbox() -> Vec<Finding> {
     let sandbox = match WasmSandbox::new() {
         Ok(sandbox) => sandbox,
-        Err(error) => return vec![Finding::bad("sandbox", error.to_string(), "try with more memory or address space")],
+        Err(error) => return vec![Finding::bad("sandbox", error.reason(), error.advice())],
     };
     let room = match sandbox.allocation() {
         Allocation::Pool { attempts } => {

@@ -44,8 +44,38 @@ mod source;
 
 /// The sandbox cannot be set up on this machine.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct SandboxError(String);
+pub enum SandboxError {
+    /// Components are compiled to machine code, which this process may not run.
+    #[error("{NO_EXECUTABLE_MEMORY}; {EXECUTABLE_ADVICE}")]
+    NoExecutableMemory,
+    /// Something else is missing.
+    #[error("{0}")]
+    Machine(String),
+}
+
+/// What is wrong where memory cannot be made executable.
+const NO_EXECUTABLE_MEMORY: &str = "this process may not make memory executable, and no component runs without that";
+/// What to do where memory cannot be made executable.
+const EXECUTABLE_ADVICE: &str =
+    "set `MemoryDenyWriteExecute=no` in its systemd unit, or allow it `execmem` under SELinux";
+
+impl SandboxError {
+    /// Returns what is wrong, without what to do about it.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::NoExecutableMemory => NO_EXECUTABLE_MEMORY,
+            Self::Machine(reason) => reason,
+        }
+    }
+
+    /// Returns what to do about it.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::NoExecutableMemory => EXECUTABLE_ADVICE,
+            Self::Machine(_) => "try with more memory or address space",
+        }
+    }
+}
 
 /// An attempt under way.
 pub type Calling = Pin<Box<dyn Future<Output = Ended> + Send>>;

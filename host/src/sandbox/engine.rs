@@ -16,6 +16,7 @@ use super::limits::memory::{INSTANCES, MEMORIES, TABLES};
 use crate::plugin::Limits;
 
 pub(super) mod cache;
+mod executable;
 
 pub use cache::CacheHealth;
 
@@ -106,13 +107,14 @@ pub(super) struct Engines {
 
 impl Engines {
     pub(super) fn new(work: Work) -> Result<Self, SandboxError> {
+        executable::check()?;
         let (plain, allocation) = engine(Metering::Plain, work)?;
         let ticking = Arc::new(Mutex::new(vec![plain.weak()]));
         let engines = Arc::clone(&ticking);
         thread::Builder::new()
             .name("guest ticker".into())
             .spawn(move || tick(&engines))
-            .map_err(|e| SandboxError(format!("cannot start the thread that interrupts guests: {e}")))?;
+            .map_err(|e| SandboxError::Machine(format!("cannot start the thread that interrupts guests: {e}")))?;
         Ok(Self { plain, allocation, work, fuel: OnceLock::new(), ticking })
     }
 
@@ -154,7 +156,8 @@ fn engine(metering: Metering, work: Work) -> Result<(Engine, Allocation), Sandbo
         return Ok((pooled, Allocation::Pool { attempts: work.attempts() }));
     }
     let frugal = Engine::new(frugal(&mut config));
-    let frugal = frugal.map_err(|error| SandboxError(format!("cannot set up the WebAssembly engine: {error:#}")))?;
+    let frugal =
+        frugal.map_err(|error| SandboxError::Machine(format!("cannot set up the WebAssembly engine: {error:#}")))?;
     Ok((frugal, Allocation::OnDemand))
 }
 

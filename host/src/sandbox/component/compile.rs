@@ -57,7 +57,7 @@ pub(super) fn compile(engine: &Engine, bytes: &[u8], limits: &Limits) -> Result<
     // behind holds up no other.
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(|n| format!("compiler {n}")).build();
-    let pool = pool.map_err(|error| SandboxError(format!("cannot start the compiler's threads: {error}")))?;
+    let pool = pool.map_err(|error| SandboxError::Machine(format!("cannot start the compiler's threads: {error}")))?;
     let (done, compiled) = mpsc::channel();
     let (engine, bytes) = (engine.clone(), bytes.to_vec());
     pool.spawn(move || {

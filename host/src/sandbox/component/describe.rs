@@ -42,7 +42,7 @@ pub(super) fn ask(ready: &Ready, own: &Limits) -> Result<Manifest, LoadError> {
         Ok(Ok(manifest)) => manifest,
         Ok(Err(error)) => {
             let error: std::io::Error = error;
-            Err(crate::sandbox::SandboxError(format!("cannot start a runtime: {error}")).into())
+            Err(crate::sandbox::SandboxError::Machine(format!("cannot start a runtime: {error}")).into())
         }
         Err(panic) => std::panic::resume_unwind(panic),
     }

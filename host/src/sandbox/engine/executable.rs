@@ -1,0 +1,40 @@
+//! Whether this process may make memory executable. systemd's `MemoryDenyWriteExecute`, SELinux without `execmem` and
+//! `PR_SET_MDWE` forbid it. The engine would notice only when it loads a component, with an error that looks like one of
+//! the component.
+
+use std::ptr::null_mut;
+
+use rustix::io::{Errno, Result};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+
+use crate::sandbox::SandboxError;
+
+/// What is mapped for the attempt; the kernel rounds it up to a page.
+const BYTES: usize = 1;
+
+/// Fails if memory that was written cannot be made executable. Any other failure is left to the engine, which needs more
+/// memory than this and says so.
+pub(super) fn check() -> std::result::Result<(), SandboxError> {
+    match make_executable() {
+        Err(Errno::ACCESS | Errno::PERM) => Err(SandboxError::NoExecutableMemory),
+        _ => Ok(()),
+    }
+}
+
+/// Does what the engine does with compiled code, with memory that nothing is written to.
+#[allow(unsafe_code, reason = "memory is mapped in no other way; see the safety comment")]
+fn make_executable() -> Result<()> {
+    // SAFETY: the kernel chooses the place, so nothing else lies there. Nobody reads, writes or runs the memory, and it is
+    // unmapped before the address is forgotten.
+    unsafe {
+        let memory = mmap_anonymous(null_mut(), BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?;
+        let made = mprotect(memory, BYTES, MprotectFlags::READ | MprotectFlags::EXEC);
+        munmap(memory, BYTES)?;
+        made
+    }
+}
+
+#[test]
+fn where_tests_run_memory_can_be_made_executable() {
+    assert!(check().is_ok());
+}
