@@ -57,7 +57,8 @@ function drive(generator) {
 
 /** What the engine is to evaluate, and where a place in that lies in the script. */
 export function translate(name, source) {
-  const text = source.replace(/^#!/, "//");
+  // A byte order mark before the script is no part of it.
+  const text = source.replace(/^\uFEFF/, "").replace(/^#!/, "//");
   let tree;
   try {
     tree = parse(text, OPTIONS);

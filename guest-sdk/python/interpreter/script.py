@@ -27,6 +27,8 @@ class Returned(BaseException):
 
 def load(name: str, text: str, cx: Any) -> dict[str, exports.Export]:
     """What a script can do, by what its functions are marked as. `name` is what tracebacks call its file."""
+    # A byte order mark before the script is no part of it.
+    text = text.removeprefix("\ufeff")
     # Tracebacks show lines of it, and there is no file to read them from.
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     code = compile(translated(text, name), name, "exec", dont_inherit=True)

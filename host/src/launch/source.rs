@@ -63,15 +63,17 @@ impl Source {
 
     /// Its author signs the script; the interpreter is the host's own. What comes with a message nobody has signed.
     fn read_script(path: &Path, limit: u64, trusted: &Keys, report: &mut dyn FnMut(&str)) -> Result<Self, Unloadable> {
-        let text = if script::is_newest(path) { None } else { Some(read_text(path)?) };
+        let written = if script::is_newest(path) { None } else { Some(read_text(path)?) };
         let script::Interpreter { component: file, made_from } =
             script::interpreter(path, report).map_err(|error| error.to_string())?;
         let bytes = read_within(&file, limit)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // Editors put a byte order mark before a text; no language of scripts has it as a part of one.
+        let text = written.as_ref().map(|text| text.strip_prefix('\u{feff}').unwrap_or(text).to_owned());
         let script = ScriptFile { name, text };
         let interpreter = digest_of(&bytes);
         let digest = script.digest(&made_from);
-        let signed = trusted.check(path, script.text.as_deref().unwrap_or_default().as_bytes(), &digest);
+        let signed = trusted.check(path, written.as_deref().unwrap_or_default().as_bytes(), &digest);
         Ok(Self { file, bytes, script: Some(Interpreted { script, interpreter }), digest, signed })
     }
 
