@@ -43,8 +43,6 @@ use crate::services::http::Http;
 use crate::services::llm::{Audience, Models};
 use crate::store::StoreError;
 
-pub(crate) use afford::{NO_MODEL, OWN_BUDGET};
-pub(crate) use answer::NO_SCOPE;
 use attempt::{Attempt, Ending};
 use call::Served;
 use human::Over;

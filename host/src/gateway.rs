@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use strata_core::environment::scope::Write;
+use strata_core::fault::FaultCause;
 use strata_core::id::{Digest, RoleId};
 use strata_core::json::Json;
 use strata_core::message::Message;
@@ -36,6 +37,10 @@ pub struct HostError {
     pub kind: HostErrorKind,
     /// What was attempted, and a hint.
     pub message: String,
+    /// Why, where the host can advise on it. It is recorded, and becomes the cause of a fault if the guest fails because
+    /// of this error; guests do not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<FaultCause>,
 }
 
 /// The kinds of refusal, as in the WIT but for the last.
@@ -60,7 +65,13 @@ pub enum HostErrorKind {
 impl HostError {
     /// An error of this kind.
     pub fn new(kind: HostErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        let cause = (kind == HostErrorKind::Upstream).then_some(FaultCause::Service);
+        Self { kind, message: message.into(), cause }
+    }
+
+    /// Returns the error with this cause.
+    pub fn caused_by(self, cause: FaultCause) -> Self {
+        Self { cause: Some(cause), ..self }
     }
 }
 
@@ -132,6 +143,20 @@ pub enum Answer {
     Responses(Vec<Result<http::Response, HostError>>),
     /// To `File`; none where they are not kept.
     File(Option<Arc<[u8]>>),
+}
+
+impl Answer {
+    /// Returns why the host refused what was asked; of several requests, the last that was refused.
+    pub(crate) fn refusal(&self) -> Option<&HostError> {
+        match self {
+            Self::Value(result) => result.as_ref().err(),
+            Self::Keys(result) => result.as_ref().err(),
+            Self::Bytes(result) => result.as_ref().err(),
+            Self::Replies(results) => results.iter().filter_map(|result| result.as_ref().err()).next_back(),
+            Self::Responses(results) => results.iter().filter_map(|result| result.as_ref().err()).next_back(),
+            Self::Messages(_) | Self::Time(_) | Self::Person(_) | Self::File(_) => None,
+        }
+    }
 }
 
 /// An attempt of a driver, told from all others that the driver ever made.

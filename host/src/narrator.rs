@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use strata_core::event::{Event, Finished, Source, Work, Writer};
-use strata_core::fault::FaultKind;
+use strata_core::fault::{FaultCause, FaultKind};
 use strata_core::id::{Digest, JoinId, Part, RoleId, Slot};
 use strata_core::message::Draft;
 use strata_core::request::Request;
@@ -262,6 +262,7 @@ impl Narrator {
                 let mut fields = self.call(*role, *work);
                 fields["attempt"] = (*attempt).into();
                 fields["fault"] = fault.kind.name().into();
+                fields["cause"] = fault.cause.name().into();
                 fields["message"] = fault.message.clone().into();
                 fields["digest"] = json!(digest.as_ref().map(|digest| &digest.0));
                 fields["backtrace"] = json!(fault.backtrace);
@@ -292,6 +293,7 @@ impl Narrator {
         let mut fields = self.call(writer.role, writer.work);
         fields["attempt"] = writer.attempt.into();
         fields["fault"] = FaultKind::StateConflict.name().into();
+        fields["cause"] = FaultCause::Unspecified.name().into();
         fields["message"] = message.into();
         fields["digest"] = json!(writer.digest.as_ref().map(|digest| &digest.0));
         fields["backtrace"] = json!([]);

@@ -15,7 +15,6 @@ use strata_core::json::Json;
 use crate::services::variables::Variables;
 use http::HttpGrant;
 
-pub(crate) use limits::RAISE;
 pub use limits::{Advice, Limit, Limits, Place, Reached, Unit};
 pub use meet::{Bounds, DirBound};
 pub use schema::Schema;

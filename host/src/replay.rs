@@ -12,13 +12,12 @@ use std::sync::Arc;
 
 use strata_core::effect::Invocation;
 use strata_core::event::Event;
-use strata_core::fault::FaultKind;
+use strata_core::fault::{FaultCause, FaultKind};
 use strata_core::id::{Digest, RoleId, Slot};
 use strata_core::stepper::slot;
 
 use crate::driver::{Again, DriverError, Recorded, Rerun};
 use crate::plugin::Plugin;
-use crate::sandbox::OVERFLOWN;
 
 pub use compare::Difference;
 
@@ -214,10 +213,10 @@ impl Replay {
 
     fn skipped(&self, at: Option<Slot>, call: &Invocation, event: &Event) -> Option<Skipped> {
         if let Event::CallFailed { fault, .. } = event {
-            match fault.kind {
-                kind @ (FaultKind::Cpu | FaultKind::Timeout) => return Some(Skipped::OutOfTime(kind)),
-                FaultKind::Interrupted => return Some(Skipped::CutOff),
-                FaultKind::Host if fault.message.contains(OVERFLOWN) => return Some(Skipped::CutOff),
+            match (fault.cause, fault.kind) {
+                (FaultCause::CpuLimit, _) => return Some(Skipped::OutOfTime(FaultKind::Cpu)),
+                (FaultCause::TimeLimit, _) => return Some(Skipped::OutOfTime(FaultKind::Timeout)),
+                (FaultCause::DirectoryOverflow, _) | (_, FaultKind::Interrupted) => return Some(Skipped::CutOff),
                 _ => {}
             }
         }

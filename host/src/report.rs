@@ -309,6 +309,8 @@ pub struct Fault {
     pub number: u32,
     /// Its kind, as in events.
     pub kind: &'static str,
+    /// Its cause, as in events.
+    pub cause: &'static str,
     /// When.
     pub time_ms: i64,
     /// Why.

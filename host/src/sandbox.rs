@@ -19,8 +19,8 @@ use crate::blob::Blobs;
 use crate::gateway::Gateway;
 use crate::plugin::Plugin;
 
-pub use capability::files::{Directories, OVERFLOWN, Own, PlaceError, Placed, real_path};
-pub(crate) use capability::files::{KEEPING, LINKED, OWN, STAGING, is_seen_from};
+pub(crate) use capability::files::is_seen_from;
+pub use capability::files::{Directories, Own, PlaceError, Placed, real_path};
 pub use component::{Exports, LoadError, Loaded, Manifest, ScriptFile, WasmSandbox};
 pub use engine::{Allocation, CacheHealth, Metering};
 pub(crate) use limits::bytes;

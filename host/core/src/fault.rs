@@ -99,6 +99,147 @@ impl fmt::Display for FaultKind {
     }
 }
 
+/// Why an attempt failed, as far as the host itself knows it.
+///
+/// It is set where a fault is created, by the host alone, and saved with the fault. Advice and comparisons use it, never
+/// the message, which may contain the words of a guest, a model or a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum FaultCause {
+    /// The host knows nothing beyond the kind.
+    #[default]
+    Unspecified,
+    /// The guest declared the failure. The kind and the message are its own words, and the host refused it nothing.
+    Declared,
+    /// `limits.cpu` was reached.
+    CpuLimit,
+    /// `limits.fuel` was reached.
+    FuelLimit,
+    /// `limits.timeout` was reached.
+    TimeLimit,
+    /// Another of the `[limits]` was reached.
+    Limit,
+    /// The host refused what the team file does not grant.
+    NotGranted(Grant),
+    /// The service behind a host call failed.
+    Service,
+    /// The team has no model.
+    NoModel,
+    /// The file of scripted replies has none for the request.
+    NoScriptedReply,
+    /// The record of model calls has no reply to the request.
+    NoRecordedReply,
+    /// The action's own budget is used up.
+    OwnBudget,
+    /// The scope is not declared in the team file.
+    NoScope,
+    /// A symbolic link or another special file is in the way of a change.
+    SymbolicLink,
+    /// A change of the directory in which the host saves the team.
+    StorageDirectory,
+    /// The granted directories cannot be copied for the attempt.
+    Staging,
+    /// What the attempt left in its directories cannot be kept.
+    Keeping,
+    /// The attempt was ended while it wrote more than its directories may hold. When that is depends on the machine.
+    DirectoryOverflow,
+    /// The host cannot make temporary files.
+    TemporaryFiles,
+}
+
+/// What `[role.action.allow]` can grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Grant {
+    /// Language models.
+    Llm,
+    /// Web servers.
+    Http,
+    /// Directories.
+    Dirs,
+    /// Environment variables.
+    Env,
+    /// Secrets.
+    Secrets,
+}
+
+impl Grant {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Llm, Self::Http, Self::Dirs, Self::Env, Self::Secrets];
+
+    /// Its key in `allow`.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Llm => "llm",
+            Self::Http => "http",
+            Self::Dirs => "dirs",
+            Self::Env => "env",
+            Self::Secrets => "secrets",
+        }
+    }
+}
+
+impl FaultCause {
+    /// All causes.
+    pub const ALL: [Self; 23] = [
+        Self::Unspecified,
+        Self::Declared,
+        Self::CpuLimit,
+        Self::FuelLimit,
+        Self::TimeLimit,
+        Self::Limit,
+        Self::NotGranted(Grant::Llm),
+        Self::NotGranted(Grant::Http),
+        Self::NotGranted(Grant::Dirs),
+        Self::NotGranted(Grant::Env),
+        Self::NotGranted(Grant::Secrets),
+        Self::Service,
+        Self::NoModel,
+        Self::NoScriptedReply,
+        Self::NoRecordedReply,
+        Self::OwnBudget,
+        Self::NoScope,
+        Self::SymbolicLink,
+        Self::StorageDirectory,
+        Self::Staging,
+        Self::Keeping,
+        Self::DirectoryOverflow,
+        Self::TemporaryFiles,
+    ];
+
+    /// Returns the name used in events and in `team.json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unspecified => "unspecified",
+            Self::Declared => "declared",
+            Self::CpuLimit => "cpu-limit",
+            Self::FuelLimit => "fuel-limit",
+            Self::TimeLimit => "time-limit",
+            Self::Limit => "limit",
+            Self::NotGranted(Grant::Llm) => "llm-not-granted",
+            Self::NotGranted(Grant::Http) => "http-not-granted",
+            Self::NotGranted(Grant::Dirs) => "dirs-not-granted",
+            Self::NotGranted(Grant::Env) => "env-not-granted",
+            Self::NotGranted(Grant::Secrets) => "secrets-not-granted",
+            Self::Service => "service",
+            Self::NoModel => "no-model",
+            Self::NoScriptedReply => "no-scripted-reply",
+            Self::NoRecordedReply => "no-recorded-reply",
+            Self::OwnBudget => "own-budget",
+            Self::NoScope => "no-scope",
+            Self::SymbolicLink => "symbolic-link",
+            Self::StorageDirectory => "storage-directory",
+            Self::Staging => "staging",
+            Self::Keeping => "keeping",
+            Self::DirectoryOverflow => "directory-overflow",
+            Self::TemporaryFiles => "temporary-files",
+        }
+    }
+
+    /// Returns the cause with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|cause| cause.name() == name)
+    }
+}
+
 /// Whether the guest itself says that trying again may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Hope {
@@ -115,6 +256,8 @@ pub struct Fault {
     pub kind: FaultKind,
     /// Whether another try may help.
     pub hope: Hope,
+    /// Why it failed, as far as the host knows.
+    pub cause: FaultCause,
     /// What was attempted and why it failed; the first line is the summary.
     pub message: String,
     /// Frames of the guest's stack, innermost first; empty when there was none.
@@ -130,7 +273,13 @@ impl Fault {
             FaultKind::Timeout | FaultKind::Host => Hope::Retryable,
             _ => Hope::Final,
         };
-        Self { kind, hope, message: message.into(), backtrace: Vec::new(), log: Vec::new() }
+        let cause = FaultCause::Unspecified;
+        Self { kind, hope, cause, message: message.into(), backtrace: Vec::new(), log: Vec::new() }
+    }
+
+    /// Returns the fault with this cause.
+    pub fn caused_by(self, cause: FaultCause) -> Self {
+        Self { cause, ..self }
     }
 
     /// The fault of an attempt at some work as it is saved and told: whatever went wrong in the component that a role
@@ -157,6 +306,10 @@ mod tests {
             assert_eq!(FaultKind::from_name(kind.name()), Some(kind));
         }
         assert_eq!(FaultKind::from_name("Trap"), None);
+        for cause in FaultCause::ALL {
+            assert_eq!(FaultCause::from_name(cause.name()), Some(cause));
+        }
+        assert_eq!(FaultCause::from_name("Declared"), None);
     }
 
     #[test]

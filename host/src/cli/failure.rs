@@ -20,27 +20,33 @@ const IN_USE: u8 = 9;
 pub(crate) struct Failure {
     pub(super) code: u8,
     pub(super) message: String,
+    /// Whether the message is rendered with its place in a file, and says itself that it is an error.
+    pub(super) rendered: bool,
 }
 
 impl Failure {
+    fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), rendered: false }
+    }
+
     /// The command line or a file is wrong.
     pub(super) fn usage(message: impl Into<String>) -> Self {
-        Self { code: 2, message: message.into() }
+        Self::new(2, message)
     }
 
     /// The machine failed us.
     pub(super) fn internal(message: impl Into<String>) -> Self {
-        Self { code: 1, message: message.into() }
+        Self::new(1, message)
     }
 
     /// The saved state does not fit the team.
     pub(super) fn unfit(message: impl Into<String>) -> Self {
-        Self { code: 8, message: message.into() }
+        Self::new(8, message)
     }
 
     /// Another process has the storage.
     fn in_use(message: impl Into<String>) -> Self {
-        Self { code: IN_USE, message: message.into() }
+        Self::new(IN_USE, message)
     }
 
     /// Stdout does not take what is printed.
@@ -49,17 +55,14 @@ impl Failure {
     }
 
     pub(super) fn tell(&self) {
-        // What is rendered with its place in a file says so itself, perhaps in colour.
-        let first = self.message.lines().next().unwrap_or_default();
-        let rendered = first.contains("error:") || first.starts_with('\u{1b}');
-        let prefix = if rendered { String::new() } else { painted(BAD, "error:") + " " };
+        let prefix = if self.rendered { String::new() } else { painted(BAD, "error:") + " " };
         note(format_args!("{prefix}{}", self.message.trim_end()));
     }
 }
 
 impl From<Diagnostics> for Failure {
     fn from(diagnostics: Diagnostics) -> Self {
-        Self::usage(diagnostics.render(Paint::for_stderr()))
+        Self { rendered: true, ..Self::usage(diagnostics.render(Paint::for_stderr())) }
     }
 }
 
@@ -117,7 +120,7 @@ impl From<StoreError> for Failure {
             StoreError::Absent { path } => without_place(path),
             _ => None,
         };
-        Self { code, message: format!("{error}{}", hint.unwrap_or_default()) }
+        Self::new(code, format!("{error}{}", hint.unwrap_or_default()))
     }
 }
 

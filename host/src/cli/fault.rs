@@ -2,7 +2,7 @@
 
 use strata_core::activation::{Activation, Phase};
 use strata_core::event::{HostCall, Outcome, Work};
-use strata_core::fault::{Fault, FaultKind, Hope};
+use strata_core::fault::{Fault, FaultCause, FaultKind, Grant, Hope};
 use strata_core::id::RoleId;
 use strata_core::stepper::{Stepper, retry, slot};
 
@@ -11,11 +11,7 @@ use super::reporter::place;
 use super::terminal::{BAD, note, painted};
 use super::{preview, shown};
 use crate::build::script;
-use crate::driver::{NO_MODEL, NO_SCOPE, OWN_BUDGET};
 use crate::launch::{Made, Makings};
-use crate::plugin::RAISE;
-use crate::sandbox::{KEEPING, LINKED, OWN, STAGING};
-use crate::services::llm::{UNRECORDED, UNSCRIPTED};
 
 /// What to think of besides the limit where computing took too long.
 const LOOP: &str = "if the action loops without end, a higher limit does not help: fix the action";
@@ -88,53 +84,52 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings, then: Then)
 }
 
 /// What helps against a fault. A limit that was reached is named by the fault itself, whatever its kind.
+///
+/// It depends on what the host knows, and never on a message: a guest may choose the words of that.
 fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: Then) -> Cure {
     let place = made.map(|made| format!(" ({})", made.place)).unwrap_or_default();
     let in_file = |words: Option<String>| Cure { component: None, file: true, words };
     let of_limit = |words| Cure { component: component(name, made), ..in_file(words) };
-    match fault.kind {
-        FaultKind::Fuel | FaultKind::Cpu => of_limit(Some(LOOP.to_owned())),
-        _ if fault.message.contains(RAISE) => of_limit(None),
-        FaultKind::Timeout | FaultKind::Memory | FaultKind::OutputLimit => of_limit(None),
-        FaultKind::Host | FaultKind::Error if fault.message.contains(UNSCRIPTED) => {
-            in_file(Some("add a `[[reply]]` to the file of replies, or change the prompt".to_owned()))
+    let say = |words: &str| in_file(Some(words.to_owned()));
+    match fault.cause {
+        FaultCause::CpuLimit | FaultCause::FuelLimit => of_limit(Some(LOOP.to_owned())),
+        FaultCause::TimeLimit | FaultCause::Limit => of_limit(None),
+        FaultCause::NotGranted(grant) => in_file(Some(of_grant(grant, (name, &place), made))),
+        FaultCause::Service => {
+            say("check that the service it calls is up; recorded calls are reused, and not paid for again")
         }
-        FaultKind::Host | FaultKind::Error if fault.message.contains(UNRECORDED) => {
-            in_file(Some("record the run again (`--record`), or let its requests be what they were".to_owned()))
+        FaultCause::NoModel => say("say in the team file which model there is"),
+        FaultCause::NoScriptedReply => say("add a `[[reply]]` to the file of replies, or change the prompt"),
+        FaultCause::NoRecordedReply => say("record the run again (`--record`), or let its requests be what they were"),
+        FaultCause::OwnBudget => in_file(Some(format!("raise `investment` or `tokens` of {name}{place}"))),
+        FaultCause::NoScope => say("declare the scope in the team file, or name one that is there"),
+        FaultCause::SymbolicLink => say("nothing is written through a link: take it away"),
+        FaultCause::StorageDirectory => {
+            in_file(Some(format!("grant another directory to {name}{place}, or save the team elsewhere (`--storage`)")))
         }
-        FaultKind::Denied => in_file(Some(match withheld(&fault.message, made) {
-            Some(withheld) => format!("its operator does not allow it: {withheld}"),
-            None if fault.message.contains(LINKED) => "nothing is written through a link: take it away".to_owned(),
-            None if fault.message.contains(OWN) => {
-                format!("grant another directory to {name}{place}, or save the team elsewhere (`--storage`)")
-            }
-            None => format!("grant it in `[role.action.allow]` of {name}{place}"),
-        })),
-        // It says so itself.
-        FaultKind::StateConflict => in_file(None),
-        FaultKind::Host if fault.message.contains(OWN_BUDGET) => {
-            in_file(Some(format!("raise `investment` or `tokens` of {name}{place}")))
-        }
-        FaultKind::Host if fault.message.contains(NO_MODEL) => {
-            in_file(Some("say in the team file which model there is".to_owned()))
-        }
-        FaultKind::Host if [STAGING, KEEPING].iter().any(|begin| fault.message.starts_with(*begin)) => {
+        FaultCause::Staging | FaultCause::Keeping | FaultCause::DirectoryOverflow => {
             in_file(Some(format!("what {name} does in its directories is bounded: see `allow.dirs`{place}")))
         }
-        FaultKind::Host => in_file(Some(
-            "check that the service it calls is up; recorded calls are reused, and not paid for again".to_owned(),
-        )),
-        FaultKind::Interrupted => Cure { component: None, file: false, words: None },
-        FaultKind::Error if is_of_config(&fault.message) => {
-            in_file(Some(format!("fix `config` of {name} in the team file{place}")))
+        FaultCause::TemporaryFiles => say("make room in the directory for temporary files, or set `TMPDIR` to another"),
+        FaultCause::Declared if fault.kind == FaultKind::Error && fault.hope == Hope::Retryable => {
+            in_file(Some(of_retries(retries, name, &place)))
         }
-        FaultKind::Error if fault.message.contains(NO_SCOPE) => {
-            in_file(Some("declare the scope in the team file, or name one that is there".to_owned()))
-        }
-        FaultKind::Error if fault.hope == Hope::Retryable => in_file(Some(of_retries(retries, name, &place))),
-        FaultKind::Trap | FaultKind::Error | FaultKind::Stack | FaultKind::OutputInvalid | FaultKind::Think => {
-            of_code((name, &place), made, then)
-        }
+        FaultCause::Declared => of_code((name, &place), made, then),
+        FaultCause::Unspecified => match fault.kind {
+            // The fault says so itself.
+            FaultKind::StateConflict => in_file(None),
+            FaultKind::Interrupted => Cure { component: None, file: false, words: None },
+            _ => of_code((name, &place), made, then),
+        },
+    }
+}
+
+/// What helps where something is not granted.
+fn of_grant(grant: Grant, (name, place): (&str, &str), made: Option<&Made>) -> String {
+    let withheld = made.and_then(|made| made.withheld.iter().find(|(withheld, _)| *withheld == grant));
+    match withheld {
+        Some((_, withheld)) => format!("its operator does not allow it: {withheld}"),
+        None => format!("grant it (`{}`) in `[role.action.allow]` of {name}{place}", grant.key()),
     }
 }
 
@@ -171,22 +166,6 @@ fn of_retries(retries: u32, name: &str, place: &str) -> String {
             retries + 1
         ),
     }
-}
-
-/// Whether an action could not read its `config`: so the SDKs say it.
-fn is_of_config(message: &str) -> bool {
-    message.starts_with("config: ")
-        || message.starts_with("config.")
-        || message.starts_with("config[")
-        || message.contains("the action's `config`")
-        || message.contains("reading the config")
-}
-
-/// What the operator took away of the grant that a fault names.
-fn withheld<'a>(message: &str, made: Option<&'a Made>) -> Option<&'a String> {
-    let is_named =
-        |line: &&String| line.split(' ').next().is_some_and(|grant| message.contains(grant.trim_matches('`')));
-    made?.withheld.iter().find(is_named)
 }
 
 /// The action, as `--component` names it, where it is no source that is built by itself.
@@ -254,25 +233,46 @@ pub(super) fn section(title: &str, lines: impl Iterator<Item = String>, tell: im
 mod tests {
     use super::*;
 
+    fn cure_of(from: &str, fault: &Fault) -> (String, bool, bool) {
+        let withheld = vec![(Grant::Env, "`allow.env` is not all allowed (policy.toml)".into())];
+        let made = Made { from: from.into(), place: "team.toml:9".into(), withheld };
+        let cure = cure(fault, ("A.One", 0), Some(&made), Then::Resumed);
+        (cure.words.unwrap_or_default(), cure.file, cure.component.is_some())
+    }
+
     #[test]
     fn a_fault_is_mended_where_it_comes_from() {
-        let cure_of = |from: &str, message: &str| {
-            let made = Made { from: from.into(), place: "team.toml:9".into(), withheld: Vec::new() };
-            let cure = cure(&Fault::new(FaultKind::Error, message), ("A.One", 0), Some(&made), Then::Resumed);
-            (cure.words.unwrap_or_default(), cure.file, cure.component.is_some())
-        };
-        let in_file = ("fix `config` of A.One in the team file (team.toml:9)".to_owned(), true, false);
-        assert_eq!(cure_of("greet", "config: unknown key `langage`; known are language"), in_file);
-        assert_eq!(cure_of("a.wasm", "reading the action's `config` in the team file: missing field `to`"), in_file);
-        let (words, file, _) = cure_of("greet", "the model was silent");
+        let cure_of = |from: &str| cure_of(from, &Fault::new(FaultKind::Error, "boom").caused_by(FaultCause::Declared));
+        let (words, file, _) = cure_of("greet");
         assert!(words.starts_with("change its source, `greet`") && file, "{words}");
-        assert_eq!(cure_of("greet", "reading the config: `instruction` is missing"), in_file);
-        let (words, file, _) = cure_of("/teams/<newest>.py", "division by zero");
+        let (words, file, _) = cure_of("/teams/<newest>.py");
         assert!(words.contains("came with a message") && !words.contains("newest") && !file, "{words}");
-        assert!(cure_of("a.wasm", "boom").2);
-        assert_eq!(cure_of("x.py", "boom"), ("edit `x.py`, then resume".to_owned(), true, false));
-        let unscripted = cure_of("greet", "asking: no scripted reply to `sing`: no `match` fits; add a `[[reply]]`");
-        assert_eq!(unscripted.0, "add a `[[reply]]` to the file of replies, or change the prompt");
+        assert!(cure_of("a.wasm").2);
+        assert_eq!(cure_of("x.py"), ("edit `x.py`, then resume".to_owned(), true, false));
+    }
+
+    #[test]
+    fn what_helps_follows_from_the_cause_and_never_from_the_words_of_a_guest() {
+        let all = FaultCause::ALL.into_iter().map(|cause| {
+            let fault = Fault::new(FaultKind::Error, "it broke").caused_by(cause);
+            cure_of("a.wasm", &fault)
+        });
+        let all: Vec<_> = all.collect();
+        for cause in FaultCause::ALL {
+            let fault = |message: &str| Fault::new(FaultKind::Denied, message).caused_by(cause);
+            for (words, _, _) in &all {
+                assert_eq!(cure_of("a.wasm", &fault("no")), cure_of("a.wasm", &fault(words)), "{cause:?}: {words}");
+            }
+        }
+        let check = |cause: FaultCause, expected: &str| {
+            let (words, file, _) = cure_of("a.wasm", &Fault::new(FaultKind::Host, "").caused_by(cause));
+            assert!(words.contains(expected) && file, "{cause:?}: {words}");
+        };
+        check(FaultCause::Declared, "use another component");
+        check(FaultCause::NotGranted(Grant::Http), "grant it (`http`) in `[role.action.allow]` of A.One (team.toml:9)");
+        check(FaultCause::NotGranted(Grant::Env), "its operator does not allow it: `allow.env`");
+        check(FaultCause::NoScriptedReply, "add a `[[reply]]` to the file of replies, or change the prompt");
+        check(FaultCause::CpuLimit, "a higher limit does not help");
     }
 
     #[test]

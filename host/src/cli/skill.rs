@@ -51,8 +51,8 @@ fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, Failure> {
     for path in components {
         let (file, bytes, loaded) = load(path, &sandbox)?;
         let refused = |error: SkillError| {
-            let Failure { code, message } = error.into();
-            Failure { code, message: format!("cannot add `{}`: {message}", path.display()) }
+            let failure = Failure::from(error);
+            Failure { message: format!("cannot add `{}`: {}", path.display(), failure.message), ..failure }
         };
         let signature = signature::beside(&file).map_err(|error| Failure::usage(error.to_string()))?;
         let (skill, added) = shelf.add(&bytes, &loaded.manifest).map_err(refused)?;

@@ -6,6 +6,7 @@
 
 use strata_core::budget::{Amount, Purse, Reserved};
 use strata_core::event::{Event, Work};
+use strata_core::fault::FaultCause;
 use strata_core::id::RoleId;
 use strata_core::money::Usd;
 
@@ -103,17 +104,14 @@ fn means(journal: &Journal, equipment: &Equipment, at: (RoleId, Work), call: &ll
     }
 }
 
-/// How what a guest is told in a team without a model begins.
-pub(crate) const NO_MODEL: &str = "the team has no model";
-/// The same of one whose own budget is used up.
-pub(crate) const OWN_BUDGET: &str = "the action's own budget is used up";
-
 /// What a guest is told in a team without a model.
 pub(super) fn no_model() -> HostError {
-    HostError::new(HostErrorKind::Upstream, format!("{NO_MODEL}; add `[llm] provider = …` to its file"))
+    let message = "the team has no model; add `[llm] provider = …` to its file";
+    HostError::new(HostErrorKind::Upstream, message).caused_by(FaultCause::NoModel)
 }
 
 /// What a guest is told whose own budget is used up.
 pub(super) fn own_budget_used_up() -> HostError {
-    HostError::new(HostErrorKind::OutOfBudget, format!("{OWN_BUDGET}; raise its `investment` or `tokens`"))
+    let message = "the action's own budget is used up; raise its `investment` or `tokens`";
+    HostError::new(HostErrorKind::OutOfBudget, message).caused_by(FaultCause::OwnBudget)
 }

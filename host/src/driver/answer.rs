@@ -2,6 +2,7 @@
 //! `call`.
 
 use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source};
+use strata_core::fault::FaultCause;
 use strata_core::id::{RoleId, hex};
 use strata_core::json::Json;
 use strata_core::money::Usd;
@@ -13,9 +14,6 @@ use super::{Driver, DriverError};
 use crate::gateway::{Answer, Ask, AttemptId, HostError, HostErrorKind, Question, START};
 use crate::services::llm;
 use crate::sha256::sha256;
-
-/// How what a guest is told of a scope that is not declared begins.
-pub(crate) const NO_SCOPE: &str = "there is no scope";
 
 impl Driver {
     /// Answers one question, unless its attempt has ended: nothing is done any more on behalf of that.
@@ -70,8 +68,8 @@ impl Driver {
     fn no_scope(&self, name: &str) -> HostError {
         let scopes: Vec<_> = self.journal.stepper().team().scopes.keys().map(|s| format!("`{s}`")).collect();
         let known = if scopes.is_empty() { String::new() } else { format!(", {}", scopes.join(", ")) };
-        let message = format!("{NO_SCOPE} `{name}`; scopes are `role`{known}; add `[env.scope.{name}]`");
-        HostError::new(HostErrorKind::Invalid, message)
+        let message = format!("there is no scope `{name}`; scopes are `role`{known}; add `[env.scope.{name}]`");
+        HostError::new(HostErrorKind::Invalid, message).caused_by(FaultCause::NoScope)
     }
 
     fn time(&mut self, role: RoleId, request: &str) -> Result<Answer, DriverError> {

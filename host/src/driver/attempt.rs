@@ -252,7 +252,7 @@ async fn choose(gateway: Gateway, request: crate::services::llm::Request, action
     let gone = || HostError::new(HostErrorKind::Upstream, "the host is stopping");
     let reply = reply.unwrap_or_else(|| Err(gone())).map_err(|error| {
         let kind = if error.kind == HostErrorKind::Denied { FaultKind::Denied } else { FaultKind::Host };
-        Fault::new(kind, error.message)
+        Fault::new(kind, error.message).caused_by(error.cause.unwrap_or_default())
     })?;
     let choice = think::parse_choice(&reply, actions).map_err(|why| Fault::new(FaultKind::Think, why))?;
     Ok(Finished::Chosen(choice))

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use strata_core::fault::Grant;
 use strata_core::id::Slot;
 use strata_core::money::Usd;
 
@@ -28,7 +29,7 @@ pub struct Made {
     /// Where the team file speaks of it: `team.toml:17`.
     pub place: String,
     /// Which of its grants the operator's policies took away.
-    pub withheld: Vec<String>,
+    pub withheld: Vec<(Grant, String)>,
 }
 
 impl Makings {

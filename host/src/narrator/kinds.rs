@@ -191,6 +191,7 @@ pub const KINDS: &[Kind] = &[
         &[
             ATTEMPT,
             field("fault", "the kind of the fault"),
+            field("cause", "why it failed, as far as the host knows; `declared`: the action said so itself"),
             field("message", "what was attempted, and why it failed"),
             DIGEST,
             field("backtrace", "the guest's stack, innermost first"),

@@ -7,9 +7,6 @@ use serde::{Serialize, Serializer};
 
 use crate::manifest::units::{show_duration, show_size};
 
-/// How the advice on a limit that was reached begins.
-pub(crate) const RAISE: &str = "raise `limits.";
-
 /// What one call may use up. Every field is enforced; see `sandbox::limits`, `sandbox::ctx`, `sandbox::component`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Limits {
@@ -254,7 +251,7 @@ impl Advice {
             }
             None => String::new(),
         };
-        format!("{RAISE}{}`{place}", limit.key())
+        format!("raise `limits.{}`{place}", limit.key())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a guest may touch outside of its attempt, by grant: language models, files, the network, variables, and WASI for
 //! the components that import it. Deny by default; the refusals name what to write into the team file.
 
+use strata_core::fault::Grant;
 use strata_core::json::Json;
 
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use super::Call;
 use super::bindings::{files as wit_files, llm as wit_llm, types};
 use super::convert;
-use super::ctx::{Ctx, Reply, denied, invalid, undescribed, unexpected};
+use super::ctx::{Ctx, Reply, invalid, undescribed, unexpected};
 use super::limits::bytes;
 use crate::gateway::{Answer, Ask, Gateway};
 use crate::plugin::http::HttpGrant;
@@ -80,21 +81,22 @@ impl Capabilities {
         self.wasi.iter().for_each(|wasi| wasi.flush());
     }
 
-    fn allow(&mut self, request: &llm::Request) -> Result<(), types::HostError> {
+    /// Says why a request is not granted, if it is not.
+    fn allow(&mut self, request: &llm::Request) -> Result<(), String> {
         let Some(grant) = &self.llm else {
-            return Err(denied("no language model is granted; add `llm` to the action's `allow`"));
+            return Err("no language model is granted; add `llm` to the action's `allow`".into());
         };
         // A request that names no model takes the team's.
         if let Some(model) = request.model.as_ref().or(grant.default.as_ref())
             && !grant.has(model)
         {
             let model: String = model.chars().take(64).collect();
-            return Err(denied(format!("model `{model}` is not granted; add it to `allow.llm.models`")));
+            return Err(format!("model `{model}` is not granted; add it to `allow.llm.models`"));
         }
         if let Some(limit) = grant.calls
             && self.llm_calls >= limit
         {
-            return Err(denied(format!("all granted calls ({limit}) are used up; raise `allow.llm.calls`")));
+            return Err(format!("all granted calls ({limit}) are used up; raise `allow.llm.calls`"));
         }
         self.llm_calls += 1;
         Ok(())
@@ -133,7 +135,11 @@ impl Ctx {
         let mut allowed = Vec::new();
         let mut refusals = Vec::new();
         for request in requests.into_iter().map(convert::request) {
-            let refusal = sound(&request).and_then(|()| self.capabilities.allow(&request)).err();
+            let refusal = sound(&request).and_then(|()| {
+                let allowed = self.capabilities.allow(&request);
+                allowed.map_err(|why| self.deny(Grant::Llm, why))
+            });
+            let refusal = refusal.err();
             if refusal.is_none() {
                 allowed.push(request);
             }
@@ -192,7 +198,7 @@ impl wit_files::Host for Ctx {
         let read = self.capabilities.files.read(path, limit);
         let read = self.meter.by_deadline("files.read", read).await?;
         self.count_bytes("files.read", read.as_ref().map_or(0, Vec::len) as u64)?;
-        Ok(read.map_err(convert::host_error))
+        Ok(read.map_err(|error| self.refuse(error)))
     }
 
     async fn write(&mut self, path: String, content: Vec<u8>) -> Reply<()> {
@@ -202,7 +208,8 @@ impl wit_files::Host for Ctx {
             return Ok(Err(refusal));
         }
         let write = self.capabilities.files.write(path, content);
-        Ok(self.meter.by_deadline("files.write", write).await?.map_err(convert::host_error))
+        let written = self.meter.by_deadline("files.write", write).await?;
+        Ok(written.map_err(|error| self.refuse(error)))
     }
 
     async fn remove(&mut self, path: String) -> Reply<()> {
@@ -212,7 +219,8 @@ impl wit_files::Host for Ctx {
             return Ok(Err(refusal));
         }
         let remove = self.capabilities.files.remove(path);
-        Ok(self.meter.by_deadline("files.remove", remove).await?.map_err(convert::host_error))
+        let removed = self.meter.by_deadline("files.remove", remove).await?;
+        Ok(removed.map_err(|error| self.refuse(error)))
     }
 
     async fn list(&mut self, path: String) -> Reply<Vec<String>> {
@@ -221,7 +229,7 @@ impl wit_files::Host for Ctx {
         let list = self.meter.by_deadline("files.list", list).await?;
         let names = list.iter().flatten().map(|name| convert::item_bytes(name));
         self.count_bytes("files.list", names.sum())?;
-        Ok(list.map_err(convert::host_error))
+        Ok(list.map_err(|error| self.refuse(error)))
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use strata_core::environment::scope::Write;
+use strata_core::fault::{FaultCause, Grant};
 use strata_core::message::Draft;
 
 use super::bindings::{clock, environment, log, memory, random, types};
@@ -52,6 +53,8 @@ pub(super) struct Ctx {
     log: Arc<Mutex<Log>>,
     effects: Effects,
     calls: u32,
+    /// Why the last host call was refused, where it was.
+    refused: Option<FaultCause>,
     exchanged_bytes: u64,
     output_bytes: u64,
     emissions: Vec<Draft>,
@@ -99,6 +102,7 @@ impl Ctx {
             log,
             effects: Effects::Refused,
             calls: 0,
+            refused: None,
             exchanged_bytes: 0,
             output_bytes: 0,
             emissions: Vec::new(),
@@ -133,6 +137,7 @@ impl Ctx {
 
     /// Counts calls of a host function.
     pub(super) fn count(&mut self, function: &'static str, calls: u32) -> Result<(), Stop> {
+        self.refused = None;
         self.calls = self.calls.saturating_add(calls);
         let limit = self.limits.host_calls;
         if self.calls > limit {
@@ -186,7 +191,26 @@ impl Ctx {
             return Err(Stop::HostBytes { limit, function, asked: None });
         }
         self.count_bytes(function, answer.bytes())?;
+        if let Some(refusal) = answer.refusal() {
+            self.refused = refusal.cause;
+        }
         Ok(Some(answer))
+    }
+
+    /// Returns why a guest that declares its failure now fails: the refusal of its last host call, if that was refused.
+    pub(super) fn cause_of_failure(&self) -> FaultCause {
+        self.refused.unwrap_or(FaultCause::Declared)
+    }
+
+    /// Refuses the host call that is being made.
+    pub(super) fn refuse(&mut self, error: HostError) -> types::HostError {
+        self.refused = error.cause;
+        convert::host_error(error)
+    }
+
+    /// Refuses the host call that is being made, which needs this grant.
+    pub(super) fn deny(&mut self, grant: Grant, message: impl Into<String>) -> types::HostError {
+        self.refuse(HostError::new(HostErrorKind::Denied, message).caused_by(FaultCause::NotGranted(grant)))
     }
 
     pub(super) fn refuse_effects(&self) -> Result<(), types::HostError> {
@@ -202,14 +226,10 @@ pub(super) fn invalid(message: impl Into<String>) -> types::HostError {
     convert::host_error(HostError::new(HostErrorKind::Invalid, message))
 }
 
-/// A `denied` for the guest.
-pub(super) fn denied(message: impl Into<String>) -> types::HostError {
-    convert::host_error(HostError::new(HostErrorKind::Denied, message))
-}
-
 /// What `describe` is told by every host function.
 pub(super) fn undescribed(function: &str) -> types::HostError {
-    denied(format!("`{function}` is not available while an action describes itself"))
+    let message = format!("`{function}` is not available while an action describes itself");
+    convert::host_error(HostError::new(HostErrorKind::Denied, message))
 }
 
 /// The driver's answers are ours: a wrong one is a bug of the host.

@@ -1,10 +1,11 @@
 //! Turns whatever ended an attempt into a fault: its kind, a message that names the limit and the key to change, the
 //! guest's backtrace, the end of its log.
 
-use strata_core::fault::{Fault, FaultKind, Hope};
+use strata_core::fault::{Fault, FaultCause, FaultKind, Hope};
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
 use super::bindings::types;
+use super::capability::files::FilesFault;
 use super::ctx::Ctx;
 use super::engine::STACK_BYTES;
 use super::limits::{Stop, bytes};
@@ -47,8 +48,8 @@ pub(super) fn of_failure(failure: types::Failure, ctx: &Ctx) -> Fault {
     }
     let mut fault = match (failure.kind, refusal(ctx)) {
         // Where memory that cannot be had is an exception, the guest lives to tell of it.
-        (types::FailureKind::Error, Some(refusal)) => Fault::new(FaultKind::Memory, format!("{refusal}\n{message}")),
-        _ => Fault::new(kind, message),
+        (types::FailureKind::Error, Some(refusal)) => of_memory(format!("{refusal}\n{message}")),
+        _ => Fault::new(kind, message).caused_by(ctx.cause_of_failure()),
     };
     if matches!(failure.kind, types::FailureKind::Retryable) {
         fault.hope = Hope::Retryable;
@@ -70,8 +71,8 @@ pub(super) fn of_output(message: String, ctx: &Ctx) -> Fault {
 }
 
 /// Of an attempt whose files cannot be staged or kept.
-pub(super) fn of_files(message: String, ctx: &Ctx) -> Fault {
-    let mut fault = Fault::new(FaultKind::Host, message);
+pub(super) fn of_files(why: FilesFault, ctx: &Ctx) -> Fault {
+    let mut fault = Fault::new(FaultKind::Host, why.message).caused_by(why.cause);
     // The next attempt would come to the same.
     fault.hope = Hope::Final;
     fault.log = ctx.log().tail();
@@ -86,25 +87,30 @@ pub(super) fn of_staging(ctx: &Ctx) -> Fault {
 }
 
 pub(super) fn of_stop(stop: &Stop, ctx: &Ctx) -> Fault {
-    let kind = match stop {
-        Stop::Cpu(_) => FaultKind::Cpu,
-        Stop::Timeout { .. } => FaultKind::Timeout,
-        Stop::HostCalls { .. } | Stop::HostBytes { .. } => FaultKind::Host,
-        Stop::Output { .. } => FaultKind::OutputLimit,
-        Stop::Interrupted => FaultKind::Interrupted,
+    let (kind, cause) = match stop {
+        Stop::Cpu(_) => (FaultKind::Cpu, FaultCause::CpuLimit),
+        Stop::Timeout { .. } => (FaultKind::Timeout, FaultCause::TimeLimit),
+        Stop::HostCalls { .. } | Stop::HostBytes { .. } => (FaultKind::Host, FaultCause::Limit),
+        Stop::Output { .. } => (FaultKind::OutputLimit, FaultCause::Limit),
+        Stop::Interrupted => (FaultKind::Interrupted, FaultCause::Unspecified),
     };
     let message = match stop.reached() {
         Some(reached) => ctx.reached(reached, stop.to_string()),
         None => stop.to_string(),
     };
-    Fault::new(kind, message)
+    Fault::new(kind, message).caused_by(cause)
+}
+
+fn of_memory(message: String) -> Fault {
+    Fault::new(FaultKind::Memory, message).caused_by(FaultCause::Limit)
 }
 
 fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
     match trap {
         Trap::OutOfFuel => {
             let message = format!("limit of {} units of fuel reached", ctx.limits.fuel.unwrap_or_default());
-            Fault::new(FaultKind::Fuel, ctx.reached(Reached::at(Limit::Fuel), message))
+            let message = ctx.reached(Reached::at(Limit::Fuel), message);
+            Fault::new(FaultKind::Fuel, message).caused_by(FaultCause::FuelLimit)
         }
         Trap::StackOverflow => {
             let size = bytes(STACK_BYTES as u64);
@@ -114,7 +120,7 @@ fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
         }
         // How a guest's allocator gives up after its memory could not grow.
         Trap::UnreachableCodeReached | Trap::MemoryOutOfBounds | Trap::TableOutOfBounds => match refusal(ctx) {
-            Some(refusal) => Fault::new(FaultKind::Memory, format!("{refusal}\n{}", told(trap))),
+            Some(refusal) => of_memory(format!("{refusal}\n{}", told(trap))),
             None => Fault::new(FaultKind::Trap, told(trap)),
         },
         _ => Fault::new(FaultKind::Trap, told(trap)),
@@ -145,13 +151,13 @@ fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
     }
     let cause = error.root_cause().to_string();
     if cause.contains("exceeds memory limits") || cause.contains("exceeds table limits") {
-        let message = refusal(ctx).unwrap_or(cause);
-        return Fault::new(FaultKind::Memory, message);
+        return of_memory(refusal(ctx).unwrap_or(cause));
     }
     if cause.contains("fuel allocated for hostcalls") {
         let limit = bytes(transfer_bytes(ctx.limits.memory_bytes) as u64);
         let message = format!("handed over more than {limit} at once, more than its memory can hold");
-        return Fault::new(FaultKind::OutputLimit, ctx.reached(Reached::at(Limit::Memory), message));
+        let message = ctx.reached(Reached::at(Limit::Memory), message);
+        return Fault::new(FaultKind::OutputLimit, message).caused_by(FaultCause::Limit);
     }
     Fault::new(FaultKind::Trap, cause)
 }

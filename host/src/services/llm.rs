@@ -16,8 +16,6 @@ mod unanswered;
 
 pub use hearing::{Audience, Departure, Heard, Hearing, Listener};
 pub use models::{Completed, Failed, Models};
-pub(crate) use record::UNRECORDED;
-pub(crate) use scripted::UNSCRIPTED;
 pub use tokens::Tokens;
 use unanswered::Unanswered;
 

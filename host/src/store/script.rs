@@ -9,7 +9,7 @@ use strata_core::effect::Effect;
 use strata_core::environment::scope::{Change, Write};
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::event::{CallPolicy, Event, Finished, HostCall, HostCallKind, Outcome, Source, Status, Work};
-use strata_core::fault::{Fault, FaultKind, Hope};
+use strata_core::fault::{Fault, FaultCause, FaultKind, Hope};
 use strata_core::host_call::{Again, Intent, Verdict};
 use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
 use strata_core::json::Json;
@@ -252,7 +252,8 @@ impl<'a> Run<'a> {
                 let kind = FaultKind::ALL[usize::from(self.turn(FaultKind::ALL.len() as u8))];
                 let hope = if self.turn(2) == 0 { Hope::Final } else { Hope::Retryable };
                 let (backtrace, log) = (vec!["frame".into()], vec!["line 1".into(), "line 2".into()]);
-                Err(Fault { kind, hope, message: "went wrong".into(), backtrace, log })
+                let cause = FaultCause::ALL[usize::from(self.turn(FaultCause::ALL.len() as u8))];
+                Err(Fault { kind, hope, cause, message: "went wrong".into(), backtrace, log })
             }
         };
         let event = self.stepper.call_ended(id, result).unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use strata_core::environment::scope::{Change, Write};
-use strata_core::fault::{FaultKind, Hope};
+use strata_core::fault::{FaultCause, FaultKind, Hope};
 use strata_core::id::RoleId;
 use strata_core::json::Json;
 use strata_core::team::Candidate;
@@ -109,6 +109,7 @@ fn a_guests_own_failures_keep_their_kind_and_message() {
         let fail = format!("(call $fail (i32.const {kind}) (i32.const 640) (i32.const {length}))");
         let fault = run_within(limits(), &guest::running(&fail)).result.unwrap_err();
         assert_eq!((fault.kind, fault.hope, fault.message.as_str()), expected);
+        assert_eq!(fault.cause, FaultCause::Declared, "the host refused it nothing");
     };
     check((0, 5), (FaultKind::Error, Hope::Final, "guest"));
     check((1, 5), (FaultKind::Error, Hope::Retryable, "guest"));

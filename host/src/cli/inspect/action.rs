@@ -105,7 +105,8 @@ impl<'a> Action<'a> {
         let used = env.spending(|slot| slot == self.slot);
         let fault = self.fault().map(|fault| {
             json!({
-                "kind": fault.kind.name(), "message": fault.message, "backtrace": fault.backtrace, "log": fault.log,
+                "kind": fault.kind.name(), "cause": fault.cause.name(), "message": fault.message,
+                "backtrace": fault.backtrace, "log": fault.log,
             })
         });
         let output: Option<Value> =

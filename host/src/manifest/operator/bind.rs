@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use strata_core::fault::Grant;
 use strata_core::id::Slot;
 use strata_core::money::Usd;
 
@@ -19,6 +20,8 @@ pub(in crate::manifest) struct Cut {
     pub(in crate::manifest) slot: Option<Slot>,
     /// What it was, what is left, and the policy.
     pub(in crate::manifest) text: String,
+    /// The kind of grant, if it was part of one.
+    pub(in crate::manifest) grant: Option<Grant>,
     /// Whether the team file asked for it, or only had it by default.
     pub(in crate::manifest) asked: Asked,
 }
@@ -62,9 +65,9 @@ impl Definition {
     }
 
     /// The grants of an action that the policies took away in part or whole, a line each.
-    pub fn withheld(&self, slot: Slot) -> Vec<String> {
-        let grants = |cut: &&Cut| cut.slot == Some(slot) && cut.text.starts_with("`allow.");
-        self.cuts.iter().filter(grants).map(|cut| cut.text.clone()).collect()
+    pub fn withheld(&self, slot: Slot) -> Vec<(Grant, String)> {
+        let of_slot = self.cuts.iter().filter(|cut| cut.slot == Some(slot));
+        of_slot.filter_map(|cut| Some((cut.grant?, cut.text.clone()))).collect()
     }
 
     /// What may be spent where this much was to be.
@@ -95,7 +98,7 @@ impl Definition {
     fn bind_plugins(&mut self, operator: &Operator) {
         for (slot, plugin) in &mut self.plugins {
             let place = self.places.get(slot);
-            let mut note = |text: String, asked| self.cuts.push(Cut { slot: Some(*slot), text, asked });
+            let mut note = |text, grant, asked| self.cuts.push(Cut { slot: Some(*slot), text, grant, asked });
             for (limit, most) in &operator.limits {
                 let had = plugin.limits.get(*limit);
                 // No fuel in a policy is no bound; no fuel in a team is more than any.
@@ -107,14 +110,15 @@ impl Definition {
                 let had = had.map_or("off".to_owned(), |had| limit.show(had));
                 let text = format!("`limits.{}` is {}, not {had} ({at})", limit.key(), limit.show(most.value));
                 let written = place.is_some_and(|place| place.limits.contains(limit));
-                note(text, if written { Asked::Written } else { Asked::Default });
+                note(text, None, if written { Asked::Written } else { Asked::Default });
                 plugin.limits.set(*limit, most.value);
                 plugin.advice.set(*limit, Place::Written(format!("its operator allows no more, {at}")));
             }
             let Some(bounds) = &operator.bounds else { continue };
             let left = plugin.grants.within(bounds);
-            for kind in differences(&plugin.grants, &left) {
-                note(format!("`allow.{kind}` is not all allowed ({})", operator.source.name), Asked::Written);
+            for grant in differences(&plugin.grants, &left) {
+                let text = format!("`allow.{}` is not all allowed ({})", grant.key(), operator.source.name);
+                note(text, Some(grant), Asked::Written);
             }
             plugin.grants = left;
         }
@@ -132,7 +136,7 @@ impl Definition {
         self.llm = None;
         let withdraw = |plugin: &mut Plugin| plugin.grants.llm = None;
         self.plugins.values_mut().for_each(withdraw);
-        self.cuts.push(Cut { slot: None, text: why, asked: Asked::Written });
+        self.cuts.push(Cut { slot: None, text: why, grant: None, asked: Asked::Written });
     }
 
     fn bind_money(&mut self, operator: &Operator) {
@@ -141,7 +145,7 @@ impl Definition {
             if policy.budget.is_some_and(|budget| budget > most) {
                 let (had, name) = (policy.budget.unwrap_or(most).dollars(), &operator.source.name);
                 let text = format!("`investment` is {} USD, not {had} ({name})", most.dollars());
-                self.cuts.push(Cut { slot: None, text, asked: Asked::Written });
+                self.cuts.push(Cut { slot: None, text, grant: None, asked: Asked::Written });
             }
             self.most = self.most.take().into_iter().chain([(most, operator.source.name.clone())]).min();
             policy.budget = policy.budget.into_iter().chain([most]).min();
@@ -149,7 +153,7 @@ impl Definition {
         if let Some(most) = operator.caps.tokens {
             if let Some(had) = policy.purses.tokens.filter(|had| *had > most) {
                 let text = format!("`tokens` is {most}, not {had} ({})", operator.source.name);
-                self.cuts.push(Cut { slot: None, text, asked: Asked::Written });
+                self.cuts.push(Cut { slot: None, text, grant: None, asked: Asked::Written });
             }
             policy.purses.tokens = policy.purses.tokens.into_iter().chain([most]).min();
         }
@@ -180,18 +184,18 @@ fn refused(llm: &Config, bounds: &crate::plugin::Bounds) -> Option<String> {
 }
 
 /// The kinds of grants of which something is missing.
-fn differences(had: &Grants, left: &Grants) -> Vec<&'static str> {
+fn differences(had: &Grants, left: &Grants) -> Vec<Grant> {
     let kinds = [
-        ("llm", had.llm != left.llm),
+        (Grant::Llm, had.llm != left.llm),
         // A directory that is granted as before may be told by another path.
         (
-            "dirs",
+            Grant::Dirs,
             had.dirs.len() != left.dirs.len()
                 || had.dirs.iter().zip(&left.dirs).any(|(a, b)| a.access != b.access || a.max_bytes != b.max_bytes),
         ),
-        ("env", had.env != left.env),
-        ("http", had.http != left.http),
-        ("secrets", had.secrets != left.secrets),
+        (Grant::Env, had.env != left.env),
+        (Grant::Http, had.http != left.http),
+        (Grant::Secrets, had.secrets != left.secrets),
     ];
     kinds.into_iter().filter(|(_, differs)| *differs).map(|(kind, _)| kind).collect()
 }

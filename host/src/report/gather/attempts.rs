@@ -228,6 +228,7 @@ impl Attempts {
             action: attempt.action.clone(),
             number: attempt.number,
             kind: fault.kind.name(),
+            cause: fault.cause.name(),
             time_ms: at.1,
             message: Text::of(&fault.message, TEXT_CHARS),
             backtrace,

@@ -43,9 +43,10 @@ fn one(page: &mut Page, fault: &Fault) {
     let digest = fault.digest.as_deref().map(|digest| format!(", component <code>{}</code>", esc(digest)));
     let mended = fault.mended.map(|by| format!(" Attempt {by} succeeded."));
     page.put(format_args!(
-        "<p class=\"note\">{}, <a href=\"#a{}\">in the activity</a>{}.{}</p>\n</div></details>\n",
+        "<p class=\"note\">{}, <a href=\"#a{}\">in the activity</a>, cause <code>{}</code>{}.{}</p>\n</div></details>\n",
         moment(fault.time_ms),
         fault.attempt,
+        fault.cause,
         digest.unwrap_or_default(),
         mended.unwrap_or_default()
     ));

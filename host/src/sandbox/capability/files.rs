@@ -33,13 +33,11 @@ mod stage;
 mod staging;
 mod tree;
 
-pub use cap::OVERFLOWN;
 pub(in crate::sandbox) use opened::Opened;
 pub use own::Own;
-pub(crate) use path::{LINKED, OWN};
 pub(crate) use place::is_seen_from;
 pub use place::{Directories, PlaceError, Placed};
-pub(crate) use stage::{KEEPING, STAGING};
+pub(in crate::sandbox) use stage::FilesFault;
 pub use tree::real_path;
 
 /// Names that a listing gives; a directory with more is not for reading in one go.

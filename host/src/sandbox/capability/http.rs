@@ -3,10 +3,11 @@
 
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
+use strata_core::fault::Grant;
 
 use super::super::bindings::{http as wit, types};
 use super::super::convert;
-use super::super::ctx::{Ctx, Reply, denied, invalid, undescribed, unexpected};
+use super::super::ctx::{Ctx, Reply, invalid, undescribed, unexpected};
 use super::super::limits::bytes;
 use super::MANY;
 use crate::gateway::{Answer, Ask};
@@ -111,7 +112,7 @@ impl Ctx {
     fn granted(&mut self, request: wit::Request) -> Asked<Request> {
         let request = read(request)?;
         let granted = permit(&self.capabilities.http, &request.method, &request.url, &request.secrets);
-        granted.map_err(|refusal| denied(refusal.to_string()))?;
+        granted.map_err(|refusal| self.deny(Grant::Http, refusal.to_string()))?;
         Ok(request)
     }
 

@@ -1,8 +1,10 @@
 //! What a guest knows by name only: variables, whose values it may read where they are granted, and secrets, whose
 //! values it never sees.
 
+use strata_core::fault::Grant;
+
 use super::super::bindings::{env, secrets};
-use super::super::ctx::{Ctx, Reply, denied, invalid, name_fits};
+use super::super::ctx::{Ctx, Reply, invalid, name_fits};
 use crate::services::http::secret::placeholder;
 
 impl env::Host for Ctx {
@@ -12,7 +14,8 @@ impl env::Host for Ctx {
             return Ok(Err(refusal));
         }
         if !self.capabilities.env.contains(&name) {
-            return Ok(Err(denied(format!("the variable `{name}` is not granted; add it to `allow.env`"))));
+            let message = format!("the variable `{name}` is not granted; add it to `allow.env`");
+            return Ok(Err(self.deny(Grant::Env, message)));
         }
         match self.capabilities.variables.get(&name) {
             Ok(value) => {
@@ -34,7 +37,8 @@ impl secrets::Host for Ctx {
             return Ok(Err(refusal));
         }
         if !self.capabilities.secrets.contains(&name) {
-            return Ok(Err(denied(format!("the secret `{name}` is not granted; add it to `allow.secrets`"))));
+            let message = format!("the secret `{name}` is not granted; add it to `allow.secrets`");
+            return Ok(Err(self.deny(Grant::Secrets, message)));
         }
         Ok(Ok(placeholder(&name)))
     }

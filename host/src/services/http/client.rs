@@ -15,6 +15,7 @@ use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Url};
+use strata_core::fault::{FaultCause, Grant};
 use tower::util::MapResponseLayer;
 
 use super::secret::{self, Secrets};
@@ -132,7 +133,7 @@ impl Http {
     fn told(&self, request: &Request, known: &BTreeSet<String>, failed: Failed) -> Failed {
         let message = format!("`{}` failed: {}", request.told(), failed.error.message);
         let sent = if request.is_write() { failed.sent } else { Sent::No };
-        Failed { error: HostError::new(failed.error.kind, self.secrets.hide(&message, known)), sent }
+        Failed { error: HostError { message: self.secrets.hide(&message, known), ..failed.error }, sent }
     }
 
     /// Makes a request and, for reads, those that it is redirected to. The secrets that are `known` to any who answer grow
@@ -311,7 +312,12 @@ fn is_literal(url: &Url) -> bool {
 }
 
 fn failed(kind: HostErrorKind, message: impl Into<String>) -> Failed {
-    Failed { error: HostError::new(kind, message), sent: Sent::No }
+    let error = HostError::new(kind, message);
+    let error = match kind {
+        HostErrorKind::Denied => error.caused_by(FaultCause::NotGranted(Grant::Http)),
+        _ => error,
+    };
+    Failed { error, sent: Sent::No }
 }
 
 /// The failure of what would be larger than what guests may ask for once its secrets are in it.

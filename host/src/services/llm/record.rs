@@ -11,13 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use strata_core::fault::FaultCause;
 
 use super::models::excerpt;
 use super::{Reply, Request};
 use crate::gateway::{HostError, HostErrorKind};
-
-/// How an action is told that the record has no reply for it.
-pub(crate) const UNRECORDED: &str = "no recorded reply to";
 
 /// The largest record that is read.
 const MAX_BYTES: u64 = 256 << 20;
@@ -88,7 +86,9 @@ impl Recorder {
 
     /// Writes an exchange. A record that cannot be written ends no run.
     pub(super) fn note(&self, request: &Request, result: Result<&Reply, &HostError>) {
-        let (reply, error) = (result.ok().cloned(), result.err().cloned());
+        // A record is a file that anybody may write: what it says of causes would not be the host's word.
+        let error = result.err().map(|error| HostError { cause: None, ..error.clone() });
+        let reply = result.ok().cloned();
         let exchange = Exchange { request: request.clone(), reply, error };
         let line = serde_json::to_string(&exchange).unwrap_or_default() + "\n";
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,7 +174,7 @@ impl Recorded {
             let exchange: Exchange = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
             let result = match (exchange.reply, exchange.error) {
                 (Some(reply), None) => Ok(reply),
-                (None, Some(error)) => Err(error),
+                (None, Some(error)) => Err(HostError::new(error.kind, error.message)),
                 _ => return Err(wrong("it needs either `reply` or `error`".into())),
             };
             let answer = Answer { model: exchange.request.model.clone(), result };
@@ -194,10 +194,10 @@ impl Recorded {
         let asked = request.messages.last().map_or("", |turn| turn.content.as_str());
         let (asked, file) = (excerpt(asked), self.path.display());
         let message = format!(
-            "{UNRECORDED} `{asked}`: `{file}` holds none that is left for exactly this request; record \
+            "no recorded reply to `{asked}`: `{file}` holds none that is left for exactly this request; record \
              the run again with `--record FILE`"
         );
-        Err(HostError::new(HostErrorKind::Upstream, message))
+        Err(HostError::new(HostErrorKind::Upstream, message).caused_by(FaultCause::NoRecordedReply))
     }
 }
 

@@ -10,15 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use regex::Regex;
+use strata_core::fault::FaultCause;
 
 pub use self::file::ReplyFileError;
 use super::models::excerpt;
 use super::tokens::estimate;
 use super::{Reply, Request, Speaker, ToolCall};
 use crate::gateway::{HostError, HostErrorKind};
-
-/// How an action is told that the file has no reply for it.
-pub(crate) const UNSCRIPTED: &str = "no scripted reply to";
 
 /// The model that is said to answer where nobody names one.
 const MODEL: &str = "scripted";
@@ -107,7 +105,9 @@ impl Scripted {
         } else {
             ("no `match` fits", "add a `[[reply]]`")
         };
-        Err(upstream(format!("{UNSCRIPTED} `{}`: {why}; {hint} in `{}`", excerpt(asked), self.file.display())))
+        let (asked, file) = (excerpt(asked), self.file.display());
+        let error = upstream(format!("no scripted reply to `{asked}`: {why}; {hint} in `{file}`"));
+        Err(error.caused_by(FaultCause::NoScriptedReply))
     }
 }
 

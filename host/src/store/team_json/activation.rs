@@ -5,7 +5,7 @@ use strata_core::activation::{Activation, Addressed, Current, Done, Outgoing, Ph
 use strata_core::budget::{Amount, Reserved};
 use strata_core::environment::scope::{Change, Write};
 use strata_core::event::{HostCall, HostCallKind, Outcome, Work};
-use strata_core::fault::{Fault, FaultKind, Hope};
+use strata_core::fault::{Fault, FaultCause, FaultKind, Hope};
 use strata_core::host_call::{Again, Begun, Intent, Known};
 use strata_core::id::ActionId;
 use strata_core::json::Json;
@@ -81,6 +81,8 @@ fn fault(role: &Role, strata: &Place<'_>) -> Read<Option<Fault>> {
                 // The kind of which the least is known.
                 kind: kind.unwrap_or(FaultKind::Error),
                 hope,
+                // What a file of another program does not say, the host does not know.
+                cause: place.word("cause", FaultCause::from_name)?.unwrap_or_default(),
                 message: place.get_text("message")?,
                 backtrace: place.texts("backtrace")?.unwrap_or_default(),
                 log: place.texts("log")?.unwrap_or_default(),

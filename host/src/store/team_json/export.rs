@@ -240,7 +240,7 @@ impl<'a> Exporter<'a> {
     }
 
     fn fault(&self, id: RoleId, activation: &Activation, fault: &'a Fault) -> Option<layout::Fault<'_>> {
-        let Fault { kind, hope, message, backtrace, log } = fault;
+        let Fault { kind, hope, cause, message, backtrace, log } = fault;
         let role = self.team.role(id);
         let work = activation.work(role)?;
         let (index, action) = place_of(role, Some(work));
@@ -250,6 +250,7 @@ impl<'a> Exporter<'a> {
             index,
             action,
             kind: kind.name(),
+            cause: cause.name(),
             attempt: activation.current.attempts,
             message,
             step: step_of_fault(self.team, self.env, activation),

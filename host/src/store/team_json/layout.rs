@@ -120,6 +120,7 @@ pub(super) struct Fault<'a> {
     pub index: i64,
     pub action: &'a str,
     pub kind: &'static str,
+    pub cause: &'static str,
     pub attempt: u32,
     pub message: &'a str,
     pub step: u64,

@@ -6,17 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use strata_core::fault::FaultCause;
+
 use super::super::quota;
 use super::Opened;
 use super::disk::Root;
-use super::stage::KEEPING;
+use super::stage::FilesFault;
 use crate::sandbox::limits::bytes;
 
 /// How often it is looked how much a guest has written by now.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// What is said of a guest that was ended while it wrote. When that was depends on the machine.
-pub const OVERFLOWN: &str = "ended as the directory came to hold more than";
 
 /// What a directory may come to hold.
 #[derive(Clone)]
@@ -52,32 +51,41 @@ impl Cap {
         Ok(self.root.held()?.saturating_add(removed))
     }
 
-    /// Says so if it holds too much at the end.
-    pub(super) fn broken(&self) -> Option<String> {
+    /// Returns the fault of a directory that holds too much at the end.
+    pub(super) fn broken(&self) -> Option<FilesFault> {
+        Some(self.fault(&self.excess()?))
+    }
+
+    /// Returns the fault of a directory that holds too much by now. It does not say how much, which is another number
+    /// each time.
+    fn overflown(&self) -> Option<FilesFault> {
+        self.excess()?;
+        let why = format!("ended as the directory came to hold more than {}", bytes(self.limit));
+        Some(FilesFault { cause: FaultCause::DirectoryOverflow, ..self.fault(&why) })
+    }
+
+    /// By how much it holds too much, in words.
+    fn excess(&self) -> Option<String> {
         match self.held().and_then(|held| quota::check(held, self.limit)) {
-            Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => Some(self.told(&error.to_string())),
+            Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => Some(error.to_string()),
             // Files that come and go while they are counted are counted the next time.
             _ => None,
         }
     }
 
-    /// Says so if it holds too much by now; not how much, which is another number each time.
-    fn overflown(&self) -> Option<String> {
-        self.broken().map(|_| self.told(&format!("{OVERFLOWN} {}", bytes(self.limit))))
-    }
-
-    fn told(&self, why: &str) -> String {
+    fn fault(&self, why: &str) -> FilesFault {
         match &self.one {
             Some((_, guest)) => {
-                format!("{KEEPING} `{guest}`: {why}; raise `max_size` of `{guest}` in `allow.dirs`")
+                let why = format!("{why}; raise `max_size` of `{guest}` in `allow.dirs`");
+                FilesFault::keeping(&format!("`{guest}`"), &why)
             }
-            None => format!("{KEEPING} all writable directories together: {why}"),
+            None => FilesFault::keeping("all writable directories together", why),
         }
     }
 }
 
 /// Waits until the guest has written too much, whatever it writes with; then says so.
-pub(super) async fn overflow(caps: Vec<Cap>) -> String {
+pub(super) async fn overflow(caps: Vec<Cap>) -> FilesFault {
     loop {
         tokio::time::sleep(LOOK).await;
         let look = caps.clone();

@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use strata_core::fault::{FaultCause, Grant};
+
 use super::super::quota::{self, LEVELS};
 use super::disk::Root;
 use super::tree::Tree;
@@ -14,10 +16,10 @@ use crate::sandbox::ctx::NAME_BYTES;
 use crate::sandbox::limits::bytes;
 
 /// What is said of a place where the host saves something.
-pub(crate) const OWN: &str = "the host saves the team there";
+pub(super) const OWN: &str = "the host saves the team there";
 
-/// What is said where something else than a regular file is in the way.
-pub(crate) const LINKED: &str = "a symbolic link or another special file is in its way";
+/// Why a place is refused that `allow.dirs` does not cover.
+const NOT_GRANTED: FaultCause = FaultCause::NotGranted(Grant::Dirs);
 
 /// A path of a guest, in the directory it lies in.
 #[derive(Clone)]
@@ -50,12 +52,14 @@ impl Place {
 
     /// What is no regular file is not written through, wherever it leads.
     pub(super) fn linked(&self) -> HostError {
-        HostError::new(HostErrorKind::Denied, format!("cannot change `{}`: {LINKED}", self.path))
+        let message = format!("cannot change `{}`: a symbolic link or another special file is in its way", self.path);
+        HostError::new(HostErrorKind::Denied, message).caused_by(FaultCause::SymbolicLink)
     }
 
     /// What the host itself saves is nobody else's.
     pub(super) fn own(&self, verb: &str) -> HostError {
-        HostError::new(HostErrorKind::Denied, format!("cannot {verb} `{}`: {OWN}", self.path))
+        let message = format!("cannot {verb} `{}`: {OWN}", self.path);
+        HostError::new(HostErrorKind::Denied, message).caused_by(FaultCause::StorageDirectory)
     }
 
     pub(super) fn invalid(&self, why: &str) -> HostError {
@@ -77,7 +81,9 @@ impl Place {
             }
             _ => (HostErrorKind::Upstream, error.to_string()),
         };
-        HostError::new(kind, format!("cannot {verb} `{}`: {why}", self.path))
+        let error = HostError::new(kind, format!("cannot {verb} `{}`: {why}", self.path));
+        // A failing disk is no service that an operator could look after.
+        HostError { cause: (kind == HostErrorKind::Denied).then_some(NOT_GRANTED), ..error }
     }
 }
 
@@ -88,7 +94,7 @@ impl Files {
         if place.access == Access::Read {
             let hint = "is granted for reading; add `write = true`";
             let message = format!("cannot {verb} `{}`: `{}` {hint}", place.path, place.guest);
-            return Err(HostError::new(HostErrorKind::Denied, message));
+            return Err(HostError::new(HostErrorKind::Denied, message).caused_by(NOT_GRANTED));
         }
         if place.inside.as_os_str().is_empty() {
             return Err(place.invalid("does not name a file"));
@@ -108,19 +114,19 @@ impl Files {
         if !path.starts_with('/') {
             let hint = "paths are absolute, e.g. `/out/a.txt`";
             let message = format!("`{}` lies in no granted directory; {hint}", shown());
-            return Err(HostError::new(HostErrorKind::Denied, message));
+            return Err(HostError::new(HostErrorKind::Denied, message).caused_by(NOT_GRANTED));
         }
         let below = |granted: &&Granted| Path::new(&path).starts_with(&granted.grant.guest);
         let found = self.grants.iter().filter(below).max_by_key(|granted| granted.grant.guest.len());
         let Some(Granted { grant, tree, root }) = found else {
             let hint = "add the directory to the action's `allow.dirs`";
             let message = format!("`{path}` lies in no granted directory; {hint}");
-            return Err(HostError::new(HostErrorKind::Denied, message));
+            return Err(HostError::new(HostErrorKind::Denied, message).caused_by(NOT_GRANTED));
         };
         let rest = Path::new(&path).strip_prefix(&grant.guest).unwrap_or(Path::new(""));
         let Some(inside) = names_only(rest) else {
             let message = format!("`{path}` leads outside of the granted directory `{}`", grant.guest);
-            return Err(HostError::new(HostErrorKind::Denied, message));
+            return Err(HostError::new(HostErrorKind::Denied, message).caused_by(NOT_GRANTED));
         };
         if quota::is_too_deep(&inside) {
             let message = format!("`{path}` is not a path: more than {LEVELS} names below `{}`", grant.guest);

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::UNIX_EPOCH;
 
+use strata_core::fault::FaultCause;
 use strata_core::file::{Content, FileChange};
 
 use super::super::quota;
@@ -22,10 +23,29 @@ use super::{KEPT_BYTES, Opened};
 use crate::blob::{Blobs, digest_of};
 use crate::sandbox::limits::bytes;
 
-/// How what goes wrong with copies that are made for a guest is told.
-pub(crate) const STAGING: &str = "cannot stage";
-/// The same of what it leaves there.
-pub(crate) const KEEPING: &str = "cannot keep files of";
+/// Why the directories of an attempt cannot be staged, or what it left in them cannot be kept.
+#[derive(Debug)]
+pub(in crate::sandbox) struct FilesFault {
+    pub(in crate::sandbox) cause: FaultCause,
+    pub(in crate::sandbox) message: String,
+}
+
+impl FilesFault {
+    /// Of a directory that cannot be staged.
+    pub(super) fn staging(guest: &str, error: &io::Error) -> Self {
+        Self { cause: FaultCause::Staging, message: format!("cannot stage `{guest}`: {error}") }
+    }
+
+    /// Of what was left in `place`, which cannot be kept.
+    pub(super) fn keeping(place: &str, why: &str) -> Self {
+        Self { cause: FaultCause::Keeping, message: format!("cannot keep files of {place}: {why}") }
+    }
+
+    /// Of the host's own temporary files.
+    pub(super) fn temporary(message: String) -> Self {
+        Self { cause: FaultCause::TemporaryFiles, message }
+    }
+}
 
 /// How much a staged directory may hold, with what the guest adds. More takes too long to copy for each attempt.
 pub(super) const STAGED_BYTES: u64 = 256 << 20;
@@ -87,19 +107,20 @@ pub(super) fn too_much() -> io::Error {
     io::Error::other(format!("it holds more than {limit} or {STAGED_FILES} files; grant a smaller directory"))
 }
 
-type Made<T> = Result<T, String>;
+type Made<T> = Result<T, FilesFault>;
 
 impl Stage {
     /// Copies directories, as long as somebody waits for them, which holds what `until` points to.
     pub(super) fn make(wanted: Vec<Wanted>, until: Weak<()>) -> Made<Self> {
-        let scratch = Scratch::new().map_err(|e| format!("cannot make a directory for staged files: {e}"))?;
+        let scratch = Scratch::new()
+            .map_err(|e| FilesFault::temporary(format!("cannot make a directory for staged files: {e}")))?;
         let opened = Opened::default();
         let (mut dirs, mut caps) = (Vec::new(), vec![Cap::of_all(scratch.path(), &opened, STAGED_BYTES)]);
         let mut room = Room { bytes: STAGED_BYTES, files: STAGED_FILES, until };
         for (i, wanted) in wanted.into_iter().enumerate() {
             let copy = Root::new(scratch.path().join(i.to_string()));
             let Wanted { tree, guest, root, max_bytes, instead } = wanted;
-            let fail = |error: io::Error| format!("{STAGING} `{guest}`: {error}");
+            let fail = |error: io::Error| FilesFault::staging(&guest, &error);
             copy.create().map_err(fail)?;
             let number = opened.stage(copy.host()).map_err(fail)?;
             let mut held = BTreeMap::new();
@@ -145,7 +166,8 @@ impl Stage {
         let mut changes = Vec::new();
         let mut kept = Keep { blobs: Blobs::new(), bytes: 0 };
         for dir in &self.dirs {
-            dir.compare(&mut changes, &mut kept).map_err(|error| format!("{KEEPING} `{}`: {error}", dir.guest))?;
+            let compared = dir.compare(&mut changes, &mut kept);
+            compared.map_err(|error| FilesFault::keeping(&format!("`{}`", dir.guest), &error.to_string()))?;
         }
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         // Of directories within each other the first to name a path has it.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use strata_core::file::{Content, FileChange};
 
-use super::stage::{STAGED_BYTES, STAGING, Stage, Wanted, too_much};
+use super::stage::{FilesFault, STAGED_BYTES, Stage, Wanted, too_much};
 use super::{Files, Granted, Opened, cap, size};
 use crate::blob::Blobs;
 use crate::plugin::{Access, DirGrant};
@@ -16,7 +16,7 @@ use crate::sandbox::View;
 
 impl Files {
     /// Lets a guest that uses WASI work in copies of the directories that it may write, or sees otherwise than they are.
-    pub(in crate::sandbox) async fn stage(&mut self) -> Result<(), String> {
+    pub(in crate::sandbox) async fn stage(&mut self) -> Result<(), FilesFault> {
         let mut wanted = Vec::new();
         for Granted { grant, tree, root } in &self.grants {
             let below = self.view.files.iter().filter_map(|(path, content)| {
@@ -27,7 +27,7 @@ impl Files {
             // Before their bytes are in memory.
             let bytes = below.iter().map(|(_, content)| size(content)).fold(0, u64::saturating_add);
             if bytes > STAGED_BYTES {
-                return Err(format!("{STAGING} `{}`: {}", grant.guest, too_much()));
+                return Err(FilesFault::staging(&grant.guest, &too_much()));
             }
             let mut instead = Vec::new();
             for (inside, content) in below {
@@ -50,7 +50,7 @@ impl Files {
         let until = Arc::downgrade(&waiting);
         let made = tokio::task::spawn_blocking(move || Stage::make(wanted, until)).await;
         drop(waiting);
-        let stage = made.map_err(|error| format!("{STAGING} files: {error}"))??;
+        let stage = made.map_err(|error| FilesFault::temporary(format!("cannot stage files: {error}")))??;
         for granted in &mut self.grants {
             if let Some(copy) = stage.copy_of(&granted.tree) {
                 granted.grant.host = copy.host().into();
@@ -73,7 +73,7 @@ impl Files {
     }
 
     /// Waits until the guest has written more than it may, whatever it writes with; then says so.
-    pub(in crate::sandbox) fn overflow(&self) -> impl Future<Output = String> + Send + 'static {
+    pub(in crate::sandbox) fn overflow(&self) -> impl Future<Output = FilesFault> + Send + 'static {
         let caps = self.stage.as_ref().map(Stage::caps);
         async move {
             match caps {
@@ -84,12 +84,12 @@ impl Files {
     }
 
     /// What the attempt did, by path, and the bytes that belong to it; or why that cannot be kept.
-    pub(in crate::sandbox) async fn finish(&mut self) -> Result<(Vec<FileChange>, Blobs), String> {
+    pub(in crate::sandbox) async fn finish(&mut self) -> Result<(Vec<FileChange>, Blobs), FilesFault> {
         match self.stage.take() {
             None => Ok(self.take()),
             Some(stage) => {
                 let changes = tokio::task::spawn_blocking(move || stage.changes()).await;
-                changes.map_err(|error| format!("cannot look at staged files: {error}"))?
+                changes.map_err(|error| FilesFault::temporary(format!("cannot look at staged files: {error}")))?
             }
         }
     }
