@@ -6,10 +6,13 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use foreign::NonFinite;
+
 /// A valid JSON document in its compact form, keys sorted. Equal documents have equal text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Json(String);
 
+pub mod foreign;
 pub mod room;
 
 /// Text that is not taken for a JSON document. The messages go on after "it is".
@@ -18,6 +21,9 @@ pub enum JsonError {
     /// It is none.
     #[error("not a JSON document: {0}")]
     Syntax(String),
+    /// It has a number that only other programs' JSON has.
+    #[error("not a JSON document: `{0}` is not JSON; write a finite number, a text or `null`")]
+    NonFinite(&'static str),
     /// It is nested too deep.
     #[error("nested deeper than {MAX_DEPTH} levels")]
     Deep,
@@ -45,10 +51,11 @@ pub fn fits(text: &str) -> Result<(), JsonError> {
     room::check(text)
 }
 
-/// Reads a text that anybody may have written: what does not fit is refused before it is parsed.
+/// Reads a text that anybody may have written: what does not fit is refused before it is parsed. A byte order mark is
+/// skipped, and the escape of an unpaired surrogate stands for U+FFFD.
 pub fn read(text: &str) -> Result<Value, JsonError> {
     fits(text)?;
-    serde_json::from_str(text).map_err(|error| JsonError::Syntax(error.to_string()))
+    foreign::parse(text, NonFinite::Refused, |text| serde_json::from_str(text))
 }
 
 impl Json {
@@ -125,7 +132,7 @@ mod tests {
 
     #[test]
     fn what_is_no_document_is_refused() {
-        for text in ["", " ", "{", "{]", "nul", "1 2", "'a'", "NaN", "[1,]", "\u{feff}1", r#""\ud800""#] {
+        for text in ["", " ", "{", "{]", "nul", "1 2", "'a'", "NaN", "[1,]", "[\u{feff}1]", r#""\ud8""#] {
             assert!(Json::parse(text).is_err(), "{text:?}");
         }
         assert!(Json::parse(&"[".repeat(100_000)).is_err());

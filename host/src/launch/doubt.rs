@@ -4,6 +4,7 @@ use strata_core::activation::Activation;
 use strata_core::event::{CallPolicy, Event, Journal};
 use strata_core::host_call::{Known, Verdict};
 use strata_core::id::RoleId;
+use strata_core::json;
 use strata_core::stepper::{Stepper, slot};
 
 use super::LaunchError;
@@ -85,7 +86,7 @@ fn read(words: &str, stepper: &Stepper) -> Result<Verdict, LaunchError> {
         "redo" => Ok(Verdict::Redo),
         "skip" => Ok(answer(Response::default())),
         _ => {
-            let response = serde_json::from_str(words).map_err(|error| error.to_string());
+            let response = json::read(words).map_err(|error| format!("it is {error}"));
             response.and_then(|value| operators(&value)).map(answer).map_err(|why| {
                 let names: Vec<String> = doubts(stepper).into_iter().map(|doubt| format!("`{}`", doubt.id)).collect();
                 let known = if names.is_empty() { "nothing".into() } else { names.join(", ") };

@@ -109,7 +109,7 @@ pub fn read(request: &Request, text: &str) -> Result<Json, Refusal> {
 
 /// Whether a text is surely meant to be JSON.
 fn begins_as_json(text: &str) -> bool {
-    text.trim_start().starts_with(['{', '[', '"'])
+    text.trim_start_matches(['\u{feff}', ' ']).trim_start().starts_with(['{', '[', '"'])
 }
 
 /// Says why a value does not answer a request.

@@ -121,7 +121,7 @@ pub fn letter(message: &Message, to: &[String]) -> String {
 /// The message in a text that came from outside of the team, in any of the forms that messages have in files.
 pub fn read_letter(text: &str) -> Result<Message, ImportError> {
     json::fits(text).map_err(|error| ImportError::Syntax(format!("it is {error}")))?;
-    let mut document = parse::parse(text.as_bytes())?;
+    let mut document = parse::parse_letter(text)?;
     read_recipients(&mut document)?;
     let mut message = messages::parse(&Place::root(&document), &messages::Labels::default())?;
     // Ids are given by the environment.

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::Path;
+use strata_core::json::foreign::{self, NonFinite};
 
 /// Where the source lies if package.json does not say.
 const ENTRIES: [&str; 8] = [
@@ -62,8 +63,8 @@ impl Package {
         let path = dir.join("package.json");
         let text = at(&path, fs::read_to_string(&path))?;
         let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
-        let authored: Authored =
-            serde_json::from_str(&text).map_err(|error| refused(format!("package.json: {error}")))?;
+        let authored = foreign::parse(&text, NonFinite::Refused, |text| serde_json::from_str::<Authored>(text));
+        let authored = authored.map_err(|error| refused(format!("package.json: it is {error}")))?;
         if let Some(other) = authored.strata.exports.iter().find(|name| !INTERFACES.contains(&name.as_str())) {
             let known = "`planner` and `thinker`";
             return Err(refused(format!("package.json: `strata.exports` names `{other}`; there are {known}")));
@@ -146,7 +147,8 @@ mod tests {
             ("{}", "write `src/action.ts` or `src/action.js`"),
             (r#"{"main":"gone.js"}"#, "names the entry `gone.js`, which is no file"),
             (r#"{"main":"a.js","strata":{"exports":["chooser"]}}"#, "`strata.exports` names `chooser`"),
-            ("{", "package.json: EOF while parsing"),
+            ("{", "package.json: it is not a JSON document: EOF while parsing"),
+            ("\u{feff}{", "package.json: it is not a JSON document: EOF while parsing"),
         ];
         for (package, expected) in cases {
             let error = read(package, &["a.js"]).expect_err(expected);

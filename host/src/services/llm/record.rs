@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use strata_core::fault::FaultCause;
+use strata_core::json::foreign::{self, NonFinite};
 
 use super::models::excerpt;
 use super::{Reply, Request};
@@ -171,7 +172,8 @@ impl Recorded {
         for (line, text) in BufReader::new(file.take(MAX_BYTES)).lines().enumerate() {
             let text = text.map_err(fail)?;
             let wrong = |why: String| RecordError::Line { path: path.to_owned(), line: line + 1, why };
-            let exchange: Exchange = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+            let exchange = foreign::parse(&text, NonFinite::Refused, |text| serde_json::from_str::<Exchange>(text));
+            let exchange = exchange.map_err(|error| wrong(format!("it is {error}")))?;
             let result = match (exchange.reply, exchange.error) {
                 (Some(reply), None) => Ok(reply),
                 (None, Some(error)) => Err(HostError::new(error.kind, error.message)),

@@ -7,6 +7,7 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use strata_core::json::JsonError;
+use strata_core::json::foreign::{self, NonFinite};
 use strata_core::json::room::Room;
 
 use super::{ImportError, MAX_BYTES};
@@ -15,17 +16,33 @@ use super::{ImportError, MAX_BYTES};
 /// of it.
 const ROOM_BYTES: usize = 3 << 30;
 
-/// Parses a file. Keys that appear twice are refused, since readers would disagree on which one counts; nesting is
-/// limited by the parser (128 levels).
+/// Parses a file, leniently. Keys that appear twice are refused, since readers would disagree on which one counts;
+/// nesting is limited by the parser (128 levels). `NaN`, `Infinity` and `-Infinity`, which Python writes, are read as
+/// `null`: nothing that a team continues from can be one of them.
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, ImportError> {
+    parse_with(bytes, NonFinite::Null)
+}
+
+/// Parses a message from outside in the same way, but refuses numbers that JSON does not have.
+pub(super) fn parse_letter(text: &str) -> Result<Value, ImportError> {
+    parse_with(text.as_bytes(), NonFinite::Refused)
+}
+
+fn parse_with(bytes: &[u8], non_finite: NonFinite) -> Result<Value, ImportError> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(ImportError::TooLarge { bytes: bytes.len() as u64 });
     }
-    let room = RefCell::new(Room::of(ROOM_BYTES));
-    let mut parser = serde_json::Deserializer::from_slice(bytes);
-    let value = Bounded { room: &room }.deserialize(&mut parser);
-    let whole = value.and_then(|value| parser.end().map(|()| value));
-    whole.map_err(|e| ImportError::Syntax(e.to_string()))
+    let text = std::str::from_utf8(bytes).map_err(|e| ImportError::Syntax(format!("it is no text in UTF-8: {e}")))?;
+    let parsed = foreign::parse(text, non_finite, |text| {
+        let room = RefCell::new(Room::of(ROOM_BYTES));
+        let mut parser = serde_json::Deserializer::from_str(text);
+        let value = Bounded { room: &room }.deserialize(&mut parser)?;
+        parser.end().map(|()| value)
+    });
+    parsed.map_err(|error| match error {
+        JsonError::Syntax(why) => ImportError::Syntax(why),
+        other => ImportError::Syntax(format!("it is {other}")),
+    })
 }
 
 /// Builds one value, and counts what it takes.

@@ -1,0 +1,297 @@
+//! JSON as other programs write it: with a byte order mark, with halves of surrogate pairs, with Python's `NaN`. The
+//! strict parser comes first, so that reading correct JSON costs nothing more; only what it refuses is repaired.
+
+use alloc::string::{String, ToString};
+
+use super::JsonError;
+
+/// What is done about `NaN`, `Infinity` and `-Infinity`, which Python writes although JSON does not have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NonFinite {
+    /// They are refused by name.
+    Refused,
+    /// They are read as `null`.
+    Null,
+}
+
+/// Parses `text` with `parse`, leniently: a byte order mark is skipped, and the escape of an unpaired surrogate stands
+/// for U+FFFD. Bounds on size and depth are those of `parse`. Fails with the error of the strict parser if the text is
+/// not JSON for another reason.
+pub fn parse<T>(
+    text: &str,
+    non_finite: NonFinite,
+    parse: impl Fn(&str) -> Result<T, serde_json::Error>,
+) -> Result<T, JsonError> {
+    let error = match parse(text) {
+        Ok(parsed) => return Ok(parsed),
+        Err(error) => JsonError::Syntax(error.to_string()),
+    };
+    let Some(repaired) = repair(text) else { return Err(error) };
+    match (parse(&repaired.text), repaired.non_finite) {
+        (Ok(_), Some(word)) if non_finite == NonFinite::Refused => Err(JsonError::NonFinite(word)),
+        (Ok(parsed), _) => Ok(parsed),
+        (Err(_), _) => Err(error),
+    }
+}
+
+/// A text after its flaws were replaced.
+struct Repaired {
+    text: String,
+    /// The first number that JSON does not have, if there was one.
+    non_finite: Option<&'static str>,
+}
+
+/// Replaces what the strict parser refuses. Returns `None` if there is nothing of that kind.
+fn repair(text: &str) -> Option<Repaired> {
+    let bare = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let mut repaired = Repaired { text: String::new(), non_finite: None };
+    let mut copied = 0;
+    for flaw in Flaws::of(bare) {
+        repaired.text.push_str(&bare[copied..flaw.at]);
+        copied = flaw.at + flaw.len;
+        match flaw.kind {
+            FlawKind::Unpaired { .. } => repaired.text.push_str(REPLACEMENT),
+            FlawKind::NonFinite(word) => {
+                repaired.text.push_str("null");
+                repaired.non_finite.get_or_insert(word);
+            }
+        }
+    }
+    if copied == 0 && bare.len() == text.len() {
+        return None;
+    }
+    repaired.text.push_str(&bare[copied..]);
+    Some(repaired)
+}
+
+/// Joins surrogate pairs that a stream of JSON documents has split: the first half ends a text of one document, the
+/// second begins a text of a later one.
+#[derive(Debug, Default)]
+pub struct SplitPairs {
+    /// The first half of a pair whose second half has not come yet, as its escape.
+    pending: Option<String>,
+}
+
+impl SplitPairs {
+    /// Returns the next document of the stream with halves moved: a first half at the end of a text is left out, and
+    /// put before the second half that begins a later text. All else stays as it is, for the lenient reader.
+    pub fn join(&mut self, text: &str) -> String {
+        let mut joined = String::with_capacity(text.len());
+        let mut copied = 0;
+        for flaw in Flaws::of(text) {
+            let FlawKind::Unpaired { half, begins, ends } = flaw.kind else { continue };
+            let escape = &text[flaw.at..flaw.at + flaw.len];
+            joined.push_str(&text[copied..flaw.at]);
+            copied = flaw.at + flaw.len;
+            match half {
+                Half::Second if begins => joined.extend(self.pending.take().as_deref().into_iter().chain([escape])),
+                Half::First if ends => {
+                    if self.pending.replace(escape.into()).is_some() {
+                        joined.push_str(REPLACEMENT);
+                    }
+                }
+                _ => joined.push_str(escape),
+            }
+        }
+        joined.push_str(&text[copied..]);
+        joined
+    }
+
+    /// Whether the stream has ended within a pair. Its first half then stands for U+FFFD.
+    pub fn is_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+}
+
+const BYTE_ORDER_MARK: char = '\u{feff}';
+/// The escape of U+FFFD, as long as what it replaces.
+const REPLACEMENT: &str = "\\ufffd";
+/// How long the escape of one UTF-16 unit is.
+const ESCAPE_BYTES: usize = 6;
+/// The numbers that JSON does not have.
+const NON_FINITE: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
+
+/// Something that the strict parser refuses.
+struct Flaw {
+    at: usize,
+    len: usize,
+    kind: FlawKind,
+}
+
+enum FlawKind {
+    /// Half a surrogate pair, and whether it is the first or last thing in its text.
+    Unpaired { half: Half, begins: bool, ends: bool },
+    /// A number that JSON does not have.
+    NonFinite(&'static str),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    First,
+    Second,
+}
+
+/// All flaws of a text, in order.
+struct Flaws<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Where the text in quotes begins that `at` is in.
+    text: Option<usize>,
+}
+
+impl<'a> Flaws<'a> {
+    fn of(text: &'a str) -> Self {
+        Self { bytes: text.as_bytes(), at: 0, text: None }
+    }
+
+    /// The half of a pair that is escaped at a position.
+    fn half(&self, at: usize) -> Option<Half> {
+        let digits = self.bytes.get(at..at + ESCAPE_BYTES)?.strip_prefix(b"\\u")?;
+        let digits = core::str::from_utf8(digits).ok()?;
+        match u16::from_str_radix(digits, 16).ok()? {
+            0xd800..=0xdbff => Some(Half::First),
+            0xdc00..=0xdfff => Some(Half::Second),
+            _ => None,
+        }
+    }
+
+    /// The number at a position that JSON does not have. It is a word of its own.
+    fn non_finite(&self) -> Option<&'static str> {
+        let is_word =
+            |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(byte));
+        let before = self.at.checked_sub(1).and_then(|at| self.bytes.get(at));
+        let ends = |word: &&str| !is_word(self.bytes.get(self.at + word.len()));
+        let found = NON_FINITE.into_iter().find(|word| self.bytes[self.at..].starts_with(word.as_bytes()));
+        found.filter(ends).filter(|_| !is_word(before))
+    }
+
+    /// Goes behind the escape at `at`. Returns what is wrong with it.
+    fn skip_escape(&mut self, text: usize) -> Option<Flaw> {
+        let at = self.at;
+        let half = self.half(at);
+        let is_pair = half == Some(Half::First) && self.half(at + ESCAPE_BYTES) == Some(Half::Second);
+        self.at += match half {
+            None => 2,
+            Some(_) if is_pair => 2 * ESCAPE_BYTES,
+            Some(_) => ESCAPE_BYTES,
+        };
+        let half = half.filter(|_| !is_pair)?;
+        let ends = self.bytes.get(self.at) == Some(&b'"');
+        Some(Flaw { at, len: ESCAPE_BYTES, kind: FlawKind::Unpaired { half, begins: text + 1 == at, ends } })
+    }
+}
+
+impl Iterator for Flaws<'_> {
+    type Item = Flaw;
+
+    fn next(&mut self) -> Option<Flaw> {
+        while let Some(byte) = self.bytes.get(self.at) {
+            let flaw = match (self.text, byte) {
+                (Some(text), b'\\') => self.skip_escape(text),
+                (None, b'N' | b'I' | b'-') if let Some(word) = self.non_finite() => {
+                    self.at += word.len();
+                    Some(Flaw { at: self.at - word.len(), len: word.len(), kind: FlawKind::NonFinite(word) })
+                }
+                (text, byte) => {
+                    match (text, byte) {
+                        (Some(_), b'"') => self.text = None,
+                        (None, b'"') => self.text = Some(self.at),
+                        _ => {}
+                    }
+                    self.at += 1;
+                    None
+                }
+            };
+            if flaw.is_some() {
+                return flaw;
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use serde_json::{Value, json};
+
+    use super::super::read;
+    use super::*;
+
+    fn check(text: &str, expected: Value) {
+        assert_eq!(read(text), Ok(expected), "{text}");
+    }
+
+    fn nulled(text: &str) -> Result<Value, JsonError> {
+        parse(text, NonFinite::Null, |text| serde_json::from_str(text))
+    }
+
+    #[test]
+    fn a_byte_order_mark_at_the_start_is_skipped() {
+        check("\u{feff}{\"a\": 1}", json!({ "a": 1 }));
+        check("\u{feff} [\"\u{feff}\"]", json!(["\u{feff}"]));
+        assert!(read("[\u{feff}]").is_err());
+        assert!(read("\u{feff}\u{feff}1").is_err());
+        assert!(read("\u{feff}").is_err());
+    }
+
+    #[test]
+    fn unpaired_surrogates_are_replaced_and_pairs_are_characters() {
+        check(r#""\ud83d\ude00""#, json!("\u{1f600}"));
+        check(r#""\uD83D\uDE00 \ud83d""#, json!("\u{1f600} \u{fffd}"));
+        check(r#""\ud83d\ud83d\ude00""#, json!("\u{fffd}\u{1f600}"));
+        check(r#""\ude00\ud83d""#, json!("\u{fffd}\u{fffd}"));
+        check(r#""\ud83dx\ude00""#, json!("\u{fffd}x\u{fffd}"));
+        check(
+            r#"{"\ud800": ["\\ud800", "\\\udfff", "é\ud800é"]}"#,
+            json!({ "\u{fffd}": ["\\ud800", "\\\u{fffd}", "é\u{fffd}é"] }),
+        );
+        for text in [r#""\ud83"#, r#""\ud83d"#, r#""\ud83d\u"#, r#""\ud83d\uzzzz""#, r#"\ud83d"#, r#""\"#] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_json_does_not_have_are_refused_by_name_or_null() {
+        for word in NON_FINITE {
+            for text in
+                [format!("{word}"), format!("[1,{word}]"), format!("{{\"a\": {word} }}"), format!("\u{feff}{word}")]
+            {
+                assert_eq!(read(&text), Err(JsonError::NonFinite(word)), "{text}");
+                let expected = serde_json::from_str(&text.replace(word, "null").replace('\u{feff}', ""));
+                assert_eq!(nulled(&text), Ok(expected.expect("a document")), "{text}");
+            }
+            check(&format!("[\"{word}\"]"), json!([word]));
+        }
+        let error = read("[NaN, Infinity]").expect_err("refused").to_string();
+        assert!(error.contains("`NaN` is not JSON"), "{error}");
+    }
+
+    #[test]
+    fn what_is_wrong_for_another_reason_is_reported_as_that() {
+        for text in
+            ["the answer is NaN", "[NaN", "NaN NaN", "xNaN", "NaN1", "--Infinity", "1-Infinity", "+Infinity", "nan"]
+        {
+            assert!(matches!(read(text), Err(JsonError::Syntax(_))), "{text}");
+            assert!(matches!(nulled(text), Err(JsonError::Syntax(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_pair_that_is_split_over_documents_is_joined() {
+        let check = |documents: &[&str], expected: &[&str], pending: bool| {
+            let mut pairs = SplitPairs::default();
+            let mut texts = documents.iter().map(|text| read(&pairs.join(text)).expect("a document"));
+            assert!(texts.by_ref().eq(expected.iter().map(|text| json!({ "text": text }))), "{documents:?}");
+            drop(texts);
+            assert_eq!(pairs.is_pending(), pending, "{documents:?}");
+        };
+        check(&[r#"{"text":"hi \ud83d"}"#, r#"{"text":"\ude00!"}"#], &["hi ", "\u{1f600}!"], false);
+        check(&[r#"{"text":"\ud83d"}"#, r#"{"text":""}"#, r#"{"text":"\ude00"}"#], &["", "", "\u{1f600}"], false);
+        check(&[r#"{"text":"\ud83d"}"#, r#"{"text":"\ude00\ud83d"}"#], &["", "\u{1f600}"], true);
+        check(&[r#"{"text":"\ud83d"}"#, r#"{"text":"a\ud83d"}"#], &["", "a\u{fffd}"], true);
+        check(&[r#"{"text":"\ude00"}"#, r#"{"text":"\ud83d!"}"#], &["\u{fffd}", "\u{fffd}!"], false);
+        check(&[r#"{"text":"\ud83d\ude00"}"#], &["\u{1f600}"], false);
+    }
+}
