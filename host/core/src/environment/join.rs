@@ -28,6 +28,8 @@ pub struct Arrival {
     pub from: RoleId,
     /// The message.
     pub message: MessageRef,
+    /// Which of the messages that are published together it is.
+    pub publication: usize,
 }
 
 /// A join that fires.
@@ -41,6 +43,8 @@ pub struct Firing {
     pub to: Vec<RoleId>,
     /// The join that it gets into.
     pub into: Option<JoinId>,
+    /// Which of the messages that are published together completes it; the first if none does.
+    pub publication: usize,
 }
 
 /// When joins are looked at.
@@ -96,8 +100,8 @@ impl JoinState {
     }
 }
 
-/// Which joins fire when these messages arrive, in order: the first that can, again and again, until none can. What
-/// one lets go may get into another.
+/// Which joins fire when these messages arrive, in order: after each message the first that can, again and again, until
+/// none can. What one lets go may get into another.
 ///
 /// It ends: a message passes each join once at most, since no way over joins leads back to where it began.
 pub fn firings(
@@ -107,22 +111,15 @@ pub fn firings(
     moment: Moment,
 ) -> Vec<Firing> {
     let mut hall = Hall::of(joins);
-    for Arrival { join, from, message } in arrivals {
-        hall.put(team, *join, (*from, *message));
-    }
     let mut fired = Vec::new();
-    let mut moment = moment;
-    while let Some(join) = hall.ready(team, moment) {
-        // What an active join lets go may end the quiet.
-        if team.join(join).mode == Mode::Active {
-            moment = Moment::Busy;
+    for same in arrivals.chunk_by(|one, next| one.publication == next.publication) {
+        for Arrival { join, from, message, .. } in same {
+            hall.put(team, *join, (*from, *message));
         }
-        let messages = hall.take(team, join);
-        let (to, into) = target((team, book), join);
-        if let Some(next) = into {
-            messages.iter().for_each(|message| hall.pass(team, next, *message));
-        }
-        fired.push(Firing { join, messages, to, into });
+        hall.fire((team, book), moment, same[0].publication, &mut fired);
+    }
+    if arrivals.is_empty() {
+        hall.fire((team, book), moment, 0, &mut fired);
     }
     fired
 }
@@ -177,6 +174,28 @@ impl<'a> Hall<'a> {
         let source = team.join(join).source(from);
         if source.is_some_and(|source| !self.0[join.index()].queues[source].holds(message)) {
             self.put(team, join, (from, message));
+        }
+    }
+
+    /// Lets joins fire until none can.
+    fn fire(
+        &mut self,
+        (team, book): (&Team, &AddressBook),
+        mut moment: Moment,
+        publication: usize,
+        fired: &mut Vec<Firing>,
+    ) {
+        while let Some(join) = self.ready(team, moment) {
+            // What an active join lets go may end the quiet.
+            if team.join(join).mode == Mode::Active {
+                moment = Moment::Busy;
+            }
+            let messages = self.take(team, join);
+            let (to, into) = target((team, book), join);
+            if let Some(next) = into {
+                messages.iter().for_each(|message| self.pass(team, next, *message));
+            }
+            fired.push(Firing { join, messages, to, into, publication });
         }
     }
 

@@ -316,8 +316,8 @@ impl Stepper {
         let arrivals = self.arrivals(&published, routed);
         let fired = self.fired_by(&arrivals);
         ensure(self.told(&fired) == *released, "a commit that makes other joins fire")?;
-        self.merge(&published, routed);
-        self.join(&arrivals, &fired);
+        self.merge();
+        self.deliver_all(&published, routed, (&arrivals, &fired));
         self.env.step += 1;
         self.env.open = false;
         self.mark(checkpoint.clone(), parent.clone());

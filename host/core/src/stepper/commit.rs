@@ -10,6 +10,7 @@ use super::Stepper;
 use super::awake::Stand;
 use super::files::{FILES_SCOPE, first_change};
 use crate::activation::{Activation, Done, Outgoing};
+use crate::environment::join::{Arrival, Firing};
 use crate::environment::outbox::Outbound;
 use crate::environment::routing::{Parcel, route};
 use crate::environment::scope::{Change, ROLE_SCOPE, Write, unite};
@@ -107,8 +108,8 @@ impl Stepper {
         }
     }
 
-    /// Lets the step's results take effect.
-    pub(super) fn merge(&mut self, published: &[(RoleId, Outgoing)], routed: &[Routed]) {
+    /// Lets what the step's roles remember and wrote take effect.
+    pub(super) fn merge(&mut self) {
         for id in self.complete().map(|(id, _)| id).collect::<Vec<_>>() {
             if let Some(activation) = self.env.roles[id.index()].activation.take() {
                 let news = self.unremembered(id, &activation.news);
@@ -119,9 +120,26 @@ impl Stepper {
                 self.keep_files(id, &activation.done);
             }
         }
-        for ((_, outgoing), routed) in published.iter().zip(routed) {
+    }
+
+    /// Delivers what the step published, in order. A join fires at the message that completes it, so that what it lets
+    /// go is in the mailbox before what was published later.
+    pub(super) fn deliver_all(
+        &mut self,
+        published: &[(RoleId, Outgoing)],
+        routed: &[Routed],
+        (mut arrivals, mut fired): (&[Arrival], &[Firing]),
+    ) {
+        for (at, ((_, outgoing), routed)) in published.iter().zip(routed).enumerate() {
             self.deliver(outgoing.message, routed);
+            let arrived;
+            (arrived, arrivals) = arrivals.split_at(arrivals.partition_point(|arrival| arrival.publication <= at));
+            let firing;
+            (firing, fired) = fired.split_at(fired.partition_point(|firing| firing.publication <= at));
+            self.join(arrived, firing);
         }
+        // Without any message only joins fire that were filled by hand.
+        self.join(arrivals, fired);
     }
 
     /// Puts a message into the history and into the mailboxes.

@@ -12,9 +12,9 @@ use crate::id::RoleId;
 impl Stepper {
     /// What gets into joins with these messages.
     pub(super) fn arrivals(&self, published: &[(RoleId, Outgoing)], routed: &[Routed]) -> Vec<Arrival> {
-        let all = published.iter().zip(routed);
-        let arrivals = all.flat_map(|((from, outgoing), routed)| {
-            let arrival = |join| Arrival { join, from: *from, message: outgoing.message };
+        let all = published.iter().zip(routed).enumerate();
+        let arrivals = all.flat_map(|(publication, ((from, outgoing), routed))| {
+            let arrival = move |join| Arrival { join, from: *from, message: outgoing.message, publication };
             routed.joins.iter().copied().map(arrival)
         });
         arrivals.collect()
@@ -44,7 +44,7 @@ impl Stepper {
 
     /// What fired, as it is recorded.
     pub(super) fn told(&self, firings: &[Firing]) -> Vec<Released> {
-        let released = |Firing { join, messages, to, into }: &Firing| Released {
+        let released = |Firing { join, messages, to, into, .. }: &Firing| Released {
             join: *join,
             messages: messages.iter().map(|(from, message)| (*from, self.env.message(*message).id.clone())).collect(),
             to: to.clone(),
@@ -57,10 +57,10 @@ impl Stepper {
     pub(super) fn join(&mut self, arrivals: &[Arrival], firings: &[Firing]) {
         let team = self.team.clone();
         let joins = &mut self.env.joins;
-        for Arrival { join, from, message } in arrivals {
+        for Arrival { join, from, message, .. } in arrivals {
             joins[join.index()].put(team.join(*join), *from, *message);
         }
-        for Firing { join: id, messages, to, into } in firings {
+        for Firing { join: id, messages, to, into, .. } in firings {
             let join = team.join(*id);
             joins[id.index()].take(join, messages.iter().map(|(from, _)| *from));
             for (from, message) in messages {

@@ -96,6 +96,19 @@ fn an_any_join_lets_everything_go_as_it_comes() {
 }
 
 #[test]
+fn what_a_join_lets_go_comes_before_what_is_published_later() {
+    let mut team = pair(Mode::All, Deliver::Batch);
+    team.roles.push(role("Late", &[IDEA_LABEL], &["l"]));
+    team.routes.push(edge(3, &["D"]));
+    let mut life = Hand::start(team);
+    for text in ["a1", "b1", "l1"] {
+        life.act(Ok(says(text)));
+    }
+    assert_eq!(act(&mut life).1, ["b1", "a1", "l1"]);
+    assert_eq!(life.halt(), Status::Done);
+}
+
+#[test]
 fn an_active_join_fires_once_all_is_quiet_with_what_came() {
     let mut team = pair(Mode::Active, Deliver::Batch);
     team.roles.push(role("Slow", &[], &["s"]));

@@ -25,6 +25,11 @@ impl Ledger {
         }
     }
 
+    /// Whether the messages that were released are the oldest of their senders.
+    fn has(&self, Released { join, messages, .. }: &Released) -> bool {
+        messages.iter().all(|(from, id)| self.0.get(&(*join, *from)).and_then(VecDeque::front) == Some(id))
+    }
+
     /// Takes what was released, which must be the oldest of each sender.
     fn released(&mut self, Released { join, messages, into, .. }: &Released) {
         for (from, id) in messages {
@@ -67,8 +72,15 @@ proptest! {
         for (event, state) in life.log.iter().zip(&life.states) {
             match event {
                 Event::StepCommitted { routed, released, .. } => {
-                    routed.iter().for_each(|routed| ledger.buffered(routed));
-                    released.iter().for_each(|released| ledger.released(released));
+                    // A join fires at the message that completes it.
+                    let mut left = released.iter().peekable();
+                    for routed in routed {
+                        ledger.buffered(routed);
+                        while let Some(released) = left.next_if(|released| ledger.has(released)) {
+                            ledger.released(released);
+                        }
+                    }
+                    left.for_each(|released| ledger.released(released));
                     prop_assert!(released.iter().all(|released| fits(&team, released)));
                     let by_itself = |released: &Released| team.join(released.join).mode == Mode::Active;
                     prop_assert!(!released.iter().any(by_itself), "an active join waits until all is quiet");

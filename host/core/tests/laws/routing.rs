@@ -186,6 +186,8 @@ impl Post<'_> {
             vec!["<all>".into()]
         };
         self.deliver(message, Some(from), &names);
+        // A join fires at the arrival that completes it.
+        while self.fire(&[Mode::All, Mode::Any]) {}
     }
 
     /// Follows an event. `before` is the state it happened in.
@@ -221,7 +223,6 @@ impl Post<'_> {
                         self.publish(&before.message(last.output.message).clone(), id.index(), answers);
                     }
                 }
-                while self.fire(&[Mode::All, Mode::Any]) {}
             }
             _ => {}
         }
