@@ -26,6 +26,7 @@
 //! | `policy` | the operator's own file: what it takes away, and that a resume obeys the one of now |
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
 //! | `joins` | joins as event lines, as `inspect` shows them, in a stalled team; several faults before one |
+//! | `metagpt` | teams that MetaGPT saved |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `javascript` | actions in JavaScript and TypeScript |
@@ -101,6 +102,7 @@ mod live;
 mod live_part;
 mod machine;
 mod map_reduce;
+mod metagpt;
 mod observing;
 mod output;
 mod people;

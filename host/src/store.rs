@@ -102,7 +102,7 @@ pub struct Saved {
 }
 
 /// The team file a run was made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedDefinition {
     /// How messages call it: its path as the operator gave it.
     pub name: String,

@@ -124,7 +124,7 @@ fn what_is_written_is_kept() {
     let everyone = vec![RoleId(0), RoleId(1), RoleId(2)];
     assert_eq!(team.groups["everyone"], everyone);
     let chooser = React::Choose { max_loop: 3, thinker: Thinker::Component };
-    let asker = React::Choose { max_loop: 1, thinker: Thinker::Model };
+    let asker = React::Choose { max_loop: 1, thinker: Thinker::OnlyAction };
     assert_eq!(team.roles[1].react, chooser);
     assert_eq!(team.roles[2].react, React::PlanAndAct);
     assert_eq!(team.roles[3].react, asker);
@@ -225,10 +225,29 @@ fn a_file_is_read_with_paths_relative_to_it() {
 fn a_role_that_nothing_chooses_for_is_not_ready() {
     let text = fs::read_to_string(folder("good").join("smallest.toml")).unwrap();
     let text = text.replace("[[role]]", "[[role]]\nreact = \"react\"");
+    let text = format!("{text}[[role.action]]\nname = \"q\"\ncomponent = \"p.wasm\"\n");
     let team = Definition::parse(&text, "team.toml", &folder("good")).unwrap();
     let error = team.check_ready().unwrap_err().to_string();
     assert!(error.contains("team.toml:6:9"), "{error}");
     assert!(error.contains("nothing chooses"), "{error}");
+}
+
+#[test]
+fn a_role_with_one_action_needs_nothing_that_chooses() {
+    let smallest = fs::read_to_string(folder("good").join("smallest.toml")).unwrap();
+    let thinker = |more: &str, llm: &str| {
+        let text = smallest.replace("[[role]]", &format!("{llm}[[role]]\nreact = \"react\"\n{more}"));
+        let team = Definition::parse(&text, "team.toml", &folder("good")).unwrap();
+        team.check_ready().unwrap();
+        let React::Choose { thinker, .. } = team.team.roles[0].react else { panic!("it chooses") };
+        thinker
+    };
+    let llm = "[llm]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:1\"\nmodel = \"m\"\n";
+    assert_eq!(thinker("", ""), Thinker::OnlyAction);
+    assert_eq!(thinker("max_react_loop = 3", ""), Thinker::OnlyAction);
+    assert_eq!(thinker("", llm), Thinker::OnlyAction);
+    assert_eq!(thinker("max_react_loop = 3", llm), Thinker::Model);
+    assert_eq!(thinker("think = { component = \"p.wasm\" }", llm), Thinker::Component);
 }
 
 #[test]

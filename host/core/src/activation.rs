@@ -14,7 +14,7 @@ use crate::file::FileChange;
 use crate::host_call::Begun;
 use crate::id::ActionId;
 use crate::request::Request;
-use crate::team::{React, Role, Task};
+use crate::team::{React, Role, Task, Thinker};
 
 /// A role at work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,8 +170,9 @@ impl Activation {
                 (next < role.actions.len()).then_some(Work::Act { action: ActionId(next as u16), task: None })
             }
             React::Choose { max_loop, .. } => {
-                if let Some(choice) = self.choices.get(self.done.len()) {
-                    let action = u16::try_from(*choice).ok()?;
+                let only = self.only_action(role.react);
+                if let Some(choice) = self.choices.get(self.done.len()).copied().or(only) {
+                    let action = u16::try_from(choice).ok()?;
                     return Some(Work::Act { action: ActionId(action), task: None });
                 }
                 (self.done.len() < max_loop as usize).then_some(Work::Think { round: self.choices.len() as u32 })
@@ -187,9 +188,22 @@ impl Activation {
         }
     }
 
+    /// The choice of a role that has one action and nobody to ask.
+    fn only_action(&self, react: React) -> Option<i32> {
+        match react {
+            React::Choose { max_loop, thinker: Thinker::OnlyAction } => {
+                (self.done.len() < max_loop as usize).then_some(0)
+            }
+            _ => None,
+        }
+    }
+
     /// Goes on to the next call, or to the end. One that was taken back may have left a write in doubt when it succeeded:
     /// to make it again is for the operator to say.
     pub fn proceed(&mut self, role: &Role) {
+        if self.choices.len() == self.done.len() {
+            self.choices.extend(self.only_action(role.react));
+        }
         let work = self.work(role);
         self.current = work.map(|work| self.tried(work)).unwrap_or_default();
         self.phase = if work.is_some() { self.ready() } else { Phase::Complete };

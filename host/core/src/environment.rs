@@ -97,6 +97,18 @@ pub struct Environment {
     pub lineage: Lineage,
     /// What actions wrote to granted directories.
     pub files: Files,
+    /// Whether roles that watch their own labels hear themselves.
+    pub own_messages: OwnMessages,
+}
+
+/// Whether a role that watches the label of its own messages receives them. One that names itself always does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OwnMessages {
+    /// It does, like every role that watches the label.
+    #[default]
+    Delivered,
+    /// It does not, as in MetaGPT, where nothing is news to a role that it remembers. So it is in a team that began there.
+    Withheld,
 }
 
 /// Everything about a role that changes. Nobody else sees it.
@@ -186,6 +198,7 @@ impl Environment {
             rules: Rules::of(team),
             lineage: Lineage::default(),
             files: Files::default(),
+            own_messages: OwnMessages::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::team::{React, Reducer, Role, Team};
+use crate::team::{React, Reducer, Role, Team, Thinker};
 
 /// What recorded events depend on and may yet change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,8 @@ pub struct RoleRules {
     pub profile: String,
     /// How many actions one activation may run, where it chooses them.
     pub max_loop: Option<u32>,
+    /// What chooses them.
+    pub thinker: Option<Thinker>,
 }
 
 impl Rules {
@@ -44,8 +46,9 @@ impl Rules {
         changed.scopes = self.scopes.clone();
         for (role, rules) in changed.roles.iter_mut().zip(&self.roles) {
             role.profile = rules.profile.clone();
-            if let (React::Choose { max_loop, .. }, Some(limit)) = (&mut role.react, rules.max_loop) {
-                *max_loop = limit;
+            if let React::Choose { max_loop, thinker } = &mut role.react {
+                *max_loop = rules.max_loop.unwrap_or(*max_loop);
+                *thinker = rules.thinker.unwrap_or(*thinker);
             }
         }
         Arc::new(changed)
@@ -54,10 +57,10 @@ impl Rules {
 
 impl RoleRules {
     fn of(role: &Role) -> Self {
-        let max_loop = match role.react {
-            React::Choose { max_loop, .. } => Some(max_loop),
-            React::ByOrder | React::PlanAndAct | React::Human => None,
+        let (max_loop, thinker) = match role.react {
+            React::Choose { max_loop, thinker } => (Some(max_loop), Some(thinker)),
+            React::ByOrder | React::PlanAndAct | React::Human => (None, None),
         };
-        Self { profile: role.profile.clone(), max_loop }
+        Self { profile: role.profile.clone(), max_loop, thinker }
     }
 }

@@ -174,7 +174,8 @@ fn react_text(react: React) -> String {
     match react {
         React::ByOrder => "by_order".to_string(),
         React::Choose { thinker: Thinker::Component, .. } => "react (think by a component)".to_string(),
-        React::Choose { thinker: Thinker::Model, .. } => "react (think by the model)".to_string(),
+        // What is asked may change with the loop limit and the model.
+        React::Choose { thinker: Thinker::Model | Thinker::OnlyAction, .. } => "react (think by the host)".to_string(),
         React::PlanAndAct => "plan_and_act".to_string(),
         React::Human => HUMAN.to_string(),
     }

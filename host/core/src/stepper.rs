@@ -58,7 +58,7 @@ impl Stepper {
         let under = env.rules.over(&team);
         let awake = Awake::of(&under, &env);
         // What roles watch and are called is the same under all rules.
-        let book = Arc::new(AddressBook::of(&team));
+        let book = Arc::new(AddressBook::of(&team, env.own_messages));
         Self { given: team, team: under, env, awake, book, recall: Recall::default() }
     }
 
@@ -265,7 +265,7 @@ pub fn step_of_fault(team: &Team, env: &Environment, activation: &Activation) ->
 
 /// Where the component of some work stands; none when the host itself thinks, or a person does.
 pub fn slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
-    let by_model = matches!(role.react, React::Choose { thinker: Thinker::Model, .. });
+    let by_model = matches!(role.react, React::Choose { thinker: Thinker::Model | Thinker::OnlyAction, .. });
     let by_none = work == Work::Answer || (by_model && matches!(work, Work::Think { .. }));
     (!by_none).then(|| spender(id, work))
 }

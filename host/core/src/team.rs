@@ -112,12 +112,14 @@ pub enum React {
 }
 
 /// What chooses the next action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Thinker {
     /// A component.
     Component,
     /// The team's language model.
     Model,
+    /// Nothing: the role has one action, which is chosen without asking, as often as the loop limit says.
+    OnlyAction,
 }
 
 /// An action.

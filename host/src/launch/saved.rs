@@ -19,7 +19,7 @@ use crate::store::{
 pub struct SavedTeam {
     /// The team and the state.
     pub stepper: Stepper,
-    /// The team file it goes by.
+    /// The team file it goes by. Its text is empty where there is none: MetaGPT saves a team without it.
     pub definition: SavedDefinition,
 }
 
@@ -40,8 +40,14 @@ pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
         }
         _ => {
             let bytes = directory.read_team_json()?;
-            let definition = definition(&directory, &bytes)?;
-            let team = Arc::new(define_again(&definition, Definition::parse_alone)?.team);
+            let (team, definition) = match described(&directory, &bytes)? {
+                Some(team) => (team, SavedDefinition::default()),
+                None => {
+                    let definition = definition(&directory, &bytes)?;
+                    (define_again(&definition, Definition::parse_alone)?.team, definition)
+                }
+            };
+            let team = Arc::new(team);
             let env = import(&directory, &team, &bytes)?;
             match at {
                 At::Checkpoint(id) if env.checkpoint.as_ref() != Some(id) => {
@@ -123,10 +129,23 @@ pub(super) fn definition(directory: &Directory, bytes: &[u8]) -> Result<SavedDef
     }
 }
 
+/// The team that a `team.json` of MetaGPT describes, which carries no team file; none for one of ours.
+fn described(directory: &Directory, bytes: &[u8]) -> Result<Option<Team>, LaunchError> {
+    if !team_json::is_foreign(bytes) {
+        return Ok(None);
+    }
+    team_json::described_team(bytes)
+        .map(Some)
+        .map_err(|source| LaunchError::Import { path: directory.team_json(), source })
+}
+
 /// The state that a `team.json` holds.
 pub(super) fn import(directory: &Directory, team: &Team, bytes: &[u8]) -> Result<Environment, LaunchError> {
-    team_json::import(team, bytes).map_err(|source| match source {
+    let imported = team_json::import_with_warnings(team, bytes).map_err(|source| match source {
         ImportError::Misfit(differences) => LaunchError::Unfit(differences),
         source => LaunchError::Import { path: directory.team_json(), source },
-    })
+    })?;
+    let file = directory.team_json();
+    imported.warnings.iter().for_each(|warning| tracing::warn!("`{}`: {warning}", file.display()));
+    Ok(imported.env)
 }

@@ -61,7 +61,7 @@ pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
     };
     for (role, id) in authored.roles.iter().zip(0..) {
         check_role(role, problems);
-        checked.team.roles.push(build_role(role, &authored.limits));
+        checked.team.roles.push(build_role(role, &authored.limits, authored.llm.is_some()));
         let mode = role.react.as_ref().map_or(&role.span, |react| &react.span);
         checked.modes.push(mode.clone());
         checked.add_slots(role, RoleId(id), &authored.limits, problems);
@@ -245,19 +245,22 @@ fn mode(role: &Role) -> Mode {
     role.react.as_ref().map_or(Mode::ByOrder, |r| r.value)
 }
 
-fn build_role(role: &Role, defaults: &Patch) -> team::Role {
+fn build_role(role: &Role, defaults: &Patch, has_model: bool) -> team::Role {
     let values = |texts: &[At<String>]| -> Vec<String> { texts.iter().map(|text| text.value.clone()).collect() };
     let react = match mode(role) {
         _ if role.human.is_some() => React::Human,
         Mode::ByOrder => React::ByOrder,
         Mode::PlanAndAct => React::PlanAndAct,
-        Mode::Choose => React::Choose {
-            max_loop: role.max_react_loop.as_ref().map_or(1, |max| max.value),
-            thinker: match role.think {
+        Mode::Choose => {
+            let max_loop = role.max_react_loop.as_ref().map_or(1, |max| max.value);
+            let thinker = match role.think {
                 Some(_) => Thinker::Component,
+                // A model may say when several rounds are enough; whether to act at all is not asked.
+                None if role.actions.len() == 1 && (max_loop <= 1 || !has_model) => Thinker::OnlyAction,
                 None => Thinker::Model,
-            },
-        },
+            };
+            React::Choose { max_loop, thinker }
+        }
     };
     let name = |name: &Option<At<String>>| {
         let name = name.as_ref().map(|name| name.value.clone());

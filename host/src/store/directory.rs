@@ -31,6 +31,10 @@ pub(super) const LOG_INDEX: &str = "team.db-shm";
 pub(super) const BESIDE: [&str; 3] = [LOG, LOG_INDEX, "team.db-journal"];
 /// The name of the state as one file.
 pub(super) const TEAM_JSON: &str = "team.json";
+/// What the names start with under which the file that MetaGPT wrote is kept beside ours.
+const METAGPT_JSON: &str = "team.metagpt";
+/// How many of these files there can be.
+const MAX_METAGPT: u32 = 1_000;
 /// What the directories start with into which earlier teams are moved; a number follows.
 const ASIDE: &str = "old-";
 /// How many of these directories there can be.
@@ -137,7 +141,8 @@ impl Directory {
             let above = path.parent().filter(|above| !above.as_os_str().is_empty());
             whole(above.unwrap_or(Path::new(".")))
         };
-        let is_ours = |name: &str| file::NAMES.contains(&name) || group::is_link(name);
+        let is_ours =
+            |name: &str| file::NAMES.contains(&name) || group::is_link(name) || name.starts_with(METAGPT_JSON);
         let is_named = file.file_name().and_then(OsStr::to_str).is_some_and(is_ours)
             && above(file).is_some_and(|above| Some(above) == whole(&self.path));
         let is_one =
@@ -213,9 +218,32 @@ impl Directory {
             // Another process did the same in the meantime, and its run may have gone on from there.
             return Err(StoreError::Locked { path: self.path.clone(), pid: None });
         }
+        if team_json::is_foreign(bytes) {
+            self.keep_foreign(bytes)?;
+        }
         let mut store = SqliteStore::create(lock, &self.path, (base, definition), &Blobs::new())?;
         store.know_team_json(bytes)?;
         Ok(store)
+    }
+
+    /// Keeps the file that another program wrote, which ours will replace: `team.metagpt.json`, or with a number where
+    /// another one is there. Only the holder of the lock may do so.
+    fn keep_foreign(&self, bytes: &[u8]) -> Result<(), StoreError> {
+        for n in 1..=MAX_METAGPT {
+            let number = if n == 1 { String::new() } else { format!("-{n}") };
+            let name = format!("{METAGPT_JSON}{number}.json");
+            match std::fs::symlink_metadata(self.path.join(&name)) {
+                Err(_) => return file::prepare(&self.path, &name, &|out| out.write_all(bytes))?.publish(),
+                Ok(meta) if meta.is_file() && meta.len() == bytes.len() as u64 => {
+                    if file::read(&self.path.join(&name))?.is_some_and(|kept| kept == bytes) {
+                        return Ok(());
+                    }
+                }
+                Ok(_) => {}
+            }
+        }
+        let error = std::io::Error::other(format!("there are {MAX_METAGPT} such files already"));
+        Err(StoreError::io(&self.path.join(format!("{METAGPT_JSON}.json")), "create", error))
     }
 
     /// Puts a `team.json` here, where no team is yet.

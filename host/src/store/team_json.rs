@@ -4,6 +4,7 @@
 //! the file lies is the storage directory's business.
 
 mod activation;
+mod described;
 mod export;
 mod files;
 mod import;
@@ -15,6 +16,7 @@ mod metagpt;
 mod names;
 mod parse;
 mod place;
+mod repeats;
 mod requests;
 mod roles;
 
@@ -33,8 +35,9 @@ use strata_core::message::Message;
 use super::SavedDefinition;
 use place::Place;
 
+pub use described::described_team;
 pub use export::{export, write};
-pub use import::import;
+pub use import::{Imported, import, import_with_warnings};
 use layout::Text;
 use lines::Line;
 
@@ -51,6 +54,9 @@ pub const MAX_BYTES: u64 = 512 << 20;
 const SCHEMA: &str = "strata.state/";
 /// The version that is written, and the newest that is read.
 const VERSION: u64 = 1;
+
+/// How a file says that roles do not hear themselves.
+const WITHHELD: &str = "withheld";
 
 /// What a human role does.
 const ANSWER: &str = "answer";
@@ -107,7 +113,19 @@ pub fn saved_definition(bytes: &[u8]) -> Result<Option<SavedDefinition>, ImportE
     let components = file.pointer("/strata/definition/components").and_then(|list| list.as_array());
     let components = components.into_iter().flatten().filter_map(|one| one.as_str().map(String::from)).collect();
     let definition = || Some((text("name")?, text("base")?, text("text")?));
-    Ok(definition().map(|(name, base, text)| SavedDefinition { name, base: base.into(), text, components }))
+    let written = definition().filter(|(_, _, text)| !text.is_empty());
+    Ok(written.map(|(name, base, text)| SavedDefinition { name, base: base.into(), text, components }))
+}
+
+/// Whether another program wrote a file.
+pub fn is_foreign(bytes: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Ours {
+        strata: Option<serde::de::IgnoredAny>,
+    }
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    let read = json::foreign::parse(text, json::foreign::NonFinite::Null, |text| serde_json::from_str::<Ours>(text));
+    read.is_ok_and(|file| file.strata.is_none())
 }
 
 /// A message as one line of JSON, for somebody outside of the team: as in the file, with `to` naming for whom it is.
@@ -123,7 +141,7 @@ pub fn read_letter(text: &str) -> Result<Message, ImportError> {
     json::fits(text).map_err(|error| ImportError::Syntax(format!("it is {error}")))?;
     let mut document = parse::parse_letter(text)?;
     read_recipients(&mut document)?;
-    let mut message = messages::parse(&Place::root(&document), &messages::Labels::default())?;
+    let mut message = messages::parse(&Place::root(&document), &metagpt::Names::default())?;
     // Ids are given by the environment.
     if !message.id.0.is_empty() {
         let id = Json::from(Value::from(std::mem::take(&mut message.id.0)));

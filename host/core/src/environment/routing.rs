@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::OwnMessages;
 use crate::activation::Addressed;
 use crate::event::Routed;
 use crate::id::{JoinId, RoleId};
@@ -32,12 +33,13 @@ pub struct AddressBook {
     joins: BTreeMap<String, JoinId>,
     /// The roles that joins lead to.
     joined: BTreeSet<RoleId>,
+    own_messages: OwnMessages,
 }
 
 impl AddressBook {
-    /// That of a team.
-    pub fn of(team: &Team) -> Self {
-        let mut book = Self::default();
+    /// That of a team whose roles hear themselves or do not.
+    pub fn of(team: &Team, own_messages: OwnMessages) -> Self {
+        let mut book = Self { own_messages, ..Self::default() };
         for id in team.role_ids() {
             for label in &team.role(id).watch {
                 book.watching.entry(label.clone()).or_default().push(id);
@@ -167,7 +169,11 @@ fn address<'a>((team, book): (&Team, &AddressBook), routed: &mut Routed, names: 
     let mut seen = BTreeSet::new();
     for name in names.into_iter().filter(|name| seen.insert(*name)) {
         match name.as_str() {
-            TO_ALL => routed.to.extend(book.watching(&routed.cause_by)),
+            TO_ALL => {
+                let silent = routed.from.filter(|_| book.own_messages == OwnMessages::Withheld);
+                let watching = book.watching(&routed.cause_by).iter().copied();
+                routed.to.extend(watching.filter(|role| Some(*role) != silent));
+            }
             TO_SELF if routed.from.is_some() => routed.to.extend(routed.from),
             name => match book.named(team, name) {
                 Some(Named::Role(role)) => routed.to.push(role),

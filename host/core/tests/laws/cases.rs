@@ -2,6 +2,7 @@
 
 use strata_core::activation::{Addressed, Phase};
 use strata_core::effect::Effect;
+use strata_core::environment::OwnMessages;
 use strata_core::environment::routing::{AddressBook, Parcel, route};
 use strata_core::event::{CallPolicy, Event, Finished, Status};
 use strata_core::fault::{Fault, FaultKind, Hope};
@@ -273,11 +274,27 @@ fn a_leg_that_names_nobody_drops_the_message_and_says_so() {
         let message = mail("x", "a", &[]);
         let itinerary = to.iter().map(leg).collect();
         let parcel = Parcel { message: &message, from: Some(RoleId(0)), addressed: Addressed::Open, itinerary };
-        assert_eq!(route(&team, &AddressBook::of(&team), parcel).dropped.as_deref(), expected);
+        assert_eq!(route(&team, &AddressBook::of(&team, OwnMessages::Delivered), parcel).dropped.as_deref(), expected);
     };
     check(&[&[]], Some("its itinerary names nobody for this leg"));
     check(&[&[], &["B"]], None);
     check(&[], None);
+}
+
+#[test]
+fn a_role_of_an_imported_team_hears_itself_only_by_name() {
+    let team = team(vec![role("A", &[IDEA_LABEL, "a"], &["a"]), role("B", &["a"], &["b"])]);
+    let to = |own_messages, names: &[&str], addressed| {
+        let message = mail("x", "a", names);
+        let parcel = Parcel { message: &message, from: Some(RoleId(0)), addressed, itinerary: Vec::new() };
+        route(&team, &AddressBook::of(&team, own_messages), parcel).to
+    };
+    let (both, other) = ([RoleId(0), RoleId(1)], [RoleId(1)]);
+    assert_eq!(to(OwnMessages::Delivered, &[], Addressed::Open), both);
+    assert_eq!(to(OwnMessages::Withheld, &[], Addressed::Open), other);
+    assert_eq!(to(OwnMessages::Withheld, &[TO_ALL], Addressed::Named), other);
+    assert_eq!(to(OwnMessages::Withheld, &["A", TO_ALL], Addressed::Named), both);
+    assert_eq!(to(OwnMessages::Withheld, &["<self>"], Addressed::Named), [RoleId(0)]);
 }
 
 #[test]

@@ -72,13 +72,16 @@ fn what_may_change_is_no_difference() {
     check(|team| team.scopes.extend([("s".into(), Some(Reducer::Add))]), &[]);
     check(|team| team.policy.on_fault = OnFault::Park, &[]);
     check(|team| team.policy.budget = Some(Usd(1)), &[]);
-    let chooser = |max_loop| {
+    let chooser = |max_loop, thinker| {
         let mut team = saved();
-        team.roles[0].react = React::Choose { max_loop, thinker: Thinker::Model };
+        team.roles[0].react = React::Choose { max_loop, thinker };
         team
     };
-    assert!(Shape::of(&chooser(1)).differences(&Shape::of(&chooser(2))).is_empty());
-    assert_ne!(Rules::of(&chooser(1)), Rules::of(&chooser(2)));
+    let before = chooser(1, Thinker::Model);
+    for after in [chooser(2, Thinker::Model), chooser(1, Thinker::OnlyAction)] {
+        assert!(Shape::of(&before).differences(&Shape::of(&after)).is_empty());
+        assert_ne!(Rules::of(&before), Rules::of(&after));
+    }
 }
 
 /// The keys of a role that does this much, and of what it does when it is made to do it again.
@@ -105,6 +108,9 @@ fn a_key_names_run_step_role_and_index_and_tells_repeated_calls_apart() {
     let choose = React::Choose { max_loop: 2, thinker: Thinker::Component };
     let chosen = [Finished::Chosen(1), says("b"), Finished::Chosen(1), says("b")];
     keys(choose, &chosen, &["run/0/W/think/0", "run/0/W/1/0", "run/0/W/think/1", "run/0/W/1/1"]);
+    // The only action is chosen without asking, as often as the loop limit says.
+    let only = React::Choose { max_loop: 2, thinker: Thinker::OnlyAction };
+    keys(only, &[says("a"), says("a")], &["run/0/W/0/0", "run/0/W/0/1"]);
     let task = |text: &str| Task { text: text.into(), action: None };
     let tasks = vec![task("t1"), task("t2")];
     let plan = Finished::Planned { tasks, emissions: Vec::new(), writes: Vec::new() };

@@ -242,6 +242,7 @@ fn any_react() -> impl Strategy<Value = React> {
         4 => Just(React::ByOrder),
         1 => choose(Thinker::Component),
         1 => choose(Thinker::Model),
+        1 => choose(Thinker::OnlyAction),
         1 => Just(React::PlanAndAct),
     ]
 }

@@ -40,7 +40,8 @@ impl<'a> Action<'a> {
         let of_role = |id: RoleId| {
             let role = team.role(id);
             let acts = (0..).zip(&role.actions).map(|(index, _)| Part::Action(ActionId(index)));
-            let chooses = matches!(role.react, React::Choose { .. }).then_some(Part::Think);
+            let thinks = |react| matches!(react, React::Choose { thinker: Thinker::Component | Thinker::Model, .. });
+            let chooses = thinks(role.react).then_some(Part::Think);
             acts.chain(chooses).map(move |part| Slot { role: id, part })
         };
         let all: Vec<(String, Slot)> =

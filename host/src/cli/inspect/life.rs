@@ -79,14 +79,16 @@ impl Life {
         if self != Self::Free || env.is_finished() {
             return Vec::new();
         }
-        let plain = format!("  strata-host run {resume}");
+        // A team that MetaGPT saved has no team file.
+        let file = if saved.definition.text.is_empty() { "TEAM.toml " } else { "" };
+        let plain = format!("  strata-host run {file}{resume}");
         match env.status {
             Status::OutOfBudget => vec![format!("{plain} {}", more(stepper, None))],
             Status::StepLimit => vec![format!("{plain} {}", steps_in_all(stepper))],
             _ if in_doubt => vec![format!("{plain} --in-doubt redo|skip|VALUE")],
             Status::Failed => {
                 let file = saved.definition.file();
-                if !file.is_file() {
+                if saved.definition.text.is_empty() || !file.is_file() {
                     return vec![plain];
                 }
                 let file = path_word(Path::new(&shown(&file)));

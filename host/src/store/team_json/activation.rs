@@ -14,7 +14,8 @@ use strata_core::team::{React, Role, Task};
 use super::ImportError;
 use super::files;
 use super::messages::Messages;
-use super::place::Place;
+use super::names::work_name;
+use super::place::{Place, child};
 use super::requests;
 
 type Read<T> = Result<T, ImportError>;
@@ -32,6 +33,11 @@ pub(super) fn read(
     let skipped = u16::try_from(skipped).map_err(|_| place.invalid("skips more actions than a role can have"))?;
     let tasks = place.each("tasks", task)?;
     let done = place.each("done", |item| read_done(role, tasks.len(), &item, messages))?;
+    let done = messages.keep_first(|| child(&place.pointer(), "done"), done, |done| done.output.message);
+    let undone = place.each("undone", |item| undone(role, &item))?;
+    let call = |undone: &Undone| format!("`{}` after {} calls", work_name(undone.work), undone.place);
+    let of_undone = || child(&place.pointer(), "undone");
+    let undone = messages.repeats.keep_first(of_undone, undone, |undone| (undone.work, undone.place), call);
     let choices = place.each("choices", |choice| Ok(choice.whole(-1, last)? as i32))?;
     if choices.len() > done.len() + 1 {
         return Err(place.invalid("has more choices than work done by them"));
@@ -39,17 +45,17 @@ pub(super) fn read(
     let messages_made: usize = done.iter().map(|done| 1 + done.emissions.len()).sum();
     let mut activation = Activation {
         opened: place.count("step")?,
-        news: messages.each(place, "news")?,
+        news: messages.unique(place, "news")?,
         skipped,
         choices,
         tasks,
         made: place.small("made")?.max(messages_made as u32),
         done,
         current: tried(place)?,
-        undone: place.each("undone", |item| undone(role, &item))?,
+        undone,
         phase: Phase::Ready,
     };
-    let (fault, request) = (fault(role, strata)?, requests::read(role, strata)?);
+    let (fault, request) = (fault(role, strata, messages)?, requests::read(role, strata, messages)?);
     let phase = |word: &str| match (word, fault.clone()) {
         ("ready", Some(fault)) => Some(Phase::Again(fault)),
         ("ready" | "failed", None) => Some(Phase::Ready),
@@ -70,26 +76,27 @@ pub(super) fn read(
 }
 
 /// The open fault of a role.
-fn fault(role: &Role, strata: &Place<'_>) -> Read<Option<Fault>> {
-    let Some(list) = strata.get("faults") else { return Ok(None) };
-    for place in list.items()? {
+fn fault(role: &Role, strata: &Place<'_>, messages: &mut Messages<'_>) -> Read<Option<Fault>> {
+    let read = |place: Place<'_>| {
         place.object()?;
-        if place.get_text("role")? == role.name {
-            let kind = place.word("kind", FaultKind::from_name)?;
-            let hope = if place.flag("retryable")? { Hope::Retryable } else { Hope::Final };
-            return Ok(Some(Fault {
-                // The kind of which the least is known.
-                kind: kind.unwrap_or(FaultKind::Error),
-                hope,
-                // What a file of another program does not say, the host does not know.
-                cause: place.word("cause", FaultCause::from_name)?.unwrap_or_default(),
-                message: place.get_text("message")?,
-                backtrace: place.texts("backtrace")?.unwrap_or_default(),
-                log: place.texts("log")?.unwrap_or_default(),
-            }));
+        if place.get_text("role")? != role.name {
+            return Ok(None);
         }
-    }
-    Ok(None)
+        let kind = place.word("kind", FaultKind::from_name)?;
+        Ok(Some(Fault {
+            // The kind of which the least is known.
+            kind: kind.unwrap_or(FaultKind::Error),
+            hope: if place.flag("retryable")? { Hope::Retryable } else { Hope::Final },
+            // What a file of another program does not say, the host does not know.
+            cause: place.word("cause", FaultCause::from_name)?.unwrap_or_default(),
+            message: place.get_text("message")?,
+            backtrace: place.texts("backtrace")?.unwrap_or_default(),
+            log: place.texts("log")?.unwrap_or_default(),
+        }))
+    };
+    let found = strata.each("faults", read)?.into_iter().flatten().collect();
+    let name = |_: &Fault| format!("a fault of role `{}`", role.name);
+    Ok(messages.repeats.keep_first(|| "/strata/faults".into(), found, |_| (), name).pop())
 }
 
 fn task(place: Place<'_>) -> Read<Task> {
@@ -105,10 +112,11 @@ fn read_done(role: &Role, tasks: usize, place: &Place<'_>, messages: &mut Messag
     let made = |name: &str| work(role, tasks, name).filter(|work| !matches!(work, Work::Think { .. }));
     let work = place.word("work", made)?;
     let output = place.get("output").ok_or_else(|| place.invalid("has no `output`"))?;
+    let emissions = place.each("emissions", |emission| outgoing(&emission, messages))?;
     Ok(Done {
         work: work.ok_or_else(|| place.invalid("does not say what `work` it was"))?,
         output: outgoing(&output, messages)?,
-        emissions: place.each("emissions", |emission| outgoing(&emission, messages))?,
+        emissions: messages.keep_first(|| child(&place.pointer(), "emissions"), emissions, |made| made.message),
         writes: place.each("writes", write)?,
         tried: tried(place)?,
     })

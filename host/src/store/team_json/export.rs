@@ -8,7 +8,7 @@ use serde_json::Serializer;
 use strata_core::activation::{Activation, Addressed, Current, Done};
 use strata_core::budget::{Reserved, Spending};
 use strata_core::environment::scope::{Change, Scope};
-use strata_core::environment::{Environment, MessageRef};
+use strata_core::environment::{Environment, MessageRef, OwnMessages};
 use strata_core::event::HostCall;
 use strata_core::fault::{Fault, Hope};
 use strata_core::host_call::{Begun, Intent, Known};
@@ -21,7 +21,7 @@ use super::layout::{self, ById, Document, More, Ordered, Text, Texts};
 use super::lines::{Line, Lines};
 use super::names::{mode, phase_name, place_of, policy_name, saved_name, work_name};
 use super::place::child;
-use super::{SCHEMA, SavedDefinition, VERSION, files, joins, requests};
+use super::{SCHEMA, SavedDefinition, VERSION, WITHHELD, files, joins, requests};
 use crate::store::file::PIECE_BYTES;
 
 /// The text of the file.
@@ -198,8 +198,9 @@ impl<'a> Exporter<'a> {
             dead_letters: env.dead_letters.iter().map(dead).collect(),
             outbox: env.outbox.iter().map(outbound).collect(),
             files: files::write(self.team, env),
+            own_messages: (env.own_messages == OwnMessages::Withheld).then_some(WITHHELD),
             shape: &env.shape,
-            definition: Some(layout::Definition {
+            definition: (!definition.text.is_empty()).then(|| layout::Definition {
                 name: &definition.name,
                 base: definition.base.to_string_lossy().into(),
                 text: &definition.text,

@@ -12,18 +12,18 @@ use strata_core::budget::Spending;
 use strata_core::environment::lineage::Lineage;
 use strata_core::environment::outbox::Outbound;
 use strata_core::environment::scope::Scope;
-use strata_core::environment::{DeadLetter, Environment, RoleState};
+use strata_core::environment::{DeadLetter, Environment, MessageRef, OwnMessages, RoleState};
 use strata_core::event::{CallPolicy, Status};
 use strata_core::id::{CheckpointId, Digest, RoleId, RunId, Slot, hex};
 use strata_core::json::Json;
-use strata_core::message::IDEA_LABEL;
 use strata_core::shape::Shape;
 use strata_core::team::Team;
 
-use super::messages::{Labels, Messages};
+use super::messages::Messages;
+use super::metagpt::Names;
 use super::names::{policy_name, saved_name};
 use super::place::{Place, child};
-use super::{ImportError, SCHEMA, VERSION, files, joins, metagpt, parse, roles};
+use super::{ImportError, SCHEMA, VERSION, WITHHELD, files, joins, metagpt, parse, roles};
 use crate::sha256::sha256;
 
 /// The fields that are understood; others are kept as they are.
@@ -55,6 +55,7 @@ const STRATA: &[&str] = &[
     "dead_letters",
     "outbox",
     "files",
+    "own_messages",
     "shape",
     "definition",
     "messages",
@@ -76,8 +77,22 @@ pub(super) struct File<'a> {
 /// Fields of other programs, by where they are written back.
 pub(super) type Foreign = BTreeMap<String, Json>;
 
+/// A state that was read from a file.
+#[derive(Debug)]
+pub struct Imported {
+    /// The state.
+    pub env: Environment,
+    /// What the operator should know about the file, one sentence each.
+    pub warnings: Vec<String>,
+}
+
 /// Reads the state of a team. It fits the team, or it is refused.
 pub fn import(team: &Team, bytes: &[u8]) -> Result<Environment, ImportError> {
+    import_with_warnings(team, bytes).map(|imported| imported.env)
+}
+
+/// Does the same, and returns what the operator should know about the file.
+pub fn import_with_warnings(team: &Team, bytes: &[u8]) -> Result<Imported, ImportError> {
     let document = parse::parse(bytes)?;
     let whole = Place::root(&document);
     if !document.is_object() {
@@ -89,7 +104,9 @@ pub fn import(team: &Team, bytes: &[u8]) -> Result<Environment, ImportError> {
     let roles = env.get_object("roles")?.ok_or(ImportError::NoTeam("`/env/roles` is missing"))?;
     let file = File { whole, env, roles, strata };
     let named = roles::find(team, &file)?;
-    roles::check_shape(team, &file, &named)?;
+    // Our own files call everything as the team does.
+    let names = if file.strata.is_some() { Names::default() } else { Names::of(team, &named)? };
+    roles::check_shape(team, &file, (&named, &names))?;
     let places: Vec<&Place<'_>> = team.roles.iter().filter_map(|role| named.get(role.name.as_str())).collect();
     assert_eq!(places.len(), team.roles.len(), "a file that fits the team has all of its roles");
 
@@ -101,9 +118,9 @@ pub fn import(team: &Team, bytes: &[u8]) -> Result<Environment, ImportError> {
     if env.run.0.is_empty() {
         env.run = made_up(bytes);
     }
-    contents(team, &file, &places, &mut env)?;
+    let warnings = contents(team, &file, (&places, names), &mut env)?;
     unknown(team, &file, &places, &mut env.foreign)?;
-    Ok(env)
+    Ok(Imported { env, warnings })
 }
 
 fn check_version(strata: Option<&Place<'_>>) -> Result<(), ImportError> {
@@ -135,6 +152,8 @@ fn header(team: &Team, whole: &Place<'_>, strata: &Place<'_>, env: &mut Environm
         env.lineage = Lineage { name: name.into(), forks };
     }
     env.sent = strata.count("sent")?;
+    let withheld = |word: &str| (word == WITHHELD).then_some(OwnMessages::Withheld);
+    env.own_messages = strata.word("own_messages", withheld)?.unwrap_or_default();
     let policies = [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh];
     let policy = |name: &str| policies.into_iter().find(|policy| policy_name(*policy) == name);
     env.calls = strata.word("calls", policy)?.unwrap_or_default();
@@ -186,6 +205,8 @@ fn made_up(bytes: &[u8]) -> RunId {
 fn foreign_header(file: &File<'_>, env: &mut Environment) -> Result<(), ImportError> {
     env.idea = file.whole.get_text("idea")?;
     env.budget = file.whole.dollars("investment")?.filter(|max| max.0 > 0);
+    env.own_messages = OwnMessages::Withheld;
+    env.spent = metagpt::spent(&file.whole)?.unwrap_or_default();
     Ok(())
 }
 
@@ -198,31 +219,23 @@ fn slots(team: &Team) -> impl Iterator<Item = Slot> {
     })
 }
 
-/// What the team holds: messages, state, and what each role is at.
-fn contents(team: &Team, file: &File<'_>, places: &[&Place<'_>], env: &mut Environment) -> Result<(), ImportError> {
+/// What the team holds: messages, state, and what each role is at. Returns what the operator should know about it.
+fn contents(
+    team: &Team,
+    file: &File<'_>,
+    (places, names): (&[&Place<'_>], Names),
+    env: &mut Environment,
+) -> Result<Vec<String>, ImportError> {
     let strata = file.strata.as_ref();
     let list = strata.map(|strata| strata.get_object("messages")).transpose()?.flatten();
-    let labels = if strata.is_some() { Labels::default() } else { labels(team) };
-    let mut messages = Messages::read(env, list, labels)?;
+    let mut messages = Messages::read(env, list, names)?;
     let history = match file.env.get("history") {
-        Some(history) if history.value().is_object() => messages.each(&history, "storage")?,
+        Some(history) if history.value().is_object() => messages.unique(&history, "storage")?,
         _ => Vec::new(),
     };
-    let dead_letters = match strata {
-        Some(strata) => strata.each("dead_letters", |dead| {
-            let message = dead.get("message").ok_or_else(|| dead.invalid("names no `message`"))?;
-            Ok(DeadLetter { message: messages.at(&message)?, to: dead.get_text("to")? })
-        })?,
-        None => Vec::new(),
-    };
-    let outbox = match strata {
-        Some(strata) => strata.each("outbox", |outbound| {
-            let message = outbound.get("message").ok_or_else(|| outbound.invalid("names no `message`"))?;
-            let failed = outbound.get("failed").map(|why| why.text().map(String::from)).transpose()?;
-            let to = outbound.texts("to")?.unwrap_or_default();
-            Ok(Outbound { message: messages.at(&message)?, to, failed })
-        })?,
-        None => Vec::new(),
+    let (dead_letters, outbox) = match strata {
+        Some(strata) => (dead_letters(strata, &mut messages)?, outbox(strata, &mut messages)?),
+        None => Default::default(),
     };
     let read = |(id, place): (RoleId, &&Place<'_>)| roles::read(team.role(id), place, strata, &mut messages);
     let mut states: Vec<RoleState> = team.role_ids().zip(places).map(read).collect::<Result<_, _>>()?;
@@ -234,12 +247,53 @@ fn contents(team: &Team, file: &File<'_>, places: &[&Place<'_>], env: &mut Envir
             metagpt::reopen(team.role(id), place, (step, state), &mut messages)?;
         }
     }
-    messages.settle();
+    if strata.is_none() {
+        metagpt::deliver_unread(team, (&file.env, places), &history, &mut states, &messages);
+    }
+    let warnings = messages.settle();
     env.step = env.step.max(step);
     (env.roles, env.joins, env.history) = (states, joins, history);
     (env.dead_letters, env.outbox) = (dead_letters, outbox);
     env.files = strata.map(|strata| files::read(team, strata)).transpose()?.unwrap_or_default();
-    let Some(state) = strata.map(|strata| strata.get_object("state")).transpose()?.flatten() else { return Ok(()) };
+    strata.map_or(Ok(()), |strata| scopes(team, strata, env))?;
+    Ok(warnings)
+}
+
+/// What was sent to names that stand for nobody.
+fn dead_letters(strata: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<DeadLetter>, ImportError> {
+    let listed = strata.each("dead_letters", |dead| {
+        let message = dead.get("message").ok_or_else(|| dead.invalid("names no `message`"))?;
+        Ok(DeadLetter { message: messages.at(&message)?, to: dead.get_text("to")? })
+    })?;
+    let key = |dead: &DeadLetter| (dead.message, dead.to.clone());
+    let name = |dead: &DeadLetter| format!("a message to `{}`", dead.to);
+    Ok(messages.repeats.keep_first(|| "/strata/dead_letters".into(), listed, key, name))
+}
+
+/// What is on its way out of the team. What is there twice goes out once, to everybody who is named.
+fn outbox(strata: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<Outbound>, ImportError> {
+    let listed = strata.each("outbox", |outbound| {
+        let message = outbound.get("message").ok_or_else(|| outbound.invalid("names no `message`"))?;
+        let failed = outbound.get("failed").map(|why| why.text().map(String::from)).transpose()?;
+        let to = outbound.texts("to")?.unwrap_or_default();
+        Ok(Outbound { message: messages.at(&message)?, to, failed })
+    })?;
+    let mut names: BTreeMap<MessageRef, Vec<String>> = BTreeMap::new();
+    for Outbound { message, to, .. } in &listed {
+        let names = names.entry(*message).or_default();
+        let new: Vec<String> = to.iter().filter(|name| !names.contains(name)).cloned().collect();
+        names.extend(new);
+    }
+    let mut outbox = messages.keep_first(|| "/strata/outbox".into(), listed, |outbound| outbound.message);
+    for outbound in &mut outbox {
+        outbound.to = names.remove(&outbound.message).unwrap_or_default();
+    }
+    Ok(outbox)
+}
+
+/// The scopes of the team and of its roles.
+fn scopes(team: &Team, strata: &Place<'_>, env: &mut Environment) -> Result<(), ImportError> {
+    let Some(state) = strata.get_object("state")? else { return Ok(()) };
     if let Some(shared) = state.get_object("env")? {
         for (name, place) in shared.fields()? {
             env.shared.insert(name.into(), scope(&place)?);
@@ -257,13 +311,6 @@ fn contents(team: &Team, file: &File<'_>, places: &[&Place<'_>], env: &mut Envir
 
 fn scope(place: &Place<'_>) -> Result<Scope, ImportError> {
     place.fields()?.map(|(key, value)| Ok((key.into(), value.wrapped()?))).collect()
-}
-
-/// The labels a team knows.
-fn labels(team: &Team) -> Labels {
-    let actions = team.roles.iter().flat_map(|role| role.actions.iter().map(|action| action.name.clone()));
-    let watched = team.roles.iter().flat_map(|role| role.watch.iter().cloned());
-    Labels(actions.chain(watched).chain([IDEA_LABEL.into()]).collect())
 }
 
 /// Keeps what is not understood.

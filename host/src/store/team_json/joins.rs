@@ -1,7 +1,7 @@
 //! Joins in the file: `strata.joins`, what waits in each by its sources. It may have been edited, e.g. to hand a join
 //! what it waits for in vain: whatever it can take it takes.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use strata_core::environment::join::JoinState;
 use strata_core::environment::{Environment, MessageRef};
@@ -61,14 +61,8 @@ fn read_join(
     for (name, waiting) in queue.fields()? {
         let source = sources.iter().position(|source| *source == name);
         let Some(source) = source else { return Err(waiting.invalid("is no source of the join")) };
-        let mut known = BTreeSet::new();
-        for item in waiting.items()? {
-            let message = messages.at(&item)?;
-            if !known.insert(message) {
-                return Err(item.invalid("waits there already"));
-            }
-            state.queues[source].push_back(message);
-        }
+        let listed = waiting.items()?.map(|item| messages.at(&item)).collect::<Result<Vec<_>, _>>()?;
+        state.queues[source].extend(messages.keep_first(|| waiting.pointer(), listed, |message| *message));
     }
     Ok(())
 }

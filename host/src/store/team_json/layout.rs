@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
+use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
 
-use strata_core::environment::{Environment, MessageRef};
 use strata_core::json::Json;
-use strata_core::message::{Hop, Message};
 use strata_core::shape::Shape;
 
-use super::lines::Line;
+mod message;
+
+pub(super) use message::{ById, INSTRUCT, Text, Texts};
 
 /// Fields of other programs, which go back to where they were read.
 pub(super) type More = BTreeMap<String, Value>;
@@ -107,6 +107,8 @@ pub(super) struct Strata<'a> {
     pub dead_letters: Vec<DeadLetter<'a>>,
     pub outbox: Vec<Outbound<'a>>,
     pub files: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_messages: Option<&'static str>,
     pub shape: &'a Shape,
     pub definition: Option<Definition<'a>>,
     pub messages: ById<'a>,
@@ -316,83 +318,4 @@ pub(super) struct Letter<'a> {
     #[serde(flatten)]
     pub message: Text<'a>,
     pub to: &'a [String],
-}
-
-/// A message, on one line.
-#[derive(Clone, Copy)]
-pub(super) struct Text<'a> {
-    pub message: &'a Message,
-    pub line: &'a Line,
-}
-
-impl Serialize for Text<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.line.within(|| fields(self.message, serializer))
-    }
-}
-
-/// Messages, each on a line. There may be very many, and each stands in several lists.
-pub(super) struct Texts<'a> {
-    pub env: &'a Environment,
-    pub line: &'a Line,
-    pub ids: Vec<MessageRef>,
-}
-
-impl<'a> Texts<'a> {
-    fn iter(&self) -> impl Iterator<Item = Text<'a>> {
-        self.ids.iter().map(|id| Text { message: self.env.message(*id), line: self.line })
-    }
-}
-
-impl Serialize for Texts<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter())
-    }
-}
-
-/// The same by their ids.
-pub(super) struct ById<'a>(pub Texts<'a>);
-
-impl Serialize for ById<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|text| (&text.message.id.0, text)))
-    }
-}
-
-fn fields<S: Serializer>(message: &Message, serializer: S) -> Result<S::Ok, S::Error> {
-    let Message { id, content, instruct, role, cause_by, sent_from, send_to, meta, route } = message;
-    let mut out = serializer.serialize_struct("Message", 9)?;
-    out.serialize_field("id", id)?;
-    out.serialize_field("content", content)?;
-    out.serialize_field("instruct_content", &instruct.as_deref().map(Instruct))?;
-    out.serialize_field("role", role)?;
-    out.serialize_field("cause_by", cause_by)?;
-    out.serialize_field("sent_from", sent_from)?;
-    out.serialize_field("send_to", send_to)?;
-    out.serialize_field("meta_info", &Meta(meta))?;
-    out.serialize_field::<[Hop]>("route", route)?;
-    out.end()
-}
-
-struct Instruct<'a>(&'a strata_core::message::Instruct);
-
-impl Serialize for Instruct<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Instruct", 2)?;
-        out.serialize_field("class", &self.0.class)?;
-        out.serialize_field("value", &Document(&self.0.value))?;
-        out.end()
-    }
-}
-
-struct Meta<'a>(&'a BTreeMap<String, Json>);
-
-impl Serialize for Meta<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in self.0 {
-            out.serialize_entry(name, &Document(value))?;
-        }
-        out.end()
-    }
 }

@@ -9,7 +9,10 @@ use strata_core::json::Json;
 use strata_core::message::{Hop, Instruct, Message, TO_ALL};
 
 use super::ImportError;
-use super::place::Place;
+use super::layout::INSTRUCT as MORE;
+use super::metagpt::Names;
+use super::place::{Place, child};
+use super::repeats::Repeats;
 
 /// The names under which the parts of a message are found, the usual one first.
 const ID: &[&str] = &["id"];
@@ -23,29 +26,18 @@ const META: &[&str] = &["meta_info", "meta_info_"];
 const ROUTE: &[&str] = &["route", "route_"];
 const ALL: [&[&str]; 9] = [ID, CONTENT, INSTRUCT, ROLE, CAUSE_BY, SENT_FROM, SEND_TO, META, ROUTE];
 
-/// The labels a team knows, so that those of other programs can be told from them.
-#[derive(Default)]
-pub(super) struct Labels(pub(super) Vec<String>);
-
-impl Labels {
-    /// MetaGPT labels messages with the path of a class, whose last part is what a team calls the action.
-    pub(super) fn translate(&self, label: &str) -> String {
-        let last = label.rsplit('.').next().unwrap_or(label);
-        let known = |label: &str| self.0.iter().any(|known| known == label);
-        if !known(label) && known(last) { last.into() } else { label.into() }
-    }
-}
-
 /// The messages that were read so far.
 pub(super) struct Messages<'a> {
     env: &'a mut Environment,
     by_id: BTreeMap<String, MessageRef>,
-    labels: Labels,
+    names: Names,
     /// What the copies of a message say, where the file lists its messages once and repeats them elsewhere.
     copies: Option<BTreeMap<MessageRef, Copies>>,
     /// The number that the next message gets which cannot have the id that it says, or says none. It only grows: a file
     /// may have taken the first thousands of names.
     next: usize,
+    /// The lists that have an entry more than once.
+    pub(super) repeats: Repeats,
 }
 
 /// What the copies of a listed message say.
@@ -59,9 +51,9 @@ struct Copies {
 
 impl<'a> Messages<'a> {
     /// Reads the list of messages, if the file has one.
-    pub(super) fn read(env: &'a mut Environment, list: Option<Place<'_>>, labels: Labels) -> Result<Self, ImportError> {
+    pub(super) fn read(env: &'a mut Environment, list: Option<Place<'_>>, names: Names) -> Result<Self, ImportError> {
         let copies = list.map(|_| BTreeMap::new());
-        let mut messages = Self { env, by_id: BTreeMap::new(), labels, copies, next: 0 };
+        let mut messages = Self { env, by_id: BTreeMap::new(), names, copies, next: 0, repeats: Repeats::default() };
         let Some(list) = list else { return Ok(messages) };
         for (id, place) in list.fields()? {
             let message = Message { id: id.into(), ..messages.parse(&place)? };
@@ -70,11 +62,16 @@ impl<'a> Messages<'a> {
         Ok(messages)
     }
 
-    fn add(&mut self, message: Message) -> MessageRef {
+    pub(super) fn add(&mut self, message: Message) -> MessageRef {
         let id = message.id.0.clone();
         let reference = self.env.add(message);
         self.by_id.insert(id, reference);
         reference
+    }
+
+    /// By what names the file knows roles and labels.
+    pub(super) fn names(&self) -> &Names {
+        &self.names
     }
 
     /// A message that was read.
@@ -125,17 +122,37 @@ impl<'a> Messages<'a> {
         place.each(name, |item| self.at(&item))
     }
 
+    /// The messages of a field that lists each once.
+    pub(super) fn unique(&mut self, place: &Place<'_>, name: &str) -> Result<Vec<MessageRef>, ImportError> {
+        let listed = self.each(place, name)?;
+        Ok(self.keep_first(|| child(&place.pointer(), name), listed, |message| *message))
+    }
+
+    /// The first of the entries that are about the same message.
+    pub(super) fn keep_first<T>(
+        &mut self,
+        pointer: impl FnOnce() -> String,
+        entries: Vec<T>,
+        message: impl Fn(&T) -> MessageRef,
+    ) -> Vec<T> {
+        let env = &self.env;
+        let name = |entry: &T| format!("message `{}`", env.message(message(entry)).id);
+        self.repeats.keep_first(pointer, entries, &message, name)
+    }
+
     /// Takes what somebody has edited in one place for what is meant in all: in a copy, where another still says what is
-    /// listed, else in the list.
-    pub(super) fn settle(self) {
+    /// listed, else in the list. Returns what the operator should know.
+    pub(super) fn settle(self) -> Vec<String> {
         for (id, copies) in self.copies.into_iter().flatten() {
             if let (true, Some(edited)) = (copies.agree, copies.other) {
                 *self.env.messages.get_mut(id.0 as usize) = edited.into();
             }
         }
+        self.repeats.into_warnings()
     }
 
-    fn free(&mut self, base: &str) -> String {
+    /// An id that no message has.
+    pub(super) fn free(&mut self, base: &str) -> String {
         self.next = self.next.max(self.by_id.len());
         loop {
             let id = format!("{base}-{}", self.next);
@@ -147,12 +164,12 @@ impl<'a> Messages<'a> {
     }
 
     fn parse(&self, place: &Place<'_>) -> Result<Message, ImportError> {
-        parse(place, &self.labels)
+        parse(place, &self.names)
     }
 }
 
 /// The message that a place holds.
-pub(super) fn parse(place: &Place<'_>, labels: &Labels) -> Result<Message, ImportError> {
+pub(super) fn parse(place: &Place<'_>, names: &Names) -> Result<Message, ImportError> {
     let fields = place.object()?;
     let mut meta = BTreeMap::new();
     if let Some(known) = first(place, META) {
@@ -174,13 +191,17 @@ pub(super) fn parse(place: &Place<'_>, labels: &Labels) -> Result<Message, Impor
     };
     // Early versions of MetaGPT mean everybody by an empty text.
     let send_to = if send_to == [""] { vec![TO_ALL.into()] } else { send_to };
+    let role = text(ROLE)?.unwrap_or_default();
+    // Where the role says only whether a person or a model speaks, version 1.0 of MetaGPT says beside who it is.
+    let agent = place.get("metadata").and_then(|metadata| metadata.value().get("agent")?.as_str());
+    let sent_from = names.sender(&text(SENT_FROM)?.unwrap_or_default(), agent.unwrap_or(&role));
     Ok(Message {
         id: id(place)?.as_str().into(),
         content: text(CONTENT)?.unwrap_or_default(),
         instruct: first(place, INSTRUCT).map(|p| instruct(&p, &mut meta)).transpose()?,
-        role: text(ROLE)?.unwrap_or_default(),
-        cause_by: labels.translate(&text(CAUSE_BY)?.unwrap_or_default()),
-        sent_from: text(SENT_FROM)?.unwrap_or_default(),
+        role,
+        cause_by: names.label(&text(CAUSE_BY)?.unwrap_or_default()),
+        sent_from,
         send_to,
         meta,
         route: first_name(place, ROUTE).map(|name| place.each(name, hop)).transpose()?.unwrap_or_default(),
@@ -214,7 +235,7 @@ fn instruct(place: &Place<'_>, meta: &mut BTreeMap<String, Json>) -> Result<Box<
     let value = Place::root(value).json().map_err(|_| place.invalid("is nested too deep"))?;
     for (name, more) in place.fields()? {
         if !matches!(name, "class" | "value") {
-            meta.insert(format!("instruct_content.{name}"), more.json()?);
+            meta.insert(format!("{MORE}{name}"), more.json()?);
         }
     }
     Ok(Box::new(Instruct { class: place.get_text("class")?, value }))

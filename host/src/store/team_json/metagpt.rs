@@ -1,6 +1,13 @@
 //! Files of MetaGPT's own: they say at which action a role stood and which message it was about, and leave the rest
 //! to be worked out.
 
+mod names;
+mod plan;
+mod unread;
+
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -9,6 +16,7 @@ use strata_core::activation::{Activation, Addressed, Done, Outgoing};
 use strata_core::environment::{Mail, MessageRef, RoleState};
 use strata_core::event::Work;
 use strata_core::id::ActionId;
+use strata_core::money::Usd;
 use strata_core::team::{React, Role};
 
 use super::ImportError;
@@ -16,10 +24,8 @@ use super::messages::Messages;
 use super::parse;
 use super::place::Place;
 
-/// The last part of a label, where that is one of `known` and the label is not.
-pub(super) fn short(label: &str, known: &[String]) -> String {
-    super::messages::Labels(known.to_vec()).translate(label)
-}
+pub(super) use names::{Names, actions_of_entry, names_of_entry, offset};
+pub(super) use unread::deliver as deliver_unread;
 
 /// A step in which no message of the file was made: ids of new messages start with their step.
 pub(super) fn free_step<'a>(ids: impl Iterator<Item = &'a str>) -> u64 {
@@ -31,6 +37,25 @@ pub(super) fn free_step<'a>(ids: impl Iterator<Item = &'a str>) -> u64 {
     ids.filter_map(step).max().unwrap_or(0)
 }
 
+/// What the team has spent: MetaGPT keeps its accounts as a document in a text.
+pub(super) fn spent(file: &Place<'_>) -> Result<Option<Usd>, ImportError> {
+    let context = file.get_object("context")?;
+    let Some(accounts) = context.as_ref().and_then(|context| context.get("cost_manager")) else { return Ok(None) };
+    match accounts.value() {
+        Value::String(text) => {
+            let invalid = |error| accounts.invalid(format!("holds no costs: {error}"));
+            let document = parse::parse(text.as_bytes()).map_err(invalid)?;
+            Place::root(&document).dollars("total_cost").map_err(invalid)
+        }
+        _ => accounts.dollars("total_cost"),
+    }
+}
+
+/// Whether a role keeps what it has read.
+fn remembers(entry: &Place<'_>) -> bool {
+    entry.get("enable_memory").is_none_or(|enabled| enabled.value() != &Value::Bool(false))
+}
+
 /// Gives a role back its unread mail and the work it was at.
 pub(super) fn reopen(
     role: &Role,
@@ -40,18 +65,32 @@ pub(super) fn reopen(
 ) -> Result<(), ImportError> {
     let Some(rc) = place.get("rc") else { return Ok(()) };
     if let Some(buffer) = rc.get("msg_buffer") {
-        let buffer = queue(&buffer, messages)?;
-        state.mailbox.extend(buffer.into_iter().map(Mail::together));
+        let listed = queue(&buffer, messages)?;
+        let unread = messages.keep_first(|| buffer.pointer(), listed, |message| *message);
+        state.mailbox.extend(unread.into_iter().map(Mail::together));
     }
+    let saved = actions_of_entry(place)?.map_or(0, |actions| actions.len());
     let at = match rc.get("state") {
-        Some(at) => at.whole(-1, role.actions.len() as i64 - 1)?,
+        Some(at) => at.whole(-1, role.actions.len().max(saved) as i64 - 1)?,
         None => -1,
     };
-    let mut news = messages.each(&rc, "news")?;
+    let mut news = messages.unique(&rc, "news")?;
     if news.is_empty() {
         news.extend(state.latest);
     }
-    let Ok(at) = u16::try_from(at) else { return Ok(()) };
+    if at < 0 {
+        // A role that failed before it had chosen an action: what it was about is no longer in its memory.
+        let memory: BTreeSet<MessageRef> = state.memory.iter().copied().collect();
+        news.retain(|message| !memory.contains(message));
+        if !news.is_empty() && !remembers(place) {
+            messages.repeats.warn(format!(
+                "`{}` remembers nothing, so whether it has handled message `{}` is not known: it is not handled again",
+                role.name,
+                messages.get(news[0]).id
+            ));
+            return Ok(());
+        }
+    }
     if news.is_empty() {
         return Ok(());
     }
@@ -61,14 +100,15 @@ pub(super) fn reopen(
     state.memory.retain(|id| !is_new.contains(id));
     state.latest = news.last().copied();
     let mut activation = Activation::open(step, news, role);
-    match role.react {
-        React::ByOrder => {
+    let at = u16::try_from(at).ok().filter(|at| usize::from(*at) < role.actions.len());
+    match (role.react, at) {
+        (React::ByOrder, Some(at)) => {
             activation.done = outputs(role, at, &mut state.memory, messages);
             activation.skipped = at - activation.done.len() as u16;
         }
-        React::Choose { .. } => activation.choices = vec![i32::from(at)],
-        // Its tasks are not in the file: it plans again.
-        React::PlanAndAct | React::Human => {}
+        (React::Choose { .. }, Some(at)) => activation.choices = vec![i32::from(at)],
+        (React::PlanAndAct, _) => plan::resume(role, place, &mut activation, messages)?,
+        (React::ByOrder | React::Choose { .. } | React::Human, _) => {}
     }
     activation.made = activation.done.len() as u32;
     activation.proceed(role);
@@ -80,7 +120,7 @@ pub(super) fn reopen(
 fn outputs(role: &Role, at: u16, memory: &mut Vec<MessageRef>, messages: &Messages<'_>) -> Vec<Done> {
     let is_output = |id: MessageRef, action: u16| {
         let message = messages.get(id);
-        let own = message.sent_from.is_empty() || message.sent_from == role.name;
+        let own = message.sent_from.is_empty() || messages.names().is_role(&role.name, &message.sent_from);
         own && message.cause_by == role.action(ActionId(action)).name
     };
     let earlier = (0..at).rev();

@@ -62,7 +62,7 @@ fn what_a_role_is_at_is_looked_for_once_however_much_it_is() {
     let file = metagpt(json!({ "A": {}, "B/2": { "rc": rc }, "C": {}, "D": {} }));
     let env = import(&team(), file.to_string().as_bytes()).unwrap();
     let role = env.role(RoleId(1));
-    assert_eq!((role.mailbox.len(), role.memory.len()), (buffer.len(), 1));
+    assert_eq!((role.mailbox.len(), role.memory.len()), (1, 1), "each once");
 }
 
 #[test]
@@ -135,7 +135,10 @@ fn a_role_of_metagpts_without_its_earlier_outputs_skips_them() {
     assert_eq!((activation.skipped, activation.done.len()), (1, 1));
     assert_eq!(open(at("C", 1, json!([])).unwrap(), 2).choices, [1]);
     assert_eq!(open(at("D", 1, json!([])).unwrap(), 3).work(team().role(RoleId(3))), Some(Work::Plan));
-    assert_eq!(at("B/2", -1, json!([])).unwrap().roles[1].activation, None);
+    let handled = json!([message("1", "q", "A")]);
+    assert_eq!(at("B/2", -1, handled).unwrap().roles[1].activation, None);
+    let activation = open(at("B/2", -1, json!([])).unwrap(), 1);
+    assert_eq!((activation.skipped, activation.news.len()), (0, 1), "it failed before it began");
     let error = at("B/2", 3, json!([])).unwrap_err().to_string();
     assert!(error.contains("`/env/roles/B~12/rc/state` is 3"), "{error}");
 }

@@ -9,6 +9,7 @@ use strata_core::team::{Role, Team};
 
 use super::ImportError;
 use super::layout::{self, Document};
+use super::messages::Messages;
 use super::names::place_of;
 use super::place::Place;
 use crate::narrator::rfc3339;
@@ -41,15 +42,18 @@ fn layout_of<'a>(role: &'a Role, activation: &Activation, request: &'a Request) 
 }
 
 /// What a role waits for.
-pub(super) fn read(role: &Role, strata: &Place<'_>) -> Result<Option<Request>, ImportError> {
-    let Some(list) = strata.get("requests") else { return Ok(None) };
-    for place in list.items()? {
+pub(super) fn read(
+    role: &Role,
+    strata: &Place<'_>,
+    messages: &mut Messages<'_>,
+) -> Result<Option<Request>, ImportError> {
+    let read = |place: Place<'_>| {
         place.object()?;
-        if place.get_text("role")? == role.name {
-            return request(&place).map(Some);
-        }
-    }
-    Ok(None)
+        if place.get_text("role")? == role.name { request(&place).map(Some) } else { Ok(None) }
+    };
+    let found = strata.each("requests", read)?.into_iter().flatten().collect();
+    let name = |_: &Request| format!("a request of role `{}`", role.name);
+    Ok(messages.repeats.keep_first(|| "/strata/requests".into(), found, |_| (), name).pop())
 }
 
 fn request(place: &Place<'_>) -> Result<Request, ImportError> {

@@ -2,16 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use strata_core::environment::{Mail, MessageRef, RoleState};
 use strata_core::shape::{HUMAN, RoleShape, Shape};
 use strata_core::team::{Deliver, React, Role, Team};
 
+use super::ImportError;
 use super::activation;
 use super::import::{File, Foreign, keep, saved_shape};
 use super::messages::Messages;
+use super::metagpt::{self, Names};
 use super::names::mode;
-use super::place::Place;
-use super::{ImportError, metagpt};
+use super::place::{Place, child};
 
 /// The fields that are understood; others are kept as they are.
 const ROLE: &[&str] = &[
@@ -31,18 +34,36 @@ const CONTEXT: &[&str] = &["memory", "state", "watch", "react_mode", "max_react_
 const MEMORY: &[&str] = &["storage", "index", "ignore_id"];
 const ACTION: &[&str] = &["name"];
 
-/// Finds out which role each entry stands for. Entries are keyed by name, or by profile. What has a name of its own stands
-/// for no role of another name in a file of ours, or a team with other roles would seem to fit.
+/// Finds out which role each entry stands for: by its name, else by the key it has, else, where it has no name of its
+/// own or another program wrote it, by the other names it has. An entry of ours with a name stands for no role of another
+/// name, or a team with other roles would seem to fit.
 pub(super) fn find<'a>(team: &Team, file: &'a File<'a>) -> Result<BTreeMap<String, Place<'a>>, ImportError> {
-    let mut found = BTreeMap::new();
+    let mut entries = Vec::new();
     for (key, place) in file.roles.fields()? {
         place.object()?;
-        let (name, profile) = (place.get_text("name")?, place.get_text("profile")?);
-        let called = |name: &str| team.roles.iter().find(|role| role.name == name);
-        let job = |role: &&Role| !role.profile.is_empty() && [key, &profile].contains(&role.profile.as_str());
-        let by_job = || team.roles.iter().find(job).filter(|_| file.strata.is_none() || name.is_empty());
-        let role = called(key).or_else(|| called(&name)).or_else(by_job);
-        let name = role.map_or(if name.is_empty() { key } else { &name }, |role| &role.name).to_owned();
+        let name = place.get_text("name")?;
+        let role = team.roles.iter().find(|role| role.name == name);
+        entries.push((key, place, role.map(|role| role.name.clone())));
+    }
+    let taken: BTreeSet<String> = entries.iter().filter_map(|(_, _, name)| name.clone()).collect();
+    let mut found = BTreeMap::new();
+    for (key, place, by_name) in entries {
+        let own = place.get_text("name")?;
+        let name = match by_name {
+            Some(name) => name,
+            None => {
+                let foreign = file.strata.is_none() || own.is_empty();
+                let others = if foreign { metagpt::names_of_entry(&place)? } else { BTreeSet::new() };
+                let free = || team.roles.iter().filter(|role| !taken.contains(&role.name));
+                let by_key = free().find(|role| role.name == key);
+                let is_called = |role: &&Role| {
+                    let is = |name: &String| !name.is_empty() && (others.contains(name) || name == key);
+                    is(&role.name) || is(&role.profile) || role.addresses.iter().any(is)
+                };
+                let role = by_key.or_else(|| free().find(is_called).filter(|_| foreign));
+                role.map_or(if own.is_empty() { key } else { &own }, |role| &role.name).to_owned()
+            }
+        };
         if found.insert(name.clone(), place).is_some() {
             return Err(place.invalid(format!("stands for role `{name}`, as another entry does")));
         }
@@ -55,7 +76,7 @@ pub(super) fn find<'a>(team: &Team, file: &'a File<'a>) -> Result<BTreeMap<Strin
 pub(super) fn check_shape(
     team: &Team,
     file: &File<'_>,
-    found: &BTreeMap<String, Place<'_>>,
+    (found, names): (&BTreeMap<String, Place<'_>>, &Names),
 ) -> Result<(), ImportError> {
     let now = Shape::of(team);
     let saved = saved_shape(file)?;
@@ -67,49 +88,67 @@ pub(super) fn check_shape(
             shape.roles.push(empty);
             shape.roles.len() - 1
         });
-        see(place, &mut shape.roles[at], file.strata.is_some())?;
+        let role = team.roles.iter().find(|role| role.name == *name);
+        match role.filter(|_| file.strata.is_none()) {
+            Some(role) => see_foreign(role, place, names, &mut shape.roles[at])?,
+            None => see(place, &mut shape.roles[at])?,
+        }
     }
     let differences = shape.differences(&now);
     if differences.is_empty() { Ok(()) } else { Err(ImportError::Misfit(differences)) }
 }
 
-/// Takes over what can be seen of a role's shape. Empty lists of other programs say nothing.
-fn see(place: &Place<'_>, shape: &mut RoleShape, ours: bool) -> Result<(), ImportError> {
-    let actions = actions(place)?.filter(|actions| ours || !actions.is_empty());
-    shape.actions = actions.unwrap_or(std::mem::take(&mut shape.actions));
+/// Takes over what can be seen of a role's shape.
+fn see(place: &Place<'_>, shape: &mut RoleShape) -> Result<(), ImportError> {
+    let usual = |names: Vec<String>| names.into_iter().next().unwrap_or_default();
+    if let Some(actions) = metagpt::actions_of_entry(place)? {
+        shape.actions = actions.into_iter().map(usual).collect();
+    }
     let Some(rc) = place.get_object("rc")? else { return Ok(()) };
-    let watch = rc.texts("watch")?;
-    if let Some(mut watch) = watch.filter(|watch| ours || !watch.is_empty()) {
-        // Labels of other programs are compared by what a team would call them.
-        if !ours {
-            watch = watch.iter().map(|label| metagpt::short(label, &shape.watch)).collect();
-        }
-        watch.sort();
-        watch.dedup();
-        shape.watch = watch;
+    if let Some(watch) = rc.texts("watch")? {
+        shape.watch = sorted(watch);
     }
     let react = rc.get_text("react_mode")?;
     let mode = if shape.react == HUMAN { mode(React::Human).0 } else { shape.react.split(' ').next().unwrap_or("") };
-    let same = mode == react;
-    if !react.is_empty() && !same {
+    if !react.is_empty() && mode != react {
         shape.react = react;
     }
     Ok(())
 }
 
-/// The names of a role's actions, in order; none where nothing is said of them.
-fn actions(place: &Place<'_>) -> Result<Option<Vec<String>>, ImportError> {
-    let states = place.texts("states")?;
-    if states.as_ref().is_none_or(Vec::is_empty) {
-        let actions = place.each("actions", |action| {
-            action.object()?;
-            action.get_text("name")
-        })?;
-        return Ok(Some(actions).filter(|_| states.is_some() || place.get("actions").is_some()));
+/// The same for a role of MetaGPT's. Actions and labels are compared by what the team calls them; empty lists say
+/// nothing. With one action MetaGPT never asks which is next, so that the mode says nothing, either; for a role that a
+/// person plays it saves actions and a mode as for any other.
+fn see_foreign(role: &Role, place: &Place<'_>, names: &Names, shape: &mut RoleShape) -> Result<(), ImportError> {
+    let actions = metagpt::actions_of_entry(place)?.filter(|actions| !actions.is_empty()).unwrap_or_default();
+    let is_human =
+        role.react == React::Human && place.get("is_human").is_some_and(|is| is.value() == &Value::Bool(true));
+    let before = metagpt::offset(role, actions.len());
+    if !is_human && !actions.is_empty() {
+        let planner = role.actions.iter().take(before).map(|action| action.name.clone());
+        let called = |(i, known_as): (usize, &Vec<String>)| {
+            let own = role.actions.get(before + i).filter(|action| known_as.contains(&action.name));
+            own.map_or_else(|| known_as.first().cloned().unwrap_or_default(), |action| action.name.clone())
+        };
+        shape.actions = planner.chain(actions.iter().enumerate().map(called)).collect();
     }
-    // A state is the number of an action and its name.
-    let name = |state: &String| state.split_once(". ").map_or(state.as_str(), |(_, name)| name).into();
-    Ok(states.map(|states| states.iter().map(name).collect()))
+    let Some(rc) = place.get_object("rc")? else { return Ok(()) };
+    if let Some(watch) = rc.texts("watch")?.filter(|watch| !watch.is_empty()) {
+        shape.watch = sorted(watch.iter().map(|label| names.label(label)).collect());
+    }
+    let react = rc.get_text("react_mode")?;
+    let modes = ["by_order", "react", "plan_and_act"];
+    let is_any = is_human || (actions.len() == 1 && modes.contains(&react.as_str()));
+    if !react.is_empty() && !is_any && mode(role.react).0 != react {
+        shape.react = react;
+    }
+    Ok(())
+}
+
+fn sorted(mut watch: Vec<String>) -> Vec<String> {
+    watch.sort();
+    watch.dedup();
+    watch
 }
 
 /// Reads what a role holds.
@@ -123,19 +162,22 @@ pub(super) fn read(
     if let Some(rc) = place.get_object("rc")?
         && let Some(memory) = rc.get_object("memory")?
     {
-        state.memory = messages.each(&memory, "storage")?;
+        state.memory = messages.unique(&memory, "storage")?;
     }
     state.latest = place.get("latest_observed_msg").map(|latest| messages.at(&latest)).transpose()?;
     let Some(strata) = strata else { return Ok(state) };
     state.mailbox = mailbox(role, strata, messages)?;
     let open = strata.get_object("open")?;
-    let Some(open) = open.as_ref().and_then(|open| open.get(&role.name)) else { return Ok(state) };
-    let mut activation = activation::read(role, &open, strata, messages)?;
+    let open = open.as_ref().and_then(|open| open.get(&role.name));
+    let mut activation = open.map(|open| activation::read(role, &open, strata, messages)).transpose()?;
     // The buffer holds the mail that the role took and the mail it has not looked at; somebody may have edited it.
-    if strata.get("buffers").is_some() {
+    if let Some(activation) = activation.as_mut().filter(|_| strata.get("buffers").is_some()) {
         // Once each: what a role is at may come to it again, out of a join.
         activation.news = taken(&mut state.mailbox, &activation.news);
     }
+    let buffer = || child("/strata/buffers", &role.name);
+    state.mailbox = messages.keep_first(buffer, state.mailbox, |mail| mail.message);
+    let Some(activation) = activation else { return Ok(state) };
     let done: BTreeSet<_> = activation.done.iter().map(|done| done.output.message).collect();
     state.memory.retain(|id| !done.contains(id));
     // Without the mail it was about there is no work.
@@ -167,11 +209,9 @@ fn take_one(counts: &mut BTreeMap<MessageRef, usize>, message: MessageRef) -> bo
 
 /// The mail of a role: that it took, then that it has not looked at.
 fn mailbox(role: &Role, strata: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<Mail>, ImportError> {
-    let mut list = |name| match strata.get_object(name)? {
-        Some(lists) => messages.each(&lists, &role.name),
-        None => Ok(Vec::new()),
-    };
-    let (buffer, alone) = (list("buffers")?, list("each")?);
+    let lists = |name| strata.get_object(name);
+    let buffer = lists("buffers")?.map_or(Ok(Vec::new()), |lists| messages.each(&lists, &role.name))?;
+    let alone = lists("each")?.map_or(Ok(Vec::new()), |lists| messages.unique(&lists, &role.name))?;
     let alone: BTreeSet<_> = alone.into_iter().collect();
     let deliver = |id| if alone.contains(&id) { Deliver::Each } else { Deliver::Batch };
     Ok(buffer.into_iter().map(|message| Mail { message, deliver: deliver(message) }).collect())

@@ -1,0 +1,71 @@
+//! The team that a file of MetaGPT describes, so that its state can be shown without a team file. It is not run.
+
+use strata_core::budget::Purses;
+use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team, Thinker};
+
+use super::metagpt::actions_of_entry;
+use super::place::Place;
+use super::{ImportError, parse};
+
+/// How many roles, and actions of a role, can have ids.
+const MOST: usize = u16::MAX as usize;
+
+/// Returns the team that a file of another program describes. Fails if it holds none.
+pub fn described_team(bytes: &[u8]) -> Result<Team, ImportError> {
+    let document = parse::parse(bytes)?;
+    let whole = Place::root(&document);
+    let env = whole.get_object("env")?.ok_or(ImportError::NoTeam("`/env` is missing"))?;
+    let entries = env.get_object("roles")?.ok_or(ImportError::NoTeam("`/env/roles` is missing"))?;
+    let roles: Vec<Role> = entries.fields()?.map(|(key, entry)| role(key, &entry)).collect::<Result<_, _>>()?;
+    if roles.len() > MOST {
+        return Err(entries.invalid(format!("has more than {MOST} roles")));
+    }
+    Ok(Team {
+        name: "saved by MetaGPT".into(),
+        desc: env.get_text("desc")?,
+        roles,
+        groups: Default::default(),
+        routes: Vec::new(),
+        joins: Vec::new(),
+        scopes: Default::default(),
+        outside: Outside::Nobody,
+        policy: Policy {
+            on_fault: OnFault::Stop,
+            max_steps: None,
+            max_parallel: 1,
+            budget: None,
+            purses: Purses::default(),
+        },
+    })
+}
+
+fn role(key: &str, entry: &Place<'_>) -> Result<Role, ImportError> {
+    entry.object()?;
+    let name = entry.get_text("name")?;
+    let retry = Retry { retries: 0, backoff_ms: 0 };
+    let named = |names: Vec<String>| Action { name: names.into_iter().next().unwrap_or_default(), retry };
+    let actions: Vec<Action> = actions_of_entry(entry)?.unwrap_or_default().into_iter().map(named).collect();
+    if actions.len() > MOST {
+        return Err(entry.invalid(format!("has more than {MOST} actions")));
+    }
+    let rc = entry.get_object("rc")?;
+    let rc = rc.as_ref();
+    let watch = rc.map(|rc| rc.texts("watch")).transpose()?.flatten().unwrap_or_default();
+    let max_loop = rc.map_or(Ok(0), |rc| rc.small("max_react_loop"))?;
+    let react = match rc.map(|rc| rc.get_text("react_mode")).transpose()?.unwrap_or_default().as_str() {
+        "react" => React::Choose { max_loop, thinker: Thinker::Component },
+        "plan_and_act" => React::PlanAndAct,
+        _ => React::ByOrder,
+    };
+    Ok(Role {
+        name: if name.is_empty() { key.into() } else { name },
+        profile: entry.get_text("profile")?,
+        goal: entry.get_text("goal")?,
+        constraints: entry.get_text("constraints")?,
+        desc: entry.get_text("desc")?,
+        watch: watch.iter().map(|label| label.rsplit('.').next().unwrap_or(label).to_owned()).collect(),
+        addresses: Vec::new(),
+        react,
+        actions,
+    })
+}

@@ -1,0 +1,106 @@
+//! Messages as they are written: each on one line, with what other programs have in them where those look for it.
+
+use std::collections::BTreeMap;
+
+use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
+
+use strata_core::environment::{Environment, MessageRef};
+use strata_core::json::Json;
+use strata_core::message::{Hop, Message};
+
+use super::super::lines::Line;
+use super::Document;
+
+/// What the names of fields start with, among what travels with a message, that belong to its structured content.
+pub(in super::super) const INSTRUCT: &str = "instruct_content.";
+
+/// A message, on one line.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Text<'a> {
+    pub message: &'a Message,
+    pub line: &'a Line,
+}
+
+impl Serialize for Text<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.line.within(|| fields(self.message, serializer))
+    }
+}
+
+/// Messages, each on a line. There may be very many, and each stands in several lists.
+pub(in super::super) struct Texts<'a> {
+    pub env: &'a Environment,
+    pub line: &'a Line,
+    pub ids: Vec<MessageRef>,
+}
+
+impl<'a> Texts<'a> {
+    fn iter(&self) -> impl Iterator<Item = Text<'a>> {
+        self.ids.iter().map(|id| Text { message: self.env.message(*id), line: self.line })
+    }
+}
+
+impl Serialize for Texts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+/// The same by their ids.
+pub(in super::super) struct ById<'a>(pub Texts<'a>);
+
+impl Serialize for ById<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|text| (&text.message.id.0, text)))
+    }
+}
+
+fn fields<S: Serializer>(message: &Message, serializer: S) -> Result<S::Ok, S::Error> {
+    let Message { id, content, instruct, role, cause_by, sent_from, send_to, meta, route } = message;
+    let mut out = serializer.serialize_struct("Message", 9)?;
+    out.serialize_field("id", id)?;
+    out.serialize_field("content", content)?;
+    let instruct = instruct.as_deref().map(|content| Instruct { content, meta });
+    out.serialize_field("instruct_content", &instruct)?;
+    out.serialize_field("role", role)?;
+    out.serialize_field("cause_by", cause_by)?;
+    out.serialize_field("sent_from", sent_from)?;
+    out.serialize_field("send_to", send_to)?;
+    out.serialize_field("meta_info", &Meta { meta, has_instruct: instruct.is_some() })?;
+    out.serialize_field::<[Hop]>("route", route)?;
+    out.end()
+}
+
+/// Structured content, with the fields that other programs have beside its class and value.
+struct Instruct<'a> {
+    content: &'a strata_core::message::Instruct,
+    meta: &'a BTreeMap<String, Json>,
+}
+
+impl Serialize for Instruct<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let more = self.meta.iter().filter_map(|(name, value)| Some((name.strip_prefix(INSTRUCT)?, value)));
+        let mut out = serializer.serialize_map(None)?;
+        out.serialize_entry("class", &self.content.class)?;
+        for (name, value) in more.filter(|(name, _)| !matches!(*name, "class" | "value")) {
+            out.serialize_entry(name, &Document(value))?;
+        }
+        out.serialize_entry("value", &Document(&self.content.value))?;
+        out.end()
+    }
+}
+
+/// What else travels with a message. What belongs to its structured content is written there.
+struct Meta<'a> {
+    meta: &'a BTreeMap<String, Json>,
+    has_instruct: bool,
+}
+
+impl Serialize for Meta<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_elsewhere = |name: &str| self.has_instruct && name.starts_with(INSTRUCT);
+        serializer.collect_map(
+            self.meta.iter().filter(|(name, _)| !is_elsewhere(name)).map(|(name, value)| (name, Document(value))),
+        )
+    }
+}

@@ -1,0 +1,130 @@
+//! By what names the roles, actions and labels of a foreign file are known: MetaGPT writes the path of a class, its last
+//! part, a name or a profile, and `NAME(PROFILE)`, each in another place.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use strata_core::message::IDEA_LABEL;
+use strata_core::team::{React, Role, Team};
+
+use super::super::ImportError;
+use super::super::place::Place;
+
+/// The path of the class that an entry was made from.
+const CLASS: &str = "__module_class_name";
+
+/// What each name stands for; none where it could be several.
+type Aliases = BTreeMap<String, Option<String>>;
+
+/// The names in a foreign file. Without any, as for a file of ours, nothing is translated.
+#[derive(Default)]
+pub(in super::super) struct Names {
+    /// What a team calls its labels.
+    known: BTreeSet<String>,
+    labels: Aliases,
+    roles: Aliases,
+    of_role: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Names {
+    /// The names in a file that has these entries for the roles of a team.
+    pub fn of(team: &Team, entries: &BTreeMap<String, Place<'_>>) -> Result<Self, ImportError> {
+        let mut names = Self::default();
+        names.known.insert(IDEA_LABEL.into());
+        for role in &team.roles {
+            names.known.extend(role.actions.iter().map(|action| action.name.clone()));
+            names.known.extend(role.watch.iter().cloned());
+        }
+        for role in &team.roles {
+            let entry = entries.get(&role.name);
+            let mut own = entry.map(names_of_entry).transpose()?.unwrap_or_default();
+            own.extend([role.name.clone(), role.profile.clone(), role.speaker()]);
+            own.extend(role.addresses.iter().cloned());
+            own.retain(|name| !name.is_empty());
+            own.iter().for_each(|name| add(&mut names.roles, name, &role.name));
+            names.of_role.insert(role.name.clone(), own);
+            let Some(entry) = entry else { continue };
+            let actions = actions_of_entry(entry)?.unwrap_or_default();
+            for (action, known_as) in role.actions[offset(role, actions.len())..].iter().zip(&actions) {
+                known_as.iter().for_each(|name| add(&mut names.labels, name, &action.name));
+            }
+        }
+        Ok(names)
+    }
+
+    /// What a team calls a label: itself, the action that has this name or class, or the last part of a path.
+    pub fn label(&self, label: &str) -> String {
+        if self.known.contains(label) {
+            return label.into();
+        }
+        if let Some(Some(action)) = self.labels.get(label) {
+            return action.clone();
+        }
+        let last = last_part(label);
+        if self.known.contains(last) { last.into() } else { label.into() }
+    }
+
+    /// The role that a message comes from, by what it says of its sender. `speaker` decides between roles of one class.
+    pub fn sender(&self, sent_from: &str, speaker: &str) -> String {
+        let by = |name: &str| self.roles.get(name).cloned().flatten();
+        let among = |name: String| self.is_role(&name, sent_from).then_some(name);
+        by(sent_from).or_else(|| by(speaker).and_then(among)).unwrap_or_else(|| sent_from.into())
+    }
+
+    /// Whether a name may stand for a role.
+    pub fn is_role(&self, role: &str, name: &str) -> bool {
+        role == name || self.of_role.get(role).is_some_and(|names| names.contains(name))
+    }
+}
+
+/// Adds a name, which stands for nobody once it stands for two.
+fn add(aliases: &mut Aliases, name: &str, stands_for: &str) {
+    let entry = aliases.entry(name.into()).or_insert_with(|| Some(stands_for.into()));
+    if entry.as_deref() != Some(stands_for) {
+        *entry = None;
+    }
+}
+
+/// The names of a role's entry, beside the key that it has.
+pub(in super::super) fn names_of_entry(place: &Place<'_>) -> Result<BTreeSet<String>, ImportError> {
+    let (name, profile) = (place.get_text("name")?, place.get_text("profile")?);
+    let class = place.get_text(CLASS)?;
+    let mut names: BTreeSet<String> = place.texts("addresses")?.unwrap_or_default().into_iter().collect();
+    let paths: Vec<String> = names.iter().map(|path| last_part(path).to_owned()).collect();
+    names.extend(paths);
+    names.extend([format!("{name}({profile})"), last_part(&class).into(), name, profile, class]);
+    names.retain(|name| !name.is_empty());
+    Ok(names)
+}
+
+/// The names of each action of a role's entry, the usual one first; none where nothing is said of them.
+pub(in super::super) fn actions_of_entry(place: &Place<'_>) -> Result<Option<Vec<Vec<String>>>, ImportError> {
+    // A state is the number of an action and its name.
+    let name = |state: &String| state.split_once(". ").map_or(state.as_str(), |(_, name)| name).to_owned();
+    let states = place.texts("states")?;
+    let mut actions: Vec<Vec<String>> = states.iter().flatten().map(|state| vec![name(state)]).collect();
+    let entries = place.each("actions", |action| {
+        action.object()?;
+        let class = action.get_text(CLASS)?;
+        Ok([action.get_text("name")?, last_part(&class).into(), class])
+    })?;
+    if actions.is_empty() {
+        if states.is_none() && place.get("actions").is_none() {
+            return Ok(None);
+        }
+        actions = vec![Vec::new(); entries.len()];
+    }
+    for (action, names) in actions.iter_mut().zip(entries) {
+        action.extend(names.into_iter().filter(|name| !name.is_empty()));
+    }
+    Ok(Some(actions))
+}
+
+/// How many actions a role has before those that MetaGPT's has: there the planner is no action.
+pub(in super::super) fn offset(role: &Role, saved: usize) -> usize {
+    usize::from(role.react == React::PlanAndAct && saved + 1 == role.actions.len())
+}
+
+/// The last part of the path of a class.
+fn last_part(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}

@@ -1,0 +1,88 @@
+//! Mail that no role has read. MetaGPT saves no mailboxes: what was published and is in the memory of none of those who
+//! hear it is still to be read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use strata_core::environment::{Mail, MessageRef, RoleState};
+use strata_core::message::TO_ALL;
+use strata_core::team::{Role, Team};
+
+use super::super::messages::Messages;
+use super::super::place::Place;
+
+/// How many bytes of a history that is a text are searched, all messages together.
+const SEARCHED_BYTES: usize = 1 << 28;
+
+/// Puts messages into the mailboxes of the roles that hear them and have not read them. `history` is what was published
+/// as far as the file lists it; before version 1.0 MetaGPT wrote it as a text.
+pub(in super::super) fn deliver(
+    team: &Team,
+    (env, entries): (&Place<'_>, &[&Place<'_>]),
+    history: &[MessageRef],
+    states: &mut [RoleState],
+    messages: &Messages<'_>,
+) {
+    let from_text;
+    let published = match env.get("history").and_then(|history| history.value().as_str().map(String::from)) {
+        Some(text) => {
+            from_text = published_by(&text, team, states, messages);
+            &from_text
+        }
+        None => history,
+    };
+    for ((role, entry), state) in team.roles.iter().zip(entries).zip(states) {
+        let unread = unread(role, entry, published, (state, messages));
+        state.mailbox.extend(unread.into_iter().map(Mail::together));
+    }
+}
+
+/// The published messages that a role hears and has not read, in order.
+fn unread(
+    role: &Role,
+    entry: &Place<'_>,
+    published: &[MessageRef],
+    (state, messages): (&RoleState, &Messages<'_>),
+) -> Vec<MessageRef> {
+    let activation = state.activation.iter();
+    let at_work = activation.flat_map(|a| a.news.iter().copied().chain(a.done.iter().map(|done| done.output.message)));
+    let waiting = state.mailbox.iter().map(|mail| mail.message);
+    let known: BTreeSet<MessageRef> = state.memory.iter().copied().chain(at_work).chain(waiting).collect();
+    // A role that remembers nothing has read all up to the newest message it took.
+    let read = state.latest.filter(|_| !super::remembers(entry));
+    let read = read.and_then(|latest| published.iter().position(|message| *message == latest)).map_or(0, |at| at + 1);
+    let hears = |id: &MessageRef| {
+        let message = messages.get(*id);
+        let names = || message.send_to.iter().any(|name| messages.names().is_role(&role.name, name));
+        let to_all = message.send_to.iter().any(|name| name == TO_ALL) && role.watch.contains(&message.cause_by);
+        (to_all || names()) && message.sent_from != role.name
+    };
+    published[read..].iter().copied().filter(|id| !known.contains(id) && hears(id)).collect()
+}
+
+/// The messages in the memories of roles that a history in words has, in its order: a line `SPEAKER: CONTENT` for each.
+/// Structured content is there in Python's notation and is not looked for; but what a role that is idle said last was
+/// published, since that ends an activation.
+fn published_by(text: &str, team: &Team, states: &[RoleState], messages: &Messages<'_>) -> Vec<MessageRef> {
+    let mut found: BTreeMap<MessageRef, usize> = BTreeMap::new();
+    let mut searches = SEARCHED_BYTES / (text.len() + 1);
+    for (role, state) in team.roles.iter().zip(states) {
+        let own = |id: &&MessageRef| messages.get(**id).sent_from == role.name;
+        if let Some(last) = state.memory.iter().rfind(own).filter(|_| state.activation.is_none()) {
+            found.entry(*last).or_insert(usize::MAX);
+        }
+        let at_work = state.activation.iter().flat_map(|activation| &activation.news);
+        for id in state.memory.iter().chain(at_work) {
+            let message = messages.get(*id);
+            if found.get(id).is_some_and(|at| *at < usize::MAX) || message.instruct.is_some() || searches == 0 {
+                continue;
+            }
+            searches -= 1;
+            if let Some(at) = text.find(&format!("\n{}: {}", message.role, message.content)) {
+                found.insert(*id, at);
+            }
+        }
+    }
+    let mut found: Vec<_> = found.into_iter().collect();
+    found.sort_by_key(|(id, at)| (*at, *id));
+    found.into_iter().map(|(id, _)| id).collect()
+}
