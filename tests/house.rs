@@ -92,6 +92,8 @@ const RULES: &[Rule] = &[
             "host/src/sandbox/limits",
             "host/src/sandbox/engine/cache",
             "host/src/store/speed",
+            // For the date of a `Retry-After` in an answer without a `Date`.
+            "host/src/services/wait",
         ],
     },
     Rule {
