@@ -57,11 +57,23 @@ pub(crate) fn read(text: &str, service: Service) -> Result<Url, Unfit> {
     }
 }
 
-/// The address of the completions below a base address.
+/// Where completions are, below a base address.
+const COMPLETIONS: [&str; 2] = ["chat", "completions"];
+
+/// Returns the address of the completions below a base address, or the address itself if it is that of completions.
 pub(crate) fn completions(base_url: &str) -> Result<Url, Unfit> {
     let mut url = read(base_url, Service::Models)?;
+    let path: Vec<String> = url.path_segments().into_iter().flatten().map(str::to_owned).collect();
+    let is_slash = |segment: &&String| segment.is_empty();
+    let slashes = path.iter().rev().take_while(is_slash).count();
+    let is_complete = path[..path.len() - slashes].ends_with(&COMPLETIONS.map(str::to_owned));
     if let Ok(mut path) = url.path_segments_mut() {
-        path.pop_if_empty().extend(["chat", "completions"]);
+        for _ in 0..slashes {
+            path.pop_if_empty();
+        }
+        if !is_complete {
+            path.extend(COMPLETIONS);
+        }
     }
     Ok(url)
 }
