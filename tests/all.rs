@@ -117,6 +117,7 @@ mod random_teams;
 mod recovery;
 mod reference;
 mod replay;
+mod replies;
 mod report;
 mod retention;
 mod saved;

@@ -5,6 +5,7 @@
 use std::fs;
 
 use crate::place::Place;
+use crate::replies;
 use crate::web::Web;
 
 /// The documents, by name.
@@ -14,7 +15,7 @@ pub fn document(name: &str) -> String {
         "wide" => format!("[{}0]", r#"{"":0},"#.repeat(250_000)),
         "broken" => r#"{"content":"#.into(),
         "twofold" => r#"{"content":"one","content":"two"}"#.into(),
-        other => panic!("there is no document `{other}`"),
+        other => replies::reply(other).unwrap_or_else(|| panic!("there is no document `{other}`")),
     }
 }
 

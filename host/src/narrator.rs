@@ -187,6 +187,9 @@ impl Narrator {
                 let cost = if *source == Source::Live { call.cost.dollars() } else { 0.0 };
                 fields["cost"] = json!(cost);
                 fields["what"] = what.clone().into();
+                if let Some(finish) = call.finish {
+                    fields["finish"] = finish.name().into();
+                }
                 vec![("host-call", fields)]
             }
             Event::HostCallBegun { role, work, intent } => {

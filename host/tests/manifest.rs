@@ -113,7 +113,11 @@ fn what_is_written_is_kept() {
         retries: 0,
         timeout: Duration::from_secs(30),
     };
-    let price = Price { input: Usd::from_dollars(0.15), output: Usd::from_dollars(1.0) };
+    let price = Price {
+        input: Usd::from_dollars(0.15),
+        output: Usd::from_dollars(1.0),
+        cache_read: Some(Usd::from_dollars(0.075)),
+    };
     let llm = Config { model: Some("m".into()), price, ..Config::of(Provider::OpenAi(endpoint)) };
     assert_eq!(whole.llm, Some(llm));
     let team = &whole.team;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::activation::Activation;
 use crate::environment::Environment;
 use crate::event::{HostCall, Work};
+use crate::host_call::{Finish, Flaw};
 use crate::id::{ActionId, Part, RoleId, Slot};
 use crate::money::Usd;
 use crate::team::Team;
@@ -58,6 +59,10 @@ pub struct Spending {
     pub served: u64,
     /// What those cost when they were made.
     pub saved: Usd,
+    /// Replies of language models that were truncated.
+    pub truncated: u64,
+    /// Replies of language models that were refused or filtered.
+    pub refused: u64,
 }
 
 /// What a call uses up, or may.
@@ -170,6 +175,11 @@ impl Spending {
     pub(crate) fn made(&mut self, call: &HostCall) {
         self.took(Amount { usd: call.cost, tokens: call.tokens });
         self.calls += 1;
+        match call.finish.and_then(Finish::flaw) {
+            Some(Flaw::Truncated) => self.truncated += 1,
+            Some(Flaw::Refused) => self.refused += 1,
+            None => {}
+        }
     }
 
     /// A call was served from the journal.
@@ -186,6 +196,8 @@ impl Spending {
             calls: self.calls.max(other.calls),
             served: self.served.max(other.served),
             saved: self.saved.max(other.saved),
+            truncated: self.truncated.max(other.truncated),
+            refused: self.refused.max(other.refused),
         }
     }
 
@@ -196,6 +208,8 @@ impl Spending {
             calls: self.calls + other.calls,
             served: self.served + other.served,
             saved: self.saved + other.saved,
+            truncated: self.truncated + other.truncated,
+            refused: self.refused + other.refused,
         }
     }
 

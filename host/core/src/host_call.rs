@@ -26,6 +26,69 @@ pub struct HostCall {
     pub tokens: u64,
     /// What became of it.
     pub outcome: Outcome,
+    /// How the reply of a model ended; none where there is no reply.
+    pub finish: Option<Finish>,
+}
+
+/// How the reply of a model ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finish {
+    /// By itself.
+    #[default]
+    Stop,
+    /// It was truncated at the limit of output tokens.
+    Length,
+    /// The model wants tools called.
+    ToolCalls,
+    /// The model or a filter in front of it refused.
+    Refusal,
+    /// In a way of the provider's own.
+    Other,
+}
+
+impl Finish {
+    /// All.
+    pub const ALL: [Self; 5] = [Self::Stop, Self::Length, Self::ToolCalls, Self::Refusal, Self::Other];
+
+    /// The name used in events and in `team.json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::ToolCalls => "tool-calls",
+            Self::Refusal => "refusal",
+            Self::Other => "other",
+        }
+    }
+
+    /// Returns what is wrong with the reply; none for one that is complete.
+    pub fn flaw(self) -> Option<Flaw> {
+        match self {
+            Self::Length => Some(Flaw::Truncated),
+            Self::Refusal => Some(Flaw::Refused),
+            Self::Stop | Self::ToolCalls | Self::Other => None,
+        }
+    }
+}
+
+/// What is wrong with a reply that an endpoint sent without an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flaw {
+    /// It was truncated.
+    Truncated,
+    /// It was refused or filtered.
+    Refused,
+}
+
+impl Flaw {
+    /// In words that follow the reply, e.g. "was truncated (finish reason `length`)".
+    pub fn described(self) -> &'static str {
+        match self {
+            Self::Truncated => "was truncated (finish reason `length`)",
+            Self::Refused => "was refused or filtered (finish reason `refusal`)",
+        }
+    }
 }
 
 /// What became of a host call.

@@ -159,7 +159,12 @@ fn show_spending(stepper: &Stepper) {
             0 => String::new(),
             served => format!(", {served} served from the journal, which saved {}", used.saved),
         };
-        format!("  {name:<28} {} for {tokens} in {calls}{served}", used.usd)
+        let flaw = |count: u64, flaw: &str| match count {
+            0 => String::new(),
+            count => format!(", {flaw} replies: {count}"),
+        };
+        let flaws = flaw(used.truncated, "truncated") + &flaw(used.refused, "refused or filtered");
+        format!("  {name:<28} {} for {tokens} in {calls}{served}{flaws}", used.usd)
     };
     section("spending", stepper.env().ledger.iter().map(line));
 }

@@ -102,7 +102,7 @@ impl Driver {
             None => {
                 let response = make(attempt);
                 let (request, cost, tokens, outcome) = (request.into(), Usd::ZERO, 0, Outcome::Answered);
-                (HostCall { kind, request, response, cost, tokens, outcome }, Source::Live)
+                (HostCall { kind, request, response, cost, tokens, outcome, finish: None }, Source::Live)
             }
         };
         let response = call.response.clone();

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use futures_util::future::BoxFuture;
 use strata_core::environment::Environment;
 use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source};
-use strata_core::host_call::{Again, Intent};
+use strata_core::host_call::{Again, Finish, Intent};
 use strata_core::id::{RoleId, hex};
 use strata_core::json::Json;
 use strata_core::money::Usd;
@@ -51,6 +51,7 @@ struct Made {
     outcome: Outcome,
     cost: Usd,
     tokens: u64,
+    finish: Option<Finish>,
 }
 
 /// A call that came back.
@@ -198,7 +199,7 @@ impl Driver {
     pub(super) fn served(&mut self, served: Served) -> Result<(), DriverError> {
         let Served { attempt: id, nth, kind, request, what, weight, span, made } = served;
         let (role, ours) = (id.role, self.running(id));
-        let (Some(attempt), Some(Made { given, outcome, cost, tokens })) = (ours, made) else { return Ok(()) };
+        let (Some(attempt), Some(Made { given, outcome, cost, tokens, finish })) = (ours, made) else { return Ok(()) };
         let work = attempt.work();
         let response = match &given {
             Ok(response) => response.clone(),
@@ -209,7 +210,7 @@ impl Driver {
         }
         attempt.flights.land(weight);
         let over = attempt.ended.is_some() && !attempt.flights.is_heavy();
-        let call = HostCall { kind, request, response, cost, tokens, outcome };
+        let call = HostCall { kind, request, response, cost, tokens, outcome, finish };
         spans::answered(&span, &call);
         self.journal.stage(Event::HostCalled { role, work, call, source: Source::Live, what })?;
         if over {
@@ -248,7 +249,7 @@ const KEPT_REPLY_BYTES: usize = 1 << 20;
 fn unsent(models: Option<&Models>, used: Tokens) -> Made {
     let (cost, tokens) = models.map(|models| models.charge(used)).unwrap_or_default();
     let error = HostError::new(HostErrorKind::Upstream, "the attempt ended before the request was sent, or sent again");
-    Made { given: Err(error), outcome: Outcome::Failed, cost, tokens }
+    Made { given: Err(error), outcome: Outcome::Failed, cost, tokens, finish: None }
 }
 
 /// Makes a call. `key` goes with a write that has none of its own; a model's reply is heard by `hearing`.
@@ -265,11 +266,17 @@ fn making(
             let models = equipment.models.clone();
             Box::pin(async move {
                 let Some(models) = models else {
-                    return Made { given: Err(no_model()), outcome: Outcome::Failed, cost: Usd::ZERO, tokens: 0 };
+                    return Made {
+                        given: Err(no_model()),
+                        outcome: Outcome::Failed,
+                        cost: Usd::ZERO,
+                        tokens: 0,
+                        finish: None,
+                    };
                 };
                 match models.complete_heard(&request, hearing).await {
                     Ok(Completed { reply, cost, tokens }) => {
-                        let bytes = of_reply(&reply);
+                        let (bytes, finish) = (of_reply(&reply), Some(reply.finish));
                         let (given, outcome) = match allowance.take(bytes) {
                             Err(error) if bytes > KEPT_REPLY_BYTES => (Err(error), Outcome::Failed),
                             Ok(()) | Err(_) => {
@@ -277,10 +284,10 @@ fn making(
                                 (Ok(Json::from(reply)), Outcome::Answered)
                             }
                         };
-                        Made { given, outcome, cost, tokens }
+                        Made { given, outcome, cost, tokens, finish }
                     }
-                    Err(Failed { error, cost, tokens }) => {
-                        Made { given: Err(error), outcome: Outcome::Failed, cost, tokens }
+                    Err(Failed { error, cost, tokens, finish }) => {
+                        Made { given: Err(error), outcome: Outcome::Failed, cost, tokens, finish }
                     }
                 }
             })
@@ -294,7 +301,7 @@ fn making(
                     Err(failed) if failed.sent == Sent::No => (Err(failed.error), Outcome::Failed),
                     Err(failed) => (Err(failed.error), Outcome::Unknown),
                 };
-                Made { given, outcome, cost: Usd::ZERO, tokens: 0 }
+                Made { given, outcome, cost: Usd::ZERO, tokens: 0, finish: None }
             })
         }
     }

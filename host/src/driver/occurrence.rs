@@ -91,7 +91,7 @@ mod tests {
     fn call((name, outcome, answer): &(&str, Outcome, &str)) -> HostCall {
         let response = Json::from(serde_json::json!(answer));
         let (request, cost, outcome) = ((*name).to_owned(), Usd::ZERO, *outcome);
-        HostCall { kind: KIND, request, response, cost, tokens: 0, outcome }
+        HostCall { kind: KIND, request, response, cost, tokens: 0, outcome, finish: None }
     }
 
     /// What requests with the digest `d` are called, and are served, one after the other.

@@ -32,7 +32,17 @@ pub(super) fn read(table: &Table<'_>) -> Option<Config> {
     }
     let words = [("scripted", Word::Scripted), ("recorded", Word::Recorded), ("openai", Word::OpenAi)];
     let provider = table.required("provider");
-    let provider = provider.and_then(|item| item.choice(&words));
+    let provider = provider.and_then(|item| match compatible(&item) {
+        Some((name, base_url)) => {
+            let message = format!("`{}` cannot be `{name}`", item.key);
+            item.refuse(
+                message,
+                format!("it speaks the protocol of `openai`: write that, with `base_url = \"{base_url}\"`"),
+            );
+            None
+        }
+        None => item.choice(&words),
+    });
     let model = table.item("model").and_then(|item| item.legible());
     let price = table.item("price").and_then(|item| read_price(&item));
     let pace = table.item("requests_per_minute").and_then(|item| item.whole(1..=u64::from(u32::MAX)));
@@ -67,6 +77,28 @@ pub(super) fn read(table: &Table<'_>) -> Option<Config> {
         record: None,
         provider,
     })
+}
+
+/// Well-known services that are asked as the provider `openai`, by the names that people write, and where they are.
+const COMPATIBLE: [(&str, &str); 12] = [
+    ("anthropic", "https://api.anthropic.com/v1"),
+    ("claude", "https://api.anthropic.com/v1"),
+    ("gemini", "https://generativelanguage.googleapis.com/v1beta/openai"),
+    ("google", "https://generativelanguage.googleapis.com/v1beta/openai"),
+    ("mistral", "https://api.mistral.ai/v1"),
+    ("groq", "https://api.groq.com/openai/v1"),
+    ("deepseek", "https://api.deepseek.com/v1"),
+    ("openrouter", "https://openrouter.ai/api/v1"),
+    ("together", "https://api.together.xyz/v1"),
+    ("ollama", "http://localhost:11434/v1"),
+    ("lmstudio", "http://localhost:1234/v1"),
+    ("vllm", "http://localhost:8000/v1"),
+];
+
+/// Finds the service that a provider's name stands for, if it is one of these.
+fn compatible(item: &Item<'_>) -> Option<(&'static str, &'static str)> {
+    let written = item.is_text().then(|| item.text()).flatten()?.value;
+    COMPATIBLE.into_iter().find(|(name, _)| written.eq_ignore_ascii_case(name))
 }
 
 /// Reports keys that only another provider has.
@@ -140,7 +172,11 @@ fn read_price(item: &Item<'_>) -> Option<Price> {
     let table = item.table("`price`")?;
     let usd = |key| {
         let amount = table.item(key).and_then(|item| item.amount());
-        Usd::from_dollars(amount.unwrap_or(0.0))
+        amount.map(Usd::from_dollars)
     };
-    Some(Price { input: usd("input"), output: usd("output") })
+    Some(Price {
+        input: usd("input").unwrap_or_default(),
+        output: usd("output").unwrap_or_default(),
+        cache_read: usd("cache_read"),
+    })
 }

@@ -148,6 +148,11 @@ pub const KINDS: &[Kind] = &[
             field("source", "`live`, or `recorded` where an earlier attempt's was served"),
             field("cost", "in USD; 0 for what was served"),
             field("what", "what was asked, in a line"),
+            maybe(
+                "finish",
+                "how a model's reply ended: `stop`, `length` (it was truncated), `tool-calls`, `refusal` (or filtered), \
+                 `other`",
+            ),
         ],
     ),
     call("writes-unclaimed", "An attempt did not make writes again that were recorded.", &[WRITES]),

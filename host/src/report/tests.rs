@@ -82,6 +82,7 @@ fn call(life: &mut Life, kind: HostCallKind, response: serde_json::Value) {
         cost: Usd(1),
         tokens: 1,
         outcome: Outcome::Answered,
+        finish: None,
     };
     life.happens(Event::HostCalled { role: ROLE, work: WORK, call, source: Source::Live, what: HOSTILE.into() });
 }

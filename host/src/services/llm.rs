@@ -8,14 +8,19 @@ mod hearing;
 mod models;
 mod openai;
 mod pace;
+mod protocol;
 mod record;
+mod remote;
 mod scripted;
+mod surrogate;
 pub mod think;
+mod thinking;
 mod tokens;
 mod unanswered;
 
 pub use hearing::{Audience, Departure, Heard, Hearing, Listener};
 pub use models::{Completed, Failed, Models};
+pub use strata_core::host_call::Finish;
 pub use tokens::Tokens;
 use unanswered::Unanswered;
 
@@ -144,4 +149,25 @@ pub struct Reply {
     pub input_tokens: u32,
     /// Tokens of the reply.
     pub output_tokens: u32,
+    /// Those of `input_tokens` that came from the provider's cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_tokens: u32,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "is_stop")]
+    pub finish: Finish,
+}
+
+impl Reply {
+    /// All tokens that it stands for.
+    fn tokens(&self) -> Tokens {
+        Tokens { input: self.input_tokens, output: self.output_tokens, cached: self.cached_tokens }
+    }
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+fn is_stop(finish: &Finish) -> bool {
+    *finish == Finish::Stop
 }

@@ -10,7 +10,7 @@ use strata_core::environment::scope::{Change, Write};
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::event::{CallPolicy, Event, Finished, HostCall, HostCallKind, Outcome, Source, Status, Work};
 use strata_core::fault::{Fault, FaultCause, FaultKind, Hope};
-use strata_core::host_call::{Again, Intent, Verdict};
+use strata_core::host_call::{Again, Finish, Intent, Verdict};
 use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
 use strata_core::json::Json;
 use strata_core::message::{Draft, Hop, Message};
@@ -235,6 +235,7 @@ impl<'a> Run<'a> {
                     cost: Usd::from_dollars(0.125),
                     outcome: Outcome::ALL[usize::from(self.turn(Outcome::ALL.len() as u8))],
                     tokens: 7,
+                    finish: Some(Finish::Length),
                 };
                 let source = if self.turn(3) == 2 { Source::Recorded } else { Source::Live };
                 return self.happen(Event::HostCalled { role: id, work, call, source, what: "what".into() });

@@ -139,5 +139,7 @@ fn reply() -> llm::Reply {
         model: "m".into(),
         input_tokens: 1,
         output_tokens: 1,
+        cached_tokens: 0,
+        finish: llm::Finish::Stop,
     }
 }

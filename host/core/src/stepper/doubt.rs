@@ -57,7 +57,7 @@ impl Stepper {
                 begun.result = Known::Recorded;
                 let (kind, request) = (begun.intent.kind, begun.intent.request.clone());
                 let (response, cost, outcome) = (response.clone(), Usd::ZERO, Outcome::Answered);
-                current.journal.push(HostCall { kind, request, response, cost, tokens: 0, outcome });
+                current.journal.push(HostCall { kind, request, response, cost, tokens: 0, outcome, finish: None });
             }
         }
         current.keep = true;

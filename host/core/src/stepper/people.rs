@@ -130,6 +130,7 @@ impl Stepper {
                     cost: Usd::ZERO,
                     tokens: 0,
                     outcome: Outcome::Answered,
+                    finish: None,
                 };
                 activation.current.journal.push(call);
                 activation.current.answered = true;

@@ -9,7 +9,7 @@ use super::Stepper;
 use crate::activation::{Addressed, Phase};
 use crate::effect::Invocation;
 use crate::environment::routing::{Parcel, route};
-use crate::event::{CallPolicy, Event, Finished, Journal, Work};
+use crate::event::{CallPolicy, Event, Finished, HostCall, Journal, Outcome, Work};
 use crate::fault::{Fault, FaultKind, Hope};
 use crate::host_call::Known;
 use crate::id::{Digest, MessageId, RoleId, RunId, Slot};
@@ -111,7 +111,7 @@ impl Stepper {
         let attempt = activation.current.attempts;
         let fault = match result.and_then(|finished| sensible(role, finished)) {
             Ok(result) => return Some(Event::CallFinished { role: id, work, attempt, result }),
-            Err(fault) => fault,
+            Err(fault) => with_flawed_reply(fault, &activation.current.journal),
         };
         let digest = self.component(id, work).cloned();
         // What is in doubt is not tried again by itself.
@@ -121,6 +121,18 @@ impl Stepper {
         };
         Some(Event::CallFailed { role: id, work, attempt, digest, fault, retry_ms })
     }
+}
+
+/// Adds to a failure of the component's own making that a model's reply to it was truncated or refused, which may be the
+/// reason. A call that failed for that has said so itself.
+fn with_flawed_reply(mut fault: Fault, calls: &[HostCall]) -> Fault {
+    let answered = calls.iter().rev().filter(|call| call.outcome == Outcome::Answered);
+    let flaw = answered.filter_map(|call| call.finish?.flaw()).next();
+    if let Some(flaw) = flaw.filter(|_| !fault.kind.keeps_calls()) {
+        let summary = fault.message.find('\n').unwrap_or(fault.message.len());
+        fault.message.insert_str(summary, &format!("; a reply of the model {}", flaw.described()));
+    }
+    fault
 }
 
 /// Refuses choices and plans that name what does not exist.

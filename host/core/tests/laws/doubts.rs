@@ -30,7 +30,7 @@ fn begin(life: &mut Hand, call: &Invocation, request: &str, again: Again) {
 
 fn answer(life: &mut Hand, call: &Invocation, request: &str, outcome: Outcome) {
     let (kind, request, response) = (HostCallKind::Http, request.into(), Json::null());
-    let answer = HostCall { kind, request, response, cost: Usd::ZERO, tokens: 0, outcome };
+    let answer = HostCall { kind, request, response, cost: Usd::ZERO, tokens: 0, outcome, finish: None };
     life.record(Event::HostCalled {
         role: call.role,
         work: call.work,

@@ -75,7 +75,8 @@ impl Hand {
     /// Makes a host call.
     pub fn ask(&mut self, call: &Invocation, request: &str, cost: u64) {
         let (request, response, outcome) = (request.into(), Json::null(), Outcome::Answered);
-        let answer = HostCall { kind: HostCallKind::Llm, request, response, cost: Usd(cost), tokens: 0, outcome };
+        let answer =
+            HostCall { kind: HostCallKind::Llm, request, response, cost: Usd(cost), tokens: 0, outcome, finish: None };
         let event = Event::HostCalled {
             role: call.role,
             work: call.work,

@@ -215,7 +215,8 @@ fn a_fork_takes_over_the_account_of_all_lineages() {
     let mut life = three();
     let call = life.call();
     let (kind, request, response) = (HostCallKind::Llm, "q".into(), Json::null());
-    let answer = HostCall { kind, request, response, cost: Usd(7), tokens: 3, outcome: Outcome::Answered };
+    let answer =
+        HostCall { kind, request, response, cost: Usd(7), tokens: 3, outcome: Outcome::Answered, finish: None };
     let (role, work, source) = (call.role, call.work, Source::Live);
     life.record(Event::HostCalled { role, work, call: answer, source, what: String::new() });
     let used = life.env().account();
@@ -253,11 +254,19 @@ fn what_is_held_back_when_a_run_is_left_is_paid_once_by_the_fork() {
 #[test]
 fn an_account_learns_what_others_used_up_and_forgets_nothing() {
     let slot = |role| spender(RoleId(role), Work::Plan);
-    let used = |usd, tokens| Spending { usd: Usd(usd), tokens, calls: usd, served: tokens, saved: Usd(tokens) };
+    let used = |usd, tokens| Spending {
+        usd: Usd(usd),
+        tokens,
+        calls: usd,
+        served: tokens,
+        saved: Usd(tokens),
+        truncated: usd,
+        refused: tokens,
+    };
     let mut account = Account { ledger: [(slot(0), used(5, 1)), (slot(1), used(1, 1))].into(), ..Account::default() };
     let other = Account { ledger: [(slot(0), used(3, 4)), (slot(2), used(2, 2))].into(), ..Account::default() };
     account.learn(&other);
-    let expected = Spending { usd: Usd(5), tokens: 4, calls: 5, served: 4, saved: Usd(4) };
+    let expected = used(5, 4);
     assert_eq!(account.ledger, [(slot(0), expected), (slot(1), used(1, 1)), (slot(2), used(2, 2))].into());
 }
 

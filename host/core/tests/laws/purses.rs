@@ -158,7 +158,7 @@ fn an_action_without_money_of_its_own_may_do_what_costs_nothing() {
 /// Uses up tokens.
 fn use_tokens(life: &mut Hand, call: &Invocation, tokens: u64) {
     let (kind, request, response, cost) = (HostCallKind::Llm, "q".into(), Json::null(), Usd::ZERO);
-    let answer = HostCall { kind, request, response, cost, tokens, outcome: Outcome::Answered };
+    let answer = HostCall { kind, request, response, cost, tokens, outcome: Outcome::Answered, finish: None };
     let (role, work, source) = (call.role, call.work, Source::Live);
     life.record(Event::HostCalled { role, work, call: answer, source, what: String::new() });
 }

@@ -60,7 +60,7 @@ impl Script {
     pub fn answer(&self, request: &str) -> HostCall {
         let cost = Usd(Dice::new(self.seed, request).below(4) as u64);
         let (request, response, outcome) = (request.into(), Json::null(), Outcome::Answered);
-        HostCall { kind: HostCallKind::Llm, request, response, cost, tokens: cost.0, outcome }
+        HostCall { kind: HostCallKind::Llm, request, response, cost, tokens: cost.0, outcome, finish: None }
     }
 
     /// What a call asks people: the same in every attempt.

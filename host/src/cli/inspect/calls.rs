@@ -15,7 +15,7 @@ const PREVIEW: usize = 40;
 
 /// Shows the calls of one action, `ROLE.ACTION`, or of all.
 pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), Failure> {
-    let mut table = Table::new(&["time", "step", "action", "call", "source", "cost", "request", "answer"]);
+    let mut table = Table::new(&["time", "step", "action", "call", "source", "cost", "finish", "request", "answer"]);
     each(path, action, &mut |line, call| {
         let field = |name: &str| line.fields.get(name).map(ToString::to_string).unwrap_or_default();
         let cost = line.fields.get("cost").and_then(serde_json::Value::as_f64).unwrap_or_default();
@@ -26,6 +26,7 @@ pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), Failure> {
             line.text("call").to_owned(),
             line.text("source").to_owned(),
             format!("${cost:.4}"),
+            call.finish.map_or_else(|| "-".to_owned(), |finish| finish.name().to_owned()),
             preview(line.text("what"), PREVIEW),
             preview(&answer(call), PREVIEW),
         ];

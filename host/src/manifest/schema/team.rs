@@ -111,15 +111,19 @@ fn run() -> Value {
 pub(super) fn llm() -> Value {
     let provider = "Who answers. `openai`: any endpoint that speaks OpenAI's protocol. `scripted`: replies that are \
                     written in a file. `recorded`: what `run --record` wrote.";
-    let base_url = "The endpoint; required for `openai`. `chat/completions` is appended to its path. In a query only \
-                    `api-version` may be there.";
-    let usd = |what: &str| key(if what == "request" { "input" } else { "output" }, &of_million(what), amount());
+    let base_url = "The endpoint; required for `openai`. `chat/completions` is appended to its path, unless it ends \
+                    with that. In a query only `api-version` may be there.";
+    let price = table(vec![
+        key("input", &of_million("request"), amount()),
+        key("output", &of_million("reply"), amount()),
+        key("cache_read", CACHE_READ, amount()),
+    ]);
     let retries = with_default(whole(0..=MAX_RETRIES), Some(Endpoint::RETRIES.into()));
     let api_key = table(vec![needed("env", "The environment variable that holds the key.", variable())]);
     let mut llm = table(vec![
         needed("provider", provider, json!({ "type": "string", "enum": ["openai", "scripted", "recorded"] })),
         key("model", "The model that is asked where an action names none; required for `openai`.", text()),
-        key("price", "What a million tokens cost, in USD.", table(vec![usd("request"), usd("reply")])),
+        key("price", "What a million tokens cost, in USD.", price),
         key("requests_per_minute", "How many requests are made in a minute at most.", whole(1..=u32::MAX.into())),
         key("replies", "The file with the replies; required for `scripted` and `recorded`.", path()),
         key("base_url", base_url, url()),
@@ -137,6 +141,9 @@ pub(super) fn llm() -> Value {
     ]);
     llm
 }
+
+const CACHE_READ: &str = "For a million tokens of the request that the provider took from its cache; as `input` where it \
+                          is missing.";
 
 fn of_million(what: &str) -> String {
     format!("For a million tokens of the {what}.")

@@ -8,6 +8,7 @@ use strata_core::money::Usd;
 
 pub use super::record::RecordError;
 pub use super::scripted::ReplyFileError;
+use super::tokens::Tokens;
 
 /// The language models of a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,12 +77,18 @@ pub struct Price {
     pub input: Usd,
     /// Of the reply.
     pub output: Usd,
+    /// Of what the provider took from its cache; none costs as `input`.
+    pub cache_read: Option<Usd>,
 }
 
 impl Price {
     /// What a call costs that used this many tokens.
-    pub fn of(self, input_tokens: u32, output_tokens: u32) -> Usd {
-        self.input.per_million(input_tokens) + self.output.per_million(output_tokens)
+    pub fn of(self, tokens: Tokens) -> Usd {
+        let cached = tokens.cached.min(tokens.input);
+        let cache_read = self.cache_read.unwrap_or(self.input);
+        self.input.per_million(tokens.input - cached)
+            + cache_read.per_million(cached)
+            + self.output.per_million(tokens.output)
     }
 }
 

@@ -39,7 +39,7 @@ enum Place {
 
 impl Default for Place {
     fn default() -> Self {
-        Self::Here { used: (0, 0) }
+        Self::Here { used: Tokens::default() }
     }
 }
 
@@ -60,7 +60,7 @@ impl Departure {
         // It cannot be gone while it is held here.
         match place.wait_for(|place| *place != Place::Away).await.as_deref() {
             Ok(Place::Here { used }) => *used,
-            _ => (0, 0),
+            _ => Tokens::default(),
         }
     }
 }

@@ -1,18 +1,18 @@
 //! The team's models: whoever answers, every request is checked, bounded and paid for here in the same way.
 //!
-//! How an answer is come by is in `openai`, `scripted` and `record`. Budgets and grants are the driver's.
+//! How an answer is come by is in `remote`, `scripted` and `record`. Budgets and grants are the driver's.
 
 use strata_core::json::{Json, JsonError};
 use strata_core::money::Usd;
 use tokio::sync::Semaphore;
 
 use super::config::{self, Config, ConfigError, Price};
-use super::openai::OpenAi;
 use super::pace::Pace;
 use super::record::{Recorded, Recorder};
+use super::remote::Remote;
 use super::scripted::Scripted;
 use super::tokens::{Tokens, Used, expected};
-use super::{Hearing, Reply, Request, Unanswered};
+use super::{Finish, Hearing, Reply, Request, Unanswered};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::variables::Variables;
 
@@ -39,7 +39,7 @@ pub struct Models {
 enum Provider {
     Scripted(Scripted),
     Recorded(Recorded),
-    OpenAi(OpenAi),
+    Remote(Box<Remote>),
 }
 
 /// A reply and what it cost.
@@ -62,6 +62,8 @@ pub struct Failed {
     pub cost: Usd,
     /// How many tokens it used.
     pub tokens: u64,
+    /// How a reply ended that breaks what was asked of it; none where there was no reply.
+    pub finish: Option<Finish>,
 }
 
 impl Models {
@@ -70,7 +72,7 @@ impl Models {
         let provider = match &config.provider {
             config::Provider::Scripted { replies } => Provider::Scripted(Scripted::load(replies)?),
             config::Provider::Recorded { replies } => Provider::Recorded(Recorded::load(replies)?),
-            config::Provider::OpenAi(endpoint) => Provider::OpenAi(OpenAi::new(endpoint, variables)?),
+            config::Provider::OpenAi(endpoint) => Provider::Remote(Box::new(Remote::new(endpoint, variables)?)),
         };
         Ok(Self {
             model: config.model.clone(),
@@ -109,24 +111,29 @@ impl Models {
             recorder.note(request, reply.map_err(|unanswered| &unanswered.error));
         }
         let (reply, lost) = asked.map_err(|unanswered| self.failed(request, unanswered))?;
-        let (input, output) = lost.tokens(request);
-        let used = (reply.input_tokens.saturating_add(input), reply.output_tokens.saturating_add(output));
-        let (cost, tokens) = self.charge(used);
+        let (cost, tokens) = self.charge(reply.tokens().and(lost.tokens(request)));
+        let finish = reply.finish;
+        if let Some(flaw) = finish.flaw() {
+            tracing::warn!(model = reply.model, "a reply of the model {}", flaw.described());
+        }
         match checked(reply, request) {
             Ok(reply) => Ok(Completed { reply, cost, tokens }),
-            Err(message) => Err(Failed { error: HostError::new(HostErrorKind::Upstream, message), cost, tokens }),
+            Err(message) => {
+                let error = HostError::new(HostErrorKind::Upstream, message);
+                Err(Failed { error, cost, tokens, finish: Some(finish) })
+            }
         }
     }
 
     /// What a request without a reply cost.
     fn failed(&self, request: &Request, Unanswered { error, used }: Unanswered) -> Failed {
         let (cost, tokens) = self.charge(used.tokens(request));
-        Failed { error, cost, tokens }
+        Failed { error, cost, tokens, finish: None }
     }
 
     /// What tokens cost, and how many they are.
-    pub fn charge(&self, (input, output): Tokens) -> (Usd, u64) {
-        (self.price.of(input, output), u64::from(input) + u64::from(output))
+    pub fn charge(&self, tokens: Tokens) -> (Usd, u64) {
+        (self.price.of(tokens), tokens.total())
     }
 
     /// Asks once. Gives what replies used up before that broke off, too.
@@ -151,7 +158,7 @@ impl Models {
                 hearing.departs();
                 Ok((scripted.complete(model, request).await?, Used::Nothing))
             }
-            Provider::OpenAi(endpoint) => {
+            Provider::Remote(endpoint) => {
                 let model = model.ok_or_else(|| {
                     invalid(
                         "cannot ask a model: neither the request nor the team names one; write `model = \"…\"` under \
@@ -173,8 +180,10 @@ fn checked(mut reply: Reply, request: &Request) -> Result<Reply, String> {
     for call in &mut reply.tool_calls {
         let arguments = Json::parse(&call.arguments).map_err(|e| {
             format!(
-                "asking model `{}` failed: it calls the tool `{}` with arguments that are not JSON: {e}",
-                reply.model, call.name
+                "asking model `{}` failed: it calls the tool `{}` with arguments that are not JSON: {e}{}",
+                reply.model,
+                call.name,
+                flawed(reply.finish)
             )
         })?;
         call.arguments = arguments.as_str().to_owned();
@@ -190,9 +199,18 @@ fn checked(mut reply: Reply, request: &Request) -> Result<Reply, String> {
     Ok(reply)
 }
 
+/// What a message about a reply ends with that is not as it was to be.
+fn flawed(finish: Finish) -> String {
+    finish.flaw().map_or_else(String::new, |flaw| format!("; it {}", flaw.described()))
+}
+
 fn not_json(reply: &Reply, request: &Request, error: &JsonError) -> String {
     let cut = request.max_tokens.is_some_and(|max| reply.output_tokens >= max);
-    let hint = if cut { "; it was cut at `max_tokens`" } else { "" };
+    let hint = match reply.finish {
+        // Not all endpoints say it.
+        Finish::Stop if cut => "; it was truncated at `max_tokens`".to_owned(),
+        finish => flawed(finish),
+    };
     let quoted = excerpt(&reply.text);
     format!("asking model `{}` failed: the reply is {error}: `{quoted}`{hint}", reply.model)
 }

@@ -15,7 +15,7 @@ use strata_core::fault::FaultCause;
 pub use self::file::ReplyFileError;
 use super::models::excerpt;
 use super::tokens::estimate;
-use super::{Reply, Request, Speaker, ToolCall};
+use super::{Finish, Reply, Request, Speaker, ToolCall};
 use crate::gateway::{HostError, HostErrorKind};
 
 /// The model that is said to answer where nobody names one.
@@ -133,6 +133,8 @@ impl Words {
             model: model.to_owned(),
             input_tokens: self.input.unwrap_or_else(|| estimate(request.texts())),
             output_tokens: self.output.unwrap_or_else(|| estimate([self.text.as_str()])),
+            cached_tokens: 0,
+            finish: if self.tool_calls.is_empty() { Finish::Stop } else { Finish::ToolCalls },
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What requests use up, in tokens: as the endpoint counts them, or about, where it does not.
 
+use serde_json::Value;
+
 use super::Request;
 
 /// How many characters make a token, roughly, in English text.
@@ -12,7 +14,36 @@ const USUAL_TOKENS: u32 = 1024;
 const MOST_TOKENS: u32 = 1 << 18;
 
 /// How many tokens a request has, and what was answered.
-pub type Tokens = (u32, u32);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Tokens of the request, cached ones included.
+    pub input: u32,
+    /// Tokens of the reply.
+    pub output: u32,
+    /// Those of `input` that the provider took from its cache.
+    pub cached: u32,
+}
+
+impl Tokens {
+    /// Tokens of which none were cached.
+    pub fn new(input: u32, output: u32) -> Self {
+        Self { input, output, cached: 0 }
+    }
+
+    /// All of them.
+    pub fn total(self) -> u64 {
+        u64::from(self.input) + u64::from(self.output)
+    }
+
+    /// The sum of both.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+            cached: self.cached.saturating_add(other.cached),
+        }
+    }
+}
 
 /// Roughly how many tokens these texts have.
 pub(super) fn estimate<'a>(texts: impl IntoIterator<Item = &'a str>) -> u32 {
@@ -22,7 +53,59 @@ pub(super) fn estimate<'a>(texts: impl IntoIterator<Item = &'a str>) -> u32 {
 
 /// How many tokens a request has, and its reply at most.
 pub(super) fn expected(request: &Request) -> Tokens {
-    (estimate(request.texts()), request.max_tokens.unwrap_or(USUAL_TOKENS).min(MOST_TOKENS))
+    Tokens::new(estimate(request.texts()), request.max_tokens.unwrap_or(USUAL_TOKENS).min(MOST_TOKENS))
+}
+
+/// What an endpoint says about the tokens of a request; none for what it does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    pub(super) input: Option<u32>,
+    pub(super) output: Option<u32>,
+    /// Of both together.
+    pub(super) total: Option<u32>,
+    /// Those of `input` that came from a cache.
+    pub(super) cached: Option<u32>,
+}
+
+impl Usage {
+    /// Returns whether the endpoint says how many tokens were used, of the request and of the reply.
+    pub(super) fn is_complete(self) -> bool {
+        let known = [self.input, self.output, self.total].into_iter().flatten().count();
+        known >= 2
+    }
+
+    /// Returns whether the endpoint says anything.
+    pub(super) fn is_known(self) -> bool {
+        [self.input, self.output, self.total].into_iter().any(|count| count.is_some())
+    }
+
+    /// Returns the tokens of a request, with `guess` in place of what the endpoint does not say. Their sum is never less
+    /// than the total that it states, so that a limit on tokens holds.
+    pub(super) fn tokens(self, guess: Tokens) -> Tokens {
+        let (input, output) = match (self.input, self.output, self.total) {
+            (Some(input), Some(output), _) => (input, output),
+            (Some(input), None, Some(total)) => (input, total.saturating_sub(input)),
+            (None, Some(output), Some(total)) => (total.saturating_sub(output), output),
+            (None, None, Some(total)) => {
+                let input = guess.input.min(total);
+                (input, total - input)
+            }
+            (input, output, None) => (input.unwrap_or(guess.input), output.unwrap_or(guess.output)),
+        };
+        Tokens { input, output, cached: self.cached.unwrap_or_default().min(input) }
+    }
+}
+
+/// Reads a number of tokens, which some endpoints write as a text or with a fraction. Returns none for what is not a
+/// number of anything, such as a negative one.
+pub(super) fn count(value: &Value) -> Option<u32> {
+    let number = match value {
+        Value::Number(number) => number.as_f64()?,
+        Value::String(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    // `as` saturates. A begun token is a token.
+    (number.is_finite() && number >= 0.0).then(|| number.ceil() as u32)
 }
 
 /// What a request without a reply used up.
@@ -30,8 +113,8 @@ pub(super) fn expected(request: &Request) -> Tokens {
 pub(super) enum Used {
     /// Nothing, as far as can be known.
     Nothing,
-    /// As many tokens as the endpoint says: of the request, and of what it answered.
-    Tokens(u32, u32),
+    /// As many tokens as the endpoint says.
+    Tokens(Tokens),
     /// The endpoint may be at work still, or was when its reply broke off: as much as was held back for it.
     Unknown,
 }
@@ -40,8 +123,8 @@ impl Used {
     /// The tokens of the request, and of what was answered.
     pub(super) fn tokens(self, request: &Request) -> Tokens {
         match self {
-            Self::Nothing => (0, 0),
-            Self::Tokens(input, output) => (input, output),
+            Self::Nothing => Tokens::default(),
+            Self::Tokens(tokens) => tokens,
             Self::Unknown => expected(request),
         }
     }
@@ -50,10 +133,55 @@ impl Used {
     pub(super) fn and(self, other: Self, request: &Request) -> Self {
         match (self, other) {
             (Self::Nothing, used) | (used, Self::Nothing) => used,
-            _ => {
-                let (one, two) = (self.tokens(request), other.tokens(request));
-                Self::Tokens(one.0.saturating_add(two.0), one.1.saturating_add(two.1))
-            }
+            _ => Self::Tokens(self.tokens(request).and(other.tokens(request))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_of_tokens_are_read_in_all_forms() {
+        let check = |value: Value, expected: Option<u32>| assert_eq!(count(&value), expected, "{value}");
+        check(json!(7), Some(7));
+        check(json!(0), Some(0));
+        check(json!("12"), Some(12));
+        check(json!(" 12.2 "), Some(13));
+        check(json!(6.5), Some(7));
+        check(json!(5_000_000_000_u64), Some(u32::MAX));
+        check(json!(1e300), Some(u32::MAX));
+        check(json!("1e300"), Some(u32::MAX));
+        for nothing in [json!(-1), json!("-1"), json!("NaN"), json!("inf"), json!("many"), json!(""), json!(null)] {
+            check(nothing, None);
+        }
+        check(json!([1]), None);
+    }
+
+    #[test]
+    fn what_an_endpoint_says_is_completed_so_that_its_total_holds() {
+        let check = |(input, output, total), expected: (u32, u32)| {
+            let usage = Usage { input, output, total, cached: None };
+            let tokens = usage.tokens(Tokens::new(10, 4));
+            assert_eq!((tokens.input, tokens.output), expected, "{usage:?}");
+        };
+        check((Some(3), Some(5), Some(99)), (3, 5));
+        check((Some(3), None, Some(99)), (3, 96));
+        check((None, Some(5), Some(99)), (94, 5));
+        check((None, None, Some(99)), (10, 89));
+        check((None, None, Some(6)), (6, 0));
+        check((Some(7), None, Some(6)), (7, 0));
+        check((Some(3), None, None), (3, 4));
+        check((None, Some(5), None), (10, 5));
+        check((None, None, None), (10, 4));
+    }
+
+    #[test]
+    fn no_more_is_cached_than_was_sent() {
+        let usage = Usage { input: Some(3), output: Some(1), total: None, cached: Some(9) };
+        assert_eq!(usage.tokens(Tokens::default()), Tokens { input: 3, output: 1, cached: 3 });
     }
 }

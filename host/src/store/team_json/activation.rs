@@ -6,7 +6,7 @@ use strata_core::budget::{Amount, Reserved};
 use strata_core::environment::scope::{Change, Write};
 use strata_core::event::{HostCall, HostCallKind, Outcome, Work};
 use strata_core::fault::{Fault, FaultCause, FaultKind, Hope};
-use strata_core::host_call::{Again, Begun, Intent, Known};
+use strata_core::host_call::{Again, Begun, Finish, Intent, Known};
 use strata_core::id::ActionId;
 use strata_core::json::Json;
 use strata_core::team::{React, Role, Task};
@@ -198,6 +198,7 @@ fn host_call(place: Place<'_>) -> Read<HostCall> {
         cost: place.dollars("cost")?.unwrap_or_default(),
         tokens: place.count("tokens")?,
         outcome: place.word("outcome", outcome)?.unwrap_or_default(),
+        finish: place.word("finish", |word| Finish::ALL.into_iter().find(|finish| finish.name() == word))?,
     })
 }
 

@@ -11,7 +11,7 @@ use strata_core::environment::scope::{Change, Scope};
 use strata_core::environment::{Environment, MessageRef, OwnMessages};
 use strata_core::event::HostCall;
 use strata_core::fault::{Fault, Hope};
-use strata_core::host_call::{Begun, Intent, Known};
+use strata_core::host_call::{Begun, Finish, Intent, Known};
 use strata_core::id::RoleId;
 use strata_core::money::Usd;
 use strata_core::stepper::{slot, step_of_fault};
@@ -319,8 +319,9 @@ fn tried(current: &Current) -> layout::Tried<'_> {
 }
 
 fn used(spending: &Spending) -> layout::Spending {
-    let Spending { usd, tokens, calls, served, saved } = *spending;
-    layout::Spending { usd: usd.dollars(), tokens, calls, served, saved: saved.dollars() }
+    let Spending { usd, tokens, calls, served, saved, truncated, refused } = *spending;
+    let (usd, saved) = (usd.dollars(), saved.dollars());
+    layout::Spending { usd, tokens, calls, served, saved, truncated, refused }
 }
 
 fn held(Reserved { request, amount }: &Reserved) -> layout::Reserved<'_> {
@@ -341,6 +342,7 @@ fn host_call(call: &HostCall) -> layout::HostCall<'_> {
         cost: call.cost.dollars(),
         tokens: call.tokens,
         outcome: call.outcome.name(),
+        finish: call.finish.map(Finish::name),
     }
 }
 

@@ -191,6 +191,8 @@ fn spending(place: &Place<'_>) -> Result<Spending, ImportError> {
         calls: place.count("calls")?,
         served: place.count("served")?,
         saved: place.dollars("saved")?.unwrap_or_default(),
+        truncated: place.count("truncated")?,
+        refused: place.count("refused")?,
     })
 }
 

@@ -234,6 +234,8 @@ pub(super) struct HostCall<'a> {
     pub cost: f64,
     pub tokens: u64,
     pub outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finish: Option<&'static str>,
 }
 
 /// A call that may have changed the world.
@@ -270,6 +272,8 @@ pub(super) struct Spending {
     pub calls: u64,
     pub served: u64,
     pub saved: f64,
+    pub truncated: u64,
+    pub refused: u64,
 }
 
 #[derive(serde::Serialize)]

@@ -381,6 +381,7 @@ fn what_the_host_wraps_round_the_deepest_value_of_a_guest_is_read_back() {
         cost: Usd::ZERO,
         tokens: 0,
         outcome: Outcome::Answered,
+        finish: None,
     };
     env.roles[1].activation.as_mut().unwrap().current.journal.push(answered);
     let read = import(&team(), export(&team(), &env, &definition()).as_bytes()).unwrap();

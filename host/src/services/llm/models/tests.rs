@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::services::llm::config::Endpoint;
-use crate::services::llm::openai::tests::server::{Play, Server, says, text};
+use crate::services::llm::remote::tests::server::{Play, Server, says, text};
 use crate::services::llm::{Speaker, Tool, ToolCall, Turn};
 use crate::services::variables::Variables;
 
-const PRICE: Price = Price { input: Usd(600_000_000_000), output: Usd(2_000_000_000_000) };
+const PRICE: Price = Price { input: Usd(600_000_000_000), output: Usd(2_000_000_000_000), cache_read: None };
 
 fn asking(content: &str) -> Request {
     Request::new(vec![Turn::new(Speaker::User, content)])
@@ -103,7 +103,7 @@ fn all_that_a_model_is_given_counts_as_asked() {
     ] {
         // Some four letters make a token.
         let more = models.estimate(&request).0.0 - bare.0.0;
-        assert!(more >= PRICE.of(20_000, 0).0, "{more}");
+        assert!(more >= PRICE.of(Tokens::new(20_000, 0)).0, "{more}");
     }
 }
 
@@ -123,6 +123,41 @@ async fn a_call_costs_what_its_tokens_cost() {
 }
 
 #[tokio::test]
+async fn cached_tokens_have_a_price_of_their_own() {
+    let check = async |cache_read: Option<Usd>, cached: &str, expected: u64| {
+        let usage = format!(
+            r#"{{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{{"cached_tokens":{cached}}}}}"#
+        );
+        let body = format!(r#"{{"choices":[{{"message":{{"content":"x"}}}}],"usage":{usage}}}"#);
+        let server = Server::new([Play::Answer("200 OK", "", body)]);
+        let models = models(&Config { price: Price { cache_read, ..PRICE }, ..server.config() }).expect("an endpoint");
+        let completed = models.complete(&asking("x")).await.expect("a reply");
+        assert_eq!((completed.cost, completed.tokens), (Usd(expected), 15), "{cache_read:?} {cached}");
+    };
+    let cheap = Some(Usd(60_000_000_000));
+    check(cheap, "8", 2 * 600_000 + 8 * 60_000 + 5 * 2_000_000).await;
+    check(cheap, "99", 10 * 60_000 + 5 * 2_000_000).await;
+    check(cheap, "-1", 10 * 600_000 + 5 * 2_000_000).await;
+    check(Some(Usd::ZERO), "10", 5 * 2_000_000).await;
+    check(None, "8", 10 * 600_000 + 5 * 2_000_000).await;
+}
+
+#[tokio::test]
+async fn a_failure_because_of_a_truncated_or_refused_reply_names_the_finish_reason() {
+    let check = async |message: &str, reason: &str, expected: &str| {
+        let body = format!(r#"{{"choices":[{{"message":{message},"finish_reason":"{reason}"}}]}}"#);
+        let server = Server::new([Play::Answer("200 OK", "", body)]);
+        let failed = served(&server).complete(&with_schema()).await.expect_err("no JSON");
+        assert!(failed.error.message.contains(expected), "{}", failed.error.message);
+        assert!(failed.finish.is_some_and(|finish| finish.flaw().is_some()) && failed.cost > Usd::ZERO, "{failed:?}");
+    };
+    check(r#"{"content":"{\"a\":"}"#, "length", "it was truncated (finish reason `length`)").await;
+    check(r#"{"content":"sorry"}"#, "content_filter", "it was refused or filtered (finish reason `refusal`)").await;
+    let call = r#"{"tool_calls":[{"function":{"name":"add","arguments":"{\"a\""}}]}"#;
+    check(call, "length", "finish reason `length`").await;
+}
+
+#[tokio::test]
 async fn a_reply_that_breaks_its_schema_is_refused_and_paid() {
     let check = async |models: Models| {
         let request = Request { max_tokens: Some(5), ..with_schema() };
@@ -130,7 +165,7 @@ async fn a_reply_that_breaks_its_schema_is_refused_and_paid() {
         assert_eq!(failed.error.kind, HostErrorKind::Upstream);
         let message = &failed.error.message;
         assert!(message.contains("not a JSON document") && message.contains("`Sure! {`"), "{message}");
-        assert!(message.contains("cut at `max_tokens`"), "{message}");
+        assert!(message.contains("truncated at `max_tokens`"), "{message}");
         assert_eq!(failed.cost, Usd(10 * 600_000 + 5 * 2_000_000));
     };
     check(scripted("[[reply]]\ntext = 'Sure! {'\ninput = 10\noutput = 5")).await;

@@ -1,312 +1,344 @@
-//! The provider against an endpoint on loopback.
+//! What is sent, and what is understood, as data.
 
-pub mod server;
-mod streaming;
+use proptest::prelude::*;
 
-use std::time::Duration;
+use serde_json::json;
 
-use self::server::{Play, Server, text};
+use reqwest::Url;
+
 use super::*;
-use crate::services::llm::config::Endpoint;
-use crate::services::llm::{Departure, Speaker, Turn};
-use crate::services::variables::Variables;
-
-/// A variable that is set wherever tests run, since a test cannot set one safely. It plays the key.
-const KEY: &str = "PATH";
+use crate::gateway::HostErrorKind;
+use crate::services::llm::protocol::Form;
+use crate::services::llm::tokens::Tokens;
+use crate::services::llm::{Request, Speaker, Tool, Turn};
 
 fn request() -> Request {
     Request::new(vec![Turn::new(Speaker::User, "hello")])
 }
 
-fn failing(status: &'static str, headers: &'static str) -> Play {
-    Play::Answer(status, headers, "broken".to_owned())
+fn add_tool(parameters: &str) -> Tool {
+    Tool { name: "add".to_owned(), description: "adds".to_owned(), parameters: parameters.to_owned() }
 }
 
-/// The provider for an endpoint, with the variables of this process.
-fn provider_of(endpoint: &Endpoint) -> Result<OpenAi, ConfigError> {
-    OpenAi::new(endpoint, &Variables::default())
+#[test]
+fn everything_that_is_asked_is_sent() {
+    let call = ToolCall { id: "c1".to_owned(), name: "add".to_owned(), arguments: r#"{"a":1}"#.to_owned() };
+    let request = Request {
+        messages: vec![
+            Turn::new(Speaker::System, "be brief"),
+            Turn::new(Speaker::User, "1+1?"),
+            Turn { tool_calls: vec![call], ..Turn::new(Speaker::Assistant, "") },
+            Turn { tool_call_id: Some("c1".to_owned()), ..Turn::new(Speaker::Tool, "2") },
+        ],
+        tools: vec![add_tool(r#"{"type":"object"}"#)],
+        output_schema: Some(r#"{"type":"integer"}"#.to_owned()),
+        temperature: Some(0.2),
+        max_tokens: Some(100),
+        stop: vec!["END".to_owned()],
+        seed: Some(7),
+        ..request()
+    };
+    let sent = body("m", &request, Form::Whole, Dialect::Compatible).expect("a body");
+    let sent: Value = serde_json::from_str(&sent).expect("JSON");
+    let call = json!({ "id": "c1", "type": "function", "function": { "name": "add", "arguments": "{\"a\":1}" } });
+    let expected = json!({
+        "model": "m",
+        "messages": [
+            { "role": "system", "content": "be brief" },
+            { "role": "user", "content": "1+1?" },
+            { "role": "assistant", "content": null, "tool_calls": [call] },
+            { "role": "tool", "content": "2", "tool_call_id": "c1" },
+        ],
+        "tools": [{
+            "type": "function",
+            "function": { "name": "add", "description": "adds", "parameters": { "type": "object" } },
+        }],
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": { "name": "reply", "schema": { "type": "integer" } },
+        },
+        "temperature": 0.2,
+        "max_tokens": 100,
+        "stop": ["END"],
+        "seed": 7,
+    });
+    assert_eq!(sent, expected);
 }
 
-async fn ask(endpoint: &Endpoint) -> Result<Reply, HostError> {
-    answer(endpoint).await.map_err(|unanswered| unanswered.error)
+#[test]
+fn schemas_that_are_not_json_are_refused() {
+    let check = |request: Request, expected: &str| {
+        let error = body("m", &request, Form::Whole, Dialect::Compatible).expect_err("a bad schema");
+        assert_eq!(error.kind, HostErrorKind::Invalid);
+        assert!(error.message.contains(expected), "{}", error.message);
+    };
+    let output_schema = Some("{".to_owned());
+    check(Request { output_schema, ..request() }, "`output-schema` is not a JSON document");
+    let tools = vec![add_tool("")];
+    check(Request { tools, ..request() }, "the parameters of the tool `add` is not a JSON document");
 }
 
-async fn answer(endpoint: &Endpoint) -> Result<Reply, Unanswered> {
-    let mut provider = provider_of(endpoint).expect("a usable endpoint");
-    provider.backoff = Duration::from_millis(1);
-    complete(&provider, &mut Hearing::default()).await
+/// Interprets a message with what else a reply has.
+fn reply_of(message: Value, finish: Value) -> Value {
+    json!({ "choices": [{ "message": message, "finish_reason": finish }] })
 }
 
-/// Asks without a pace, and gives the reply alone.
-async fn complete(provider: &OpenAi, hearing: &mut Hearing) -> Result<Reply, Unanswered> {
-    provider.complete("m", &request(), (hearing, &Pace::default())).await.map(|(reply, _)| reply)
+#[test]
+fn the_bound_of_output_tokens_is_named_as_the_endpoint_wants_it() {
+    let check = |url: &str, name: &str| {
+        let dialect = Dialect::at(&Url::parse(url).expect("a URL"));
+        let request = Request { max_tokens: Some(7), ..request() };
+        let sent = body("m", &request, Form::Whole, dialect).expect("a body");
+        let expected = format!(r#"{{"{name}":7,"messages":[{{"content":"hello","role":"user"}}],"model":"m"}}"#);
+        assert_eq!(sent, expected, "{url}");
+    };
+    check("https://api.openai.com/v1/chat/completions", "max_completion_tokens");
+    check("https://API.OpenAI.com/v1", "max_completion_tokens");
+    check("https://eu.api.openai.com/v1", "max_tokens");
+    check("https://api.openai.com.example/v1", "max_tokens");
+    check("http://127.0.0.1/api.openai.com", "max_tokens");
 }
 
-/// Plays, asks with `retries`, and compares the text or a part of the error, and the number of requests made.
-async fn check(plays: &[Play], retries: u32, expected: Result<&str, &str>, requests: usize) {
-    let server = Server::new(plays);
-    let endpoint = Endpoint { retries, ..server.endpoint() };
-    match (ask(&endpoint).await, expected) {
-        (Ok(reply), Ok(text)) => assert_eq!(reply.text, text),
-        (Err(error), Err(part)) => {
-            assert_eq!(error.kind, HostErrorKind::Upstream);
-            assert!(error.message.contains(part), "{}", error.message);
-        }
-        (found, _) => panic!("{found:?} instead of {expected:?}"),
+#[test]
+fn a_text_is_read_in_all_its_forms() {
+    let check = |content: Value, text: &str| {
+        let answer = interpret(&reply_of(json!({ "content": content }), Value::Null)).expect("an answer");
+        assert_eq!(answer.text, text, "{content}");
+    };
+    check(json!("hi"), "hi");
+    check(json!(null), "");
+    check(json!([{ "type": "text", "text": "a" }, { "type": "image" }, { "text": "b" }, "c"]), "abc");
+    check(json!([{ "type": "thinking", "thinking": "hm" }, { "type": "reasoning", "text": "hm" }]), "");
+    check(json!({ "type": "text", "text": "hi" }), "hi");
+    check(json!({ "text": "hi" }), "hi");
+    check(json!({ "type": "image_url" }), "");
+    check(json!({ "answer": 42 }), r#"{"answer":42}"#);
+    check(json!(42), "42");
+    check(json!([]), "");
+}
+
+#[test]
+fn the_choice_with_the_lowest_index_counts() {
+    let choice = |index: Value, text: &str| json!({ "index": index, "message": { "content": text } });
+    let check = |choices: Value, text: &str| {
+        let answer = interpret(&json!({ "choices": choices })).expect("an answer");
+        assert_eq!(answer.text, text, "{choices}");
+    };
+    check(json!([choice(json!(1), "b"), choice(json!(0), "a")]), "a");
+    check(json!([choice(json!(null), "a"), choice(json!(null), "b")]), "a");
+    check(json!([choice(json!(3), "a")]), "a");
+}
+
+#[test]
+fn how_a_reply_ended_is_read_in_the_words_of_many() {
+    let check = |message: Value, reason: Value, expected: Finish| {
+        let answer = interpret(&reply_of(message.clone(), reason.clone())).expect("an answer");
+        assert_eq!(answer.finish, expected, "{message} {reason}");
+    };
+    let text = json!({ "content": "hi" });
+    let call = json!({ "content": null, "tool_calls": [{ "id": "c", "function": { "name": "add" } }] });
+    check(text.clone(), json!("stop"), Finish::Stop);
+    check(text.clone(), json!(null), Finish::Stop);
+    check(text.clone(), json!("length"), Finish::Length);
+    check(text.clone(), json!("MAX_TOKENS"), Finish::Length);
+    check(text.clone(), json!("content_filter"), Finish::Refusal);
+    check(text.clone(), json!("compute_unit_limit"), Finish::Other);
+    check(text, json!("tool_calls"), Finish::Stop);
+    check(call.clone(), json!("tool_calls"), Finish::ToolCalls);
+    check(call.clone(), json!("stop"), Finish::ToolCalls);
+    check(call, json!("length"), Finish::Length);
+    check(json!({ "content": null, "refusal": "no" }), json!("stop"), Finish::Refusal);
+    check(json!({ "content": [{ "type": "refusal", "refusal": "no" }] }), json!("stop"), Finish::Refusal);
+}
+
+#[test]
+fn a_refusal_is_the_text_where_there_is_no_other() {
+    let check = |message: Value, text: &str| {
+        assert_eq!(interpret(&reply_of(message, json!("stop"))).expect("an answer").text, text);
+    };
+    check(json!({ "content": null, "refusal": "no" }), "no");
+    check(json!({ "content": "", "refusal": "no" }), "no");
+    check(json!({ "content": "half", "refusal": "no" }), "half");
+}
+
+#[test]
+fn a_reply_that_states_a_failure_is_none() {
+    let check = |reply: Value, problem: Problem, used: Used| {
+        assert_eq!(interpret(&reply).expect_err("no answer"), Unusable { problem, used }, "{reply}");
+    };
+    let stated = Problem::StatedError;
+    let usage = json!({ "prompt_tokens": 10, "completion_tokens": 3 });
+    let counted = Used::Tokens(Tokens::new(10, 3));
+    check(json!({ "error": "overloaded" }), stated(json!("overloaded")), Used::Nothing);
+    check(json!({ "error": { "code": 429 } }), stated(json!({ "code": 429 })), Used::Nothing);
+    check(json!({ "error": true, "usage": usage }), stated(json!(true)), counted);
+    let choice = json!({ "message": { "content": "half" }, "finish_reason": "stop" });
+    check(json!({ "choices": [choice], "error": "x" }), stated(json!("x")), Used::Unknown);
+    let choice = json!({ "message": { "content": "half" }, "error": { "message": "x" } });
+    check(json!({ "choices": [choice], "usage": usage }), stated(json!({ "message": "x" })), counted);
+    let vllm = json!({ "object": "error", "code": 400 });
+    check(vllm.clone(), stated(vllm), Used::Nothing);
+    check(reply_of(json!({ "content": "" }), json!("")), Problem::FailedFinish(String::new()), Used::Nothing);
+    check(reply_of(json!({ "content": "a" }), json!("error")), Problem::FailedFinish("error".into()), Used::Unknown);
+    for none in [json!({}), json!([]), json!({ "choices": [] }), json!({ "choices": [{}] }), json!("x"), json!(null)] {
+        check(none, Problem::NoReply, Used::Nothing);
     }
-    assert_eq!(server.seen().len(), requests);
 }
 
-#[tokio::test]
-async fn a_failure_in_passing_is_retried_as_often_as_allowed() {
-    let broken = failing("500 Internal Server Error", "");
-    check(&[broken.clone(), text("fine")], 1, Ok("fine"), 2).await;
-    check(&[broken.clone(), text("fine")], 0, Err("answered 500 Internal Server Error: `broken`"), 1).await;
-    check(std::slice::from_ref(&broken), 2, Err("(after 2 retries)"), 3).await;
-    check(&[Play::Slam, text("fine")], 1, Ok("fine"), 2).await;
-    check(&[Play::Slam, text("fine")], 0, Err("error sending request"), 1).await;
-    for status in ["408 Request Timeout", "409 Conflict", "429 Too Many Requests"] {
-        check(&[failing(status, ""), text("fine")], 1, Ok("fine"), 2).await;
+#[test]
+fn what_states_no_error_is_an_answer() {
+    for error in [json!(null), json!(false), json!(""), json!({}), json!([])] {
+        let reply = json!({ "choices": [{ "message": { "content": "hi" }, "error": error }], "error": error });
+        assert_eq!(interpret(&reply).expect("an answer").text, "hi");
     }
 }
 
-#[tokio::test]
-async fn requests_that_are_made_again_keep_to_the_pace() {
-    let server = Server::new([failing("429 Too Many Requests", ""), text("fine")]);
-    let mut provider = provider_of(&Endpoint { retries: 1, ..server.endpoint() }).expect("a usable endpoint");
-    provider.backoff = Duration::from_millis(1);
-    let (mut hearing, pace) = (Hearing::default(), Pace::of(std::num::NonZeroU32::new(2)));
-    let (question, asked) = (request(), (&mut hearing, &pace));
-    let asked = provider.complete("m", &question, asked);
-    assert!(tokio::time::timeout(Duration::from_secs(1), asked).await.is_err(), "the second waits for half a minute");
-    assert_eq!(server.seen().len(), 1);
+#[test]
+fn tool_calls_are_read_in_all_their_forms() {
+    let check_in = |message: Value, expected: (&str, &str, &str)| {
+        let answer = interpret(&reply_of(message, Value::Null)).expect("an answer");
+        let [call] = answer.tool_calls.as_slice() else { panic!("one call: {answer:?}") };
+        assert_eq!((call.id.as_str(), call.name.as_str(), call.arguments.as_str()), expected);
+    };
+    let check = |call: Value, expected| check_in(json!({ "content": null, "tool_calls": [call] }), expected);
+    let function = |arguments: Value| json!({ "name": "add", "arguments": arguments });
+    check(json!({ "id": "c1", "function": function(json!("{\"a\":1}")) }), ("c1", "add", "{\"a\":1}"));
+    check(json!({ "function": function(json!({ "a": 1 })) }), ("", "add", "{\"a\":1}"));
+    check(json!({ "id": "", "function": function(json!("")) }), ("", "add", "{}"));
+    check(json!({ "function": function(Value::Null) }), ("", "add", "{}"));
+    check(json!({ "id": "c1", "name": "add", "arguments": "{}" }), ("c1", "add", "{}"));
+    check(json!({}), ("", "", "{}"));
+    let legacy = json!({ "content": null, "function_call": function(json!("{\"a\":1}")) });
+    check_in(legacy, ("", "add", "{\"a\":1}"));
 }
 
-#[tokio::test]
-async fn a_lasting_failure_is_never_retried() {
-    check(&[failing("400 Bad Request", "")], 3, Err("400 Bad Request: `broken`"), 1).await;
-    check(&[failing("401 Unauthorized", "")], 3, Err("under `api_key`"), 1).await;
-    check(&[failing("404 Not Found", "")], 3, Err("`base_url`"), 1).await;
-    check(&[Play::Answer("200 OK", "", "<html>".to_owned())], 3, Err("is not a JSON document"), 1).await;
-    check(&[Play::Answer("200 OK", "", "{}".to_owned())], 3, Err("holds no reply: `{}`"), 1).await;
+#[test]
+fn what_was_used_is_read_in_all_its_forms() {
+    let check = |usage: Value, expected: (Option<u32>, Option<u32>, Option<u32>, Option<u32>)| {
+        let reply = json!({ "choices": [{ "message": { "content": "hi" } }], "usage": usage });
+        let usage = interpret(&reply).expect("an answer").usage;
+        assert_eq!((usage.input, usage.output, usage.total, usage.cached), expected, "{reply}");
+    };
+    check(json!(null), (None, None, None, None));
+    check(json!({ "prompt_tokens": 3, "completion_tokens": "4" }), (Some(3), Some(4), None, None));
+    check(json!({ "input_tokens": 3.2, "output_tokens": 4 }), (Some(4), Some(4), None, None));
+    check(json!({ "total_tokens": 9 }), (None, None, Some(9), None));
+    check(json!({ "prompt_tokens": -3, "completion_tokens": "NaN" }), (None, None, None, None));
+    let details = json!({ "cached_tokens": 2 });
+    check(json!({ "prompt_tokens": 3, "prompt_tokens_details": details }), (Some(3), None, None, Some(2)));
+    check(json!({ "input_tokens": 3, "input_tokens_details": details }), (Some(3), None, None, Some(2)));
+    check(json!({ "prompt_tokens": 3, "prompt_cache_hit_tokens": 2 }), (Some(3), None, None, Some(2)));
 }
 
-#[tokio::test]
-async fn redirects_are_not_followed() {
-    let moved = failing("307 Temporary Redirect", "location: /elsewhere\r\n");
-    check(&[moved, text("fine")], 3, Err("redirects are not followed"), 1).await;
-}
-
-#[tokio::test]
-async fn the_endpoint_decides_when_it_is_asked_again() {
-    let server = Server::new([failing("429 Too Many Requests", "retry-after: 0\r\n"), text("fine")]);
-    let endpoint = Endpoint { retries: 1, ..server.endpoint() };
-    let mut provider = provider_of(&endpoint).expect("a usable endpoint");
-    // The test would wait for this long if the header were not heeded.
-    provider.backoff = Duration::from_secs(3600);
-    let reply = complete(&provider, &mut Hearing::default()).await;
-    assert_eq!(reply.map(|r| r.text), Ok("fine".to_owned()));
-}
-
-#[tokio::test]
-async fn what_an_answer_without_a_reply_used_up_is_told() {
-    async fn check(play: Play, expected: Used) {
-        let server = Server::new([play]);
-        let endpoint = Endpoint { timeout: Duration::from_millis(300), retries: 0, ..server.endpoint() };
-        assert_eq!(answer(&endpoint).await.map_err(|unanswered| unanswered.used), Err(expected));
+/// Assembles the deltas of one choice and returns what the reply says.
+fn assembled(deltas: &[Value]) -> Answer {
+    let mut assembler = Assembler::default();
+    for delta in deltas {
+        assembler.take(json!({ "choices": [{ "delta": delta }] }));
     }
-    let said = |usage: &str| Play::Answer("200 OK", "", format!(r#"{{"choices": []{usage}}}"#));
-    check(said(r#", "usage": {"prompt_tokens": 1000, "completion_tokens": 2}"#), Used::Tokens(1000, 2)).await;
-    check(said(r#", "usage": {"prompt_tokens": 1000}"#), Used::Tokens(1000, 0)).await;
-    check(said(""), Used::Nothing).await;
-    check(failing("500 Oops", ""), Used::Nothing).await;
-    // It may be at work still, or was when the connection broke.
-    check(Play::Slam, Used::Unknown).await;
-    check(Play::Drip, Used::Unknown).await;
-    check(Play::Flood, Used::Unknown).await;
-    let cut = Play::Stream("content-length: 9999\r\n", "data: {}\n\n".to_owned());
-    check(cut, Used::Unknown).await;
-    let piece = r#"data: {"choices": [{"delta": {"content": "much"}}]}"#;
-    check(Play::Stream("", format!("{piece}\n\ndata: {{\n\n")), Used::Unknown).await;
-    check(Play::Stream("", "data: {\n\n".to_owned()), Used::Nothing).await;
+    assembler.take(json!({ "choices": [{ "delta": {}, "finish_reason": "stop" }] }));
+    interpret(&assembler.finish()).expect("an answer")
 }
 
-#[tokio::test]
-async fn what_broke_off_counts_also_while_it_waits_to_be_asked_for_again() {
-    let cut = Play::Stream("content-length: 9999\r\n", "data: {}\n\n".to_owned());
-    let server = Server::new([cut]);
-    let mut provider = provider_of(&Endpoint { retries: 1, ..server.endpoint() }).expect("a usable endpoint");
-    provider.backoff = Duration::from_secs(3600);
-    let departure = Departure::ahead();
-    let mut hearing = Hearing::default().of(departure.clone());
-    let returned = async {
-        loop {
-            match departure.here().await {
-                (0, 0) => tokio::task::yield_now().await,
-                used => return used,
+#[test]
+fn the_pieces_of_tool_calls_are_told_apart() {
+    let check = |pieces: &[Value], expected: &[(&str, &str)]| {
+        let deltas: Vec<Value> = pieces.iter().map(|calls| json!({ "tool_calls": calls })).collect();
+        let answer = assembled(&deltas);
+        let calls: Vec<_> = answer.tool_calls.iter().map(|c| (c.id.as_str(), c.arguments.as_str())).collect();
+        assert_eq!(calls, expected, "{pieces:?}");
+    };
+    let call = |index: Value, id: &str, name: &str, arguments: &str| {
+        let mut call = json!({ "function": { "arguments": arguments } });
+        for (field, value) in [("index", index), ("id", id.into())] {
+            if !value.is_null() && value != "" {
+                call[field] = value;
             }
         }
-    };
-    let returned = tokio::time::timeout(Duration::from_secs(60), returned);
-    tokio::select! {
-        asked = complete(&provider, &mut hearing) => panic!("{asked:?} before it is asked again"),
-        used = returned => assert_eq!(used, Ok(Used::Unknown.tokens(&request()))),
-    }
-}
-
-#[tokio::test]
-async fn a_reply_that_does_not_end_is_cut_by_the_timeout_and_not_paid_twice() {
-    let server = Server::new([Play::Drip]);
-    let endpoint = Endpoint { retries: 3, timeout: Duration::from_millis(300), ..server.endpoint() };
-    let error = ask(&endpoint).await.expect_err("no end of the reply");
-    assert!(error.message.contains("no whole answer within 300ms"), "{}", error.message);
-    assert_eq!(server.seen().len(), 1);
-}
-
-#[tokio::test]
-async fn a_reply_without_end_is_bounded() {
-    check(&[Play::Flood], 3, Err("larger than 16 MiB"), 1).await;
-}
-
-#[tokio::test]
-async fn an_error_is_quoted_at_its_beginning_and_on_one_line() {
-    let long = format!("one\n\u{1b}[2Jtwo {}", "x".repeat(100_000));
-    let server = Server::new([Play::Answer("400 Bad Request", "", long)]);
-    let error = ask(&server.endpoint()).await.expect_err("a bad request");
-    assert!(error.message.contains("`one  [2Jtwo xxx"), "{}", error.message);
-    assert!(error.message.len() < 500, "{}", error.message.len());
-}
-
-#[tokio::test]
-async fn the_key_is_sent_and_shown_nowhere() {
-    let key = std::env::var(KEY).expect("a variable that is set everywhere");
-    for status in ["200 OK", "401 Unauthorized"] {
-        let said = serde_json::json!({ "error": format!("{key} is wrong") }).to_string();
-        let server = Server::new([Play::Answer(status, "", said)]);
-        let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
-        let provider = provider_of(&endpoint).expect("a usable endpoint");
-        let error = complete(&provider, &mut Hearing::default()).await.expect_err("no reply").error;
-        assert!(error.message.contains("[secret PATH] is wrong"), "{}", error.message);
-        assert!(!error.message.contains(&key));
-        assert!(!format!("{provider:?}").contains(&key));
-        let head = &server.seen()[0].head;
-        assert!(head.contains(&format!("authorization: bearer {}\r\n", key.to_lowercase())), "{head}");
-    }
-}
-
-/// As PHP and others write it: nothing of it stands in the answer as it is.
-fn escaped(key: &str) -> String {
-    key.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect()
-}
-
-#[tokio::test]
-async fn the_key_is_in_no_part_of_a_reply_or_an_error_however_it_is_escaped() {
-    let key = std::env::var(KEY).expect("a variable that is set everywhere");
-    let (escaped, slashed) = (escaped(&key), key.replace('/', "\\/"));
-    let message = format!(
-        r#"{{"content": "it is {escaped} {slashed}", "tool_calls": [
-            {{"id": "{escaped}", "function": {{"name": "{slashed}", "arguments": "{{\"a\": \"{slashed}\"}}"}}}},
-            {{"id": "c", "function": {{"name": "n", "arguments": {{"a": "{escaped}"}}}}}}]}}"#
-    );
-    let answer = format!(r#"{{"model": "{escaped}", "choices": [{{"message": {message}}}]}}"#);
-    let server = Server::new([Play::Answer("200 OK", "", answer)]);
-    let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
-    let provider = provider_of(&endpoint).expect("a usable endpoint");
-    let reply = complete(&provider, &mut Hearing::default()).await.expect("a reply");
-    assert_eq!(reply.text, "it is [secret PATH] [secret PATH]");
-    assert_eq!(reply.model, "[secret PATH]");
-    let [one, other] = reply.tool_calls.as_slice() else { panic!("two calls: {reply:?}") };
-    let hidden = r#"{"a": "[secret PATH]"}"#;
-    assert_eq!([&one.id, &one.name, &one.arguments], ["[secret PATH]", "[secret PATH]", hidden]);
-    assert_eq!(other.arguments, hidden.replace(": ", ":"));
-    // A part of it is not found: it is taken out before the rest is cut off.
-    let long = format!(r#"{{"error": "{}{escaped}"}}"#, "x".repeat(250));
-    for status in ["200 OK", "500 Oops"] {
-        let server = Server::new([Play::Answer(status, "", long.clone())]);
-        let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
-        let provider = provider_of(&endpoint).expect("a usable endpoint");
-        let error = complete(&provider, &mut Hearing::default()).await.expect_err("no reply").error;
-        assert!(error.message.contains("x[secret PATH]"), "{}", error.message);
-    }
-}
-
-#[tokio::test]
-async fn an_endpoint_that_is_not_there_is_an_upstream_error() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
-    let port = listener.local_addr().expect("an address").port();
-    drop(listener);
-    let endpoint = Endpoint {
-        base_url: format!("http://127.0.0.1:{port}"),
-        api_key_env: None,
-        retries: 1,
-        timeout: Endpoint::TIMEOUT,
-    };
-    let error = ask(&endpoint).await.expect_err("nobody there");
-    assert_eq!(error.kind, HostErrorKind::Upstream);
-    for part in [&format!("at `http://127.0.0.1:{port}/chat/completions`"), "refused", "(after 1 retry)"] {
-        assert!(error.message.contains(part), "{}", error.message);
-    }
-}
-
-#[tokio::test]
-async fn the_path_of_the_base_address_is_kept() {
-    let server = Server::new([text("fine")]);
-    ask(&server.endpoint()).await.expect("a reply");
-    let seen = &server.seen()[0];
-    assert!(seen.head.starts_with("post /v1/chat/completions http/1.1\r\n"), "{}", seen.head);
-    assert!(!seen.head.contains("authorization"));
-    assert_eq!(seen.body, r#"{"messages":[{"content":"hello","role":"user"}],"model":"m"}"#);
-}
-
-#[test]
-fn base_addresses_lead_to_completions_or_are_refused() {
-    let check = |base: &str, expected: Result<&str, &str>| match (completions(base), expected) {
-        (Ok(url), Ok(expected)) => assert_eq!(url.as_str(), expected),
-        (Err(error), Err(part)) => {
-            let text = error.to_string();
-            assert!(text.contains(part), "{text}");
-            assert!(!text.contains("s3cret"), "{text}");
+        if !name.is_empty() {
+            call["function"]["name"] = name.into();
         }
-        (found, _) => panic!("{base}: {found:?} instead of {expected:?}"),
+        call
     };
-    check("https://a.example/v1", Ok("https://a.example/v1/chat/completions"));
-    check("https://a.example/v1/", Ok("https://a.example/v1/chat/completions"));
-    check("http://[::1]:8080", Ok("http://[::1]:8080/chat/completions"));
-    check("https://a.example/d/?api-version=2", Ok("https://a.example/d/chat/completions?api-version=2"));
-    check(
-        "https://a.example/v1?key=s3cret",
-        Err("`https://a.example/v1` as the model's `base_url`: its query holds more"),
-    );
-    check("a.example/v1", Err("write it like"));
-    check("", Err("write it like"));
-    check("ftp://a.example", Err("no HTTP address"));
-    check("data:x", Err("no HTTP address"));
-    check("https://me:s3cret@a.example", Err("`https://…@a.example` as the model's `base_url`: it holds credentials"));
+    let (none, zero, one) = (Value::Null, json!(0), json!(1));
+    let both = [("c1", r#"{"a":1}"#), ("c2", r#"{"a":2}"#)];
+    let (first, second) = (r#"{"a":1}"#, r#"{"a":2}"#);
+    for index in [&none, &zero] {
+        let whole =
+            [json!([call(index.clone(), "c1", "add", first)]), json!([call(index.clone(), "c2", "add", second)])];
+        check(&whole, &both);
+        let together = [json!([call(index.clone(), "c1", "add", first), call(index.clone(), "c2", "add", second)])];
+        check(&together, &both);
+        let parts = [
+            json!([call(index.clone(), "c1", "add", "")]),
+            json!([call(index.clone(), "", "", "{\"a\":")]),
+            json!([call(index.clone(), "", "", "1}")]),
+            json!([call(index.clone(), "c2", "add", "{\"a\"")]),
+            json!([call(index.clone(), "c2", "", ":2}")]),
+        ];
+        check(&parts, &both);
+        let without_ids =
+            [json!([call(index.clone(), "", "add", first)]), json!([call(index.clone(), "", "add", second)])];
+        check(&without_ids, &[("", first), ("", second)]);
+    }
+    let mixed = [
+        json!([call(one.clone(), "c2", "add", "{\"a\""), call(zero.clone(), "c1", "add", "{\"a\"")]),
+        json!([call(one.clone(), "", "", ":2}")]),
+        json!([call(zero.clone(), "", "", ":1}")]),
+    ];
+    check(&mixed, &both);
+    let repeated = [
+        json!([call(zero.clone(), "c1", "add", "{\"a\"")]),
+        json!([call(zero.clone(), "c1", "add", ":1}")]),
+        json!([call(one, "c2", "add", second)]),
+    ];
+    check(&repeated, &both);
+    // An endpoint that gives each piece an id of its own.
+    check(&[json!([call(zero.clone(), "c1", "add", "{\"a\"")]), json!([call(zero, "x", "", ":1}")])], &both[..1]);
 }
 
 #[test]
-fn addresses_of_this_machine_are_told_apart() {
-    let check = |url: &str, expected: bool| {
-        assert_eq!(is_loopback(&Url::parse(url).expect("an address")), expected, "{url}");
-    };
-    check("http://localhost:1/v1", true);
-    check("http://127.0.0.2", true);
-    check("http://[::1]:1", true);
-    check("https://127.example.com", false);
-    check("http://10.0.0.1", false);
+fn a_complete_message_behind_its_pieces_is_not_taken_twice() {
+    let call = json!({ "id": "c1", "function": { "name": "add", "arguments": "{\"a\":1}" } });
+    let whole = json!({ "content": "hello", "tool_calls": [call] });
+    let pieces = [
+        json!({ "choices": [{ "delta": { "content": "hel" } }] }),
+        json!({ "choices": [{ "delta": { "content": "lo", "tool_calls": [call] } }] }),
+        json!({ "choices": [{ "message": whole, "finish_reason": "stop" }] }),
+    ];
+    for skipped in 0..=2 {
+        let mut assembler = Assembler::default();
+        let heard: String = pieces[skipped..].iter().map(|piece| assembler.take(piece.clone())).collect();
+        let answer = interpret(&assembler.finish()).expect("an answer");
+        if skipped != 1 {
+            assert_eq!((answer.text.as_str(), heard.as_str()), ("hello", "hello"));
+        }
+        assert_eq!(answer.tool_calls.len(), 1, "{answer:?}");
+    }
 }
 
-#[test]
-fn an_encrypted_endpoint_can_be_prepared_without_a_connection() {
-    let endpoint = Endpoint {
-        base_url: "https://a.example".to_owned(),
-        api_key_env: None,
-        retries: 0,
-        timeout: Endpoint::TIMEOUT,
-    };
-    match provider_of(&endpoint) {
-        Ok(_) => {}
-        // On a machine without root certificates this is what the operator is told.
-        Err(error) => assert!(error.to_string().contains("certificates"), "{error}"),
+fn documents() -> impl Strategy<Value = Value> {
+    let names = prop::sample::select(vec!["choices", "message", "content", "tool_calls", "function", "usage", "id"]);
+    let leaf = prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), ".*".prop_map(Value::from)];
+    leaf.prop_recursive(6, 64, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((names.clone(), inner), 0..4)
+                .prop_map(|pairs| pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_answer_makes_us_panic(document in documents(), content in documents()) {
+        let _ = interpret(&document);
+        let message = json!({ "content": content, "tool_calls": [document] });
+        let _ = interpret(&json!({ "choices": [{ "message": message }], "usage": content }));
+        let mut assembler = Assembler::default();
+        assembler.take(document.clone());
+        assembler.take(json!({ "choices": [{ "delta": { "tool_calls": [document], "content": content } }] }));
+        assembler.take(json!({ "choices": [{ "message": message }, { "delta": content }], "usage": document }));
+        let _ = interpret(&assembler.finish());
     }
 }

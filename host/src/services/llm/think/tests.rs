@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use strata_core::id::MessageId;
 
 use super::*;
+use crate::services::llm::Finish;
 
 fn reply(text: &str, data: Option<&str>) -> Reply {
     Reply {
@@ -13,6 +14,8 @@ fn reply(text: &str, data: Option<&str>) -> Reply {
         model: "m".to_owned(),
         input_tokens: 0,
         output_tokens: 0,
+        cached_tokens: 0,
+        finish: Finish::Stop,
     }
 }
 

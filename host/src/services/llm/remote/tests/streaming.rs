@@ -139,11 +139,72 @@ async fn what_breaks_behind_a_whole_reply_pays_for_nothing_twice() {
 
 #[tokio::test]
 async fn what_is_no_reply_is_a_lasting_failure() {
-    check(&[stream(&["{".into()])], 3, Err("is not a JSON document"), "", &[true]).await;
-    check(&[stream(&["[DONE]".into()])], 3, Err("holds no reply"), "", &[true]).await;
+    check(&[stream(&["<html>".into()])], 3, Err("is not a JSON document"), "", &[true]).await;
     let endless = format!("data: {}", "x".repeat(REPLY_BYTES));
     let flood = Play::Answer("200 OK", "content-type: text/event-stream\r\n", endless);
     check(&[flood], 3, Err("larger than 16 MiB"), "", &[true]).await;
+}
+
+#[tokio::test]
+async fn a_stream_without_a_reply_is_asked_for_again() {
+    let whole = stream(&[says("hello"), end(), counts()]);
+    let event = |name: &str, data: &str| Play::Stream("", format!("event: {name}\ndata: {data}\n\n"));
+    let empty = json!({ "choices": [{ "delta": { "content": "he" }, "finish_reason": "" }] });
+    for (none, heard) in [
+        (stream(&["{".into()]), "hello"),
+        (stream(&["[DONE]".into()]), "hello"),
+        (stream(&["".into()]), "hello"),
+        (stream(&[counts()]), "hello"),
+        (Play::Stream("", String::new()), "hello"),
+        (Play::Stream("", ": a comment\n\n".to_owned()), "hello"),
+        (stream(&[json!({ "error": "overloaded" })]), "hello"),
+        (
+            stream(&[json!({ "choices": [{ "delta": {}, "error": { "code": 502 }, "finish_reason": "stop" }] })]),
+            "hello",
+        ),
+        (stream(&[says("he"), json!({ "choices": [{ "delta": {}, "finish_reason": "error" }] })]), "he<again>hello"),
+        (event("error", r#"{"message":"overloaded"}"#), "hello"),
+        (event("error", "overloaded"), "hello"),
+        (stream(&[empty.clone()]), "he<again>hello"),
+    ] {
+        check(&[none, whole.clone()], 1, Ok("hello"), heard, &[true, true]).await;
+    }
+    check(&[stream(&[empty, end()])], 0, Ok("he"), "he", &[true]).await;
+    check(&[event("error", r#"{"error":{"code":401}}"#)], 3, Err("401"), "", &[true]).await;
+}
+
+#[tokio::test]
+async fn how_a_stream_is_framed_makes_no_difference() {
+    let (hello, stop) = (says("hello").to_string(), end().to_string());
+    for body in [
+        format!("data: {hello}\n\ndata: {stop}\n\ndata:\n\ndata: [DONE]\n\n"),
+        format!(": x\r\nid: 1\r\nevent: message\r\ndata: {hello}\r\n\r\n: y\r\ndata: {stop}\r\n\r\n"),
+        format!("\n\n\u{feff}data:{hello}\n\ndata: \n\ndata:{stop}"),
+    ] {
+        for play in [Play::Stream("", body.clone()), Play::Answer("200 OK", "", body)] {
+            check(&[play], 0, Ok("hello"), "hello", &[true]).await;
+        }
+    }
+    let whole = json!({ "choices": [{ "message": { "content": "hello" } }] });
+    check(&[Play::Stream("", whole.to_string())], 0, Ok("hello"), "hello", &[true]).await;
+    let in_a_piece = json!({ "choices": [{ "message": { "content": "hello" }, "finish_reason": "stop" }] });
+    check(&[stream(&[in_a_piece])], 0, Ok("hello"), "hello", &[true]).await;
+}
+
+#[tokio::test]
+async fn what_a_model_thinks_aloud_is_not_heard() {
+    let events = [says("<thi"), says("nk>hm</think>\n\nhe"), says("llo"), end(), counts()];
+    check(&[stream(&events)], 0, Ok("hello"), "hello", &[true]).await;
+    let reasoned = delta(json!({ "reasoning_content": "hm", "content": null }));
+    check(&[stream(&[reasoned, says("hello"), end()])], 0, Ok("hello"), "hello", &[true]).await;
+}
+
+#[tokio::test]
+async fn a_character_that_is_split_over_two_pieces_is_whole() {
+    let half = |half: &str| Value::from(format!(r#"{{"choices":[{{"delta":{{"content":"{half}"}}}}]}}"#));
+    let split = [half(r"hi \ud83d"), half(r"\ude00!"), end()];
+    check(&[stream(&split)], 0, Ok("hi 😀!"), "hi 😀!", &[true]).await;
+    check(&[stream(&[half(r"hi \ud83d"), end()])], 0, Ok("hi \u{fffd}"), "hi ", &[true]).await;
 }
 
 #[tokio::test]
@@ -193,5 +254,5 @@ async fn nobody_hears_the_key() {
     let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
     let provider = provider_of(&endpoint).expect("a usable endpoint");
     let error = complete(&provider, &mut Ear::default().hearing()).await.expect_err("no reply").error;
-    assert!(error.message.contains("`{\"error\": \"[secret PATH]\"}`"), "{}", error.message);
+    assert!(error.message.contains("`\"[secret PATH]\"`"), "{}", error.message);
 }

@@ -1,6 +1,7 @@
 //! A request as JSON. It is written straight from what was asked: as values, many small parts would take a hundred times
 //! the room of their texts.
 
+use reqwest::Url;
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -8,22 +9,35 @@ use strata_core::json;
 
 use crate::gateway::HostError;
 use crate::services::llm::models::invalid;
+use crate::services::llm::protocol::Form;
 use crate::services::llm::{self, Request, Speaker, Turn};
 
 /// The name that the protocol wants for a schema.
 const SCHEMA_NAME: &str = "reply";
 
-/// How a reply is to come.
+/// The host that wants another name for the bound of output tokens.
+const OPENAI_HOST: &str = "api.openai.com";
+
+/// In what the endpoints differ that speak the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Form {
-    /// In one piece.
-    Whole,
-    /// As it is written.
-    Streamed,
+pub(in super::super) enum Dialect {
+    /// OpenAI's own: the newer models there refuse `max_tokens`.
+    OpenAi,
+    /// That of all others.
+    Compatible,
+}
+
+impl Dialect {
+    /// Returns the dialect of the endpoint at a URL.
+    pub(in super::super) fn at(url: &Url) -> Self {
+        if url.host_str() == Some(OPENAI_HOST) { Self::OpenAi } else { Self::Compatible }
+    }
 }
 
 #[derive(Serialize)]
 struct Body<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u32>,
     messages: Vec<Message<'a>>,
@@ -100,14 +114,20 @@ struct Schema<'a> {
 }
 
 /// The body of a request.
-pub(in super::super) fn body(model: &str, request: &Request, form: Form) -> Result<String, HostError> {
+pub(in super::super) fn body(
+    model: &str,
+    request: &Request,
+    form: Form,
+    dialect: Dialect,
+) -> Result<String, HostError> {
     let format = |text| {
         let schema = Schema { text, tool: None };
         ResponseFormat { json_schema: Named { name: SCHEMA_NAME, schema }, r#type: "json_schema" }
     };
     let streamed = form == Form::Streamed;
     let body = Body {
-        max_tokens: request.max_tokens,
+        max_completion_tokens: request.max_tokens.filter(|_| dialect == Dialect::OpenAi),
+        max_tokens: request.max_tokens.filter(|_| dialect == Dialect::Compatible),
         messages: request.messages.iter().map(message).collect(),
         model,
         response_format: request.output_schema.as_deref().map(format),

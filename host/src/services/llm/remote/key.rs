@@ -83,9 +83,13 @@ impl<'a> Hush<'a> {
             name: self.text(name),
             arguments: self.text(arguments),
         };
-        let Reply { text, data, tool_calls, model, input_tokens, output_tokens } = reply;
-        let (text, data, model) = (self.text(text), data.map(|data| self.text(data)), self.text(model));
-        Reply { text, data, tool_calls: tool_calls.into_iter().map(call).collect(), model, input_tokens, output_tokens }
+        Reply {
+            text: self.text(reply.text),
+            data: reply.data.map(|data| self.text(data)),
+            tool_calls: reply.tool_calls.into_iter().map(call).collect(),
+            model: self.text(reply.model),
+            ..reply
+        }
     }
 
     /// The beginning of what an endpoint sent, for an error. Without the key before it is cut, since a part of one is

@@ -1,0 +1,176 @@
+//! Puts the pieces of a streamed reply together to the reply that would have come in one piece. What it says is then
+//! read by the same code.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::super::protocol::Progress;
+use super::super::surrogate::{JoinedText, replace_halves};
+use super::calls::Calls;
+use super::{content, index, message, reasoning, refusal, stated_error};
+
+/// The pieces of a reply that have come.
+#[derive(Default)]
+pub(in super::super) struct Assembler {
+    model: Value,
+    usage: Map<String, Value>,
+    choices: BTreeMap<u64, Choice>,
+    error: Value,
+    ended: bool,
+}
+
+/// The pieces of a choice.
+#[derive(Default)]
+struct Choice {
+    content: JoinedText,
+    refusal: JoinedText,
+    reasoning: JoinedText,
+    calls: Calls,
+    finish_reason: Value,
+    error: Value,
+    /// Whether a piece was a delta. A message that follows is then the complete reply.
+    has_deltas: bool,
+}
+
+impl Assembler {
+    /// Takes in a piece and returns what it adds to the text of the reply.
+    pub(in super::super) fn take(&mut self, mut piece: Value) -> String {
+        if let Some(error) = stated_error(&piece) {
+            let mut error = error.clone();
+            replace_halves(&mut error);
+            self.fail(error);
+            return String::new();
+        }
+        if piece["model"].is_string() {
+            self.model = take(&mut piece, "model");
+            replace_halves(&mut self.model);
+        }
+        self.count(take(&mut piece, "usage"));
+        let Value::Array(choices) = take(&mut piece, "choices") else { return String::new() };
+        let mut text = String::new();
+        for (mut choice, place) in choices.into_iter().zip(0..) {
+            self.count(take(&mut choice, "usage"));
+            let index = index(&choice, place);
+            let is_first = self.choices.first_key_value().is_none_or(|(first, _)| index <= *first);
+            let added = self.choices.entry(index).or_default().take(choice);
+            if is_first {
+                text += &added;
+            }
+        }
+        text
+    }
+
+    /// The endpoint states that it failed. What it states after a complete reply does not count: that one is paid for.
+    pub(in super::super) fn fail(&mut self, error: Value) {
+        if self.progress() < Progress::Complete || self.is_blank() {
+            self.error = error;
+        }
+        self.ended = true;
+    }
+
+    /// The stream says that it has ended.
+    pub(in super::super) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Returns how far the reply has come.
+    pub(in super::super) fn progress(&self) -> Progress {
+        match self.choices.first_key_value() {
+            _ if self.ended => Progress::Ended,
+            None => Progress::Empty,
+            Some((_, choice)) if choice.finish_reason.is_null() && choice.error.is_null() => Progress::Open,
+            Some(_) => Progress::Complete,
+        }
+    }
+
+    /// Returns whether the endpoint has said how many tokens were used.
+    pub(in super::super) fn is_counted(&self) -> bool {
+        !self.usage.is_empty()
+    }
+
+    /// Returns the reply that would have come in one piece.
+    pub(in super::super) fn finish(self) -> Value {
+        let choices: Vec<Value> = self.choices.into_iter().map(|(index, choice)| choice.finish(index)).collect();
+        let mut reply = json!({ "model": self.model, "choices": choices, "error": self.error });
+        if !self.usage.is_empty() {
+            reply["usage"] = self.usage.into();
+        }
+        reply
+    }
+
+    /// Takes in what is known about tokens by now. Some endpoints send it in parts.
+    fn count(&mut self, usage: Value) {
+        let Value::Object(usage) = usage else { return };
+        self.usage.extend(usage.into_iter().filter(|(_, value)| !value.is_null()));
+    }
+
+    fn is_blank(&self) -> bool {
+        self.choices.values().all(|choice| choice.content.is_empty() && choice.calls.is_empty())
+    }
+}
+
+impl Choice {
+    fn take(&mut self, mut piece: Value) -> String {
+        let is_message =
+            !piece["delta"].as_object().is_some_and(|delta| !delta.is_empty()) && piece["message"].is_object();
+        if is_message && self.has_deltas {
+            self.begin_again(&piece["message"]);
+        }
+        let said = message(&piece);
+        self.has_deltas |= !is_message && said.is_object();
+        let text = content(&said["content"]);
+        let text = text.strip_prefix(self.repeated(is_message)).unwrap_or(&text);
+        let added = self.content.push(text);
+        self.refusal.push(&refusal(said));
+        self.reasoning.push(&reasoning(said));
+        self.calls.take(&said["tool_calls"]);
+        if said["function_call"].is_object() {
+            self.calls.take(&json!([{ "function": said["function_call"] }]));
+        }
+        if let Some(error) = stated_error(&piece) {
+            self.error = error.clone();
+            replace_halves(&mut self.error);
+        }
+        // An empty reason is none: the reply goes on.
+        if !piece["finish_reason"].is_null() && piece["finish_reason"] != "" {
+            self.finish_reason = take(&mut piece, "finish_reason");
+        }
+        added
+    }
+
+    /// What a complete message says again.
+    fn repeated(&self, is_message: bool) -> &str {
+        if is_message && self.has_deltas { self.content.as_str() } else { "" }
+    }
+
+    /// A complete message follows the deltas that it consists of: what it says again is dropped.
+    fn begin_again(&mut self, message: &Value) {
+        if !refusal(message).is_empty() {
+            self.refusal = JoinedText::default();
+        }
+        if !reasoning(message).is_empty() {
+            self.reasoning = JoinedText::default();
+        }
+        if message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty())
+            || message["function_call"].is_object()
+        {
+            self.calls = Calls::default();
+        }
+    }
+
+    fn finish(self, index: u64) -> Value {
+        let message = json!({
+            "content": self.content.finish(),
+            "refusal": self.refusal.finish(),
+            "reasoning_content": self.reasoning.finish(),
+            "tool_calls": self.calls.finish(),
+        });
+        json!({ "index": index, "message": message, "finish_reason": self.finish_reason, "error": self.error })
+    }
+}
+
+/// Takes a field out of a value; `null` if it has none.
+fn take(value: &mut Value, field: &str) -> Value {
+    value.get_mut(field).map(Value::take).unwrap_or_default()
+}

@@ -1,0 +1,119 @@
+//! The tool calls of a streamed reply, put together from their pieces.
+//!
+//! By the protocol each call has an index, and its id comes with its first piece. Some endpoints send each call in one
+//! piece and give all the same index, or none.
+
+use serde_json::{Value, json};
+use strata_core::json;
+
+use super::super::surrogate::{JoinedText, replace_halves};
+use super::function;
+
+/// The calls that have begun, in order.
+#[derive(Default)]
+pub(super) struct Calls(Vec<Call>);
+
+#[derive(Default)]
+struct Call {
+    index: Option<u64>,
+    /// Its place in the piece that began it.
+    place: usize,
+    id: String,
+    name: String,
+    arguments: JoinedText,
+}
+
+impl Calls {
+    /// Takes in a list of pieces of calls.
+    pub(super) fn take(&mut self, pieces: &Value) {
+        let pieces = pieces.as_array().map(Vec::as_slice).unwrap_or_default();
+        for (place, piece) in pieces.iter().enumerate() {
+            let alone = pieces.len() == 1;
+            match self.continued(piece, if alone { None } else { Some(place) }) {
+                Some(call) => call.take(piece),
+                None => {
+                    let mut call = Call { index: piece["index"].as_u64(), place, ..Call::default() };
+                    call.take(piece);
+                    self.0.push(call);
+                }
+            }
+        }
+    }
+
+    /// Returns the call that a piece belongs to; none if it begins one. Without index and id, a piece that comes alone
+    /// continues the last call, one of several the call at its `place`.
+    fn continued(&mut self, piece: &Value, place: Option<usize>) -> Option<&mut Call> {
+        let (index, id) = (piece["index"].as_u64(), text(&piece["id"]));
+        let belongs = |call: &Call| match (index, place) {
+            (Some(_), _) => call.index == index,
+            (None, _) if !id.is_empty() && call.id == id => true,
+            (None, Some(place)) => call.place == place,
+            (None, None) => true,
+        };
+        let known = self.0.iter().rposition(|call| belongs(call) && !id.is_empty() && call.id == id);
+        let at = known.or_else(|| self.0.iter().rposition(belongs))?;
+        let call = &mut self.0[at];
+        (!call.is_followed_by(piece)).then_some(call)
+    }
+
+    /// Returns whether no call has begun.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the calls as a message in one piece has them.
+    pub(super) fn finish(self) -> Value {
+        let mut calls = self.0;
+        if calls.iter().all(|call| call.index.is_some()) {
+            calls.sort_by_key(|call| call.index);
+        }
+        calls.into_iter().map(Call::finish).collect()
+    }
+}
+
+impl Call {
+    /// Returns whether a piece at this place begins another call.
+    fn is_followed_by(&self, piece: &Value) -> bool {
+        let (id, function) = (text(&piece["id"]), function(piece));
+        let names = !text(&function["name"]).is_empty();
+        // What is added to a document makes it none.
+        let adds = |arguments: &Value| match arguments {
+            Value::Null => false,
+            Value::String(text) => !text.trim().is_empty(),
+            _ => true,
+        };
+        let is_other = !id.is_empty() && !self.id.is_empty() && id != self.id;
+        let is_complete = || json::read(self.arguments.as_str()).is_ok();
+        match (is_other, names) {
+            (true, true) => true,
+            (true, false) => is_complete(),
+            (false, true) => adds(&function["arguments"]) && is_complete(),
+            (false, false) => false,
+        }
+    }
+
+    fn take(&mut self, piece: &Value) {
+        let function = function(piece);
+        for (known, told) in [(&mut self.id, &piece["id"]), (&mut self.name, &function["name"])] {
+            if known.is_empty() {
+                known.push_str(text(told));
+            }
+        }
+        match &function["arguments"] {
+            Value::Null => {}
+            Value::String(text) => drop(self.arguments.push(text)),
+            document => drop(self.arguments.push(&document.to_string())),
+        }
+    }
+
+    fn finish(self) -> Value {
+        let mut call =
+            json!({ "id": self.id, "function": { "name": self.name, "arguments": self.arguments.finish() } });
+        replace_halves(&mut call);
+        call
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

@@ -1,0 +1,194 @@
+//! When a request is made again.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+use crate::services::llm::tokens::count;
+use crate::services::wait::{asked, doubled};
+
+/// Whether a failed request is made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Retry {
+    /// Asking again would fail again, or be paid twice.
+    Never,
+    /// After a wait that doubles each time.
+    Backoff,
+    /// After the wait that the endpoint asked for.
+    After(Duration),
+    /// At once, for a reply in one piece: the endpoint may not know streaming.
+    Whole,
+}
+
+impl Retry {
+    /// How long to wait after `retries` retries, where `first` is the first wait.
+    pub(super) fn wait(self, first: Duration, retries: u32) -> Option<Duration> {
+        match self {
+            Self::Never | Self::Whole => None,
+            Self::Backoff => Some(doubled(first, retries)),
+            Self::After(wait) => Some(wait),
+        }
+    }
+}
+
+/// The header by which an endpoint says itself whether a request can be made again.
+const SHOULD_RETRY: &str = "x-should-retry";
+/// The code or type of an error that lasts until somebody pays, whatever the status of the answer.
+const QUOTA: &str = "insufficient_quota";
+
+/// What an answer with this status and these headers means for the next try. `is_quota` says that the account has no
+/// money left.
+pub(super) fn after(status: StatusCode, headers: &HeaderMap, is_quota: bool) -> Retry {
+    let said = headers.get(SHOULD_RETRY).map(|value| value.as_bytes().trim_ascii().to_ascii_lowercase());
+    let passes = match said.as_deref() {
+        Some(b"true") => true,
+        Some(b"false") => false,
+        _ => !is_quota && may_pass(status),
+    };
+    if passes { asked(headers).map_or(Retry::Backoff, Retry::After) } else { Retry::Never }
+}
+
+/// What an error in place of a reply means for the next try. It is taken for a failure in passing, unless it names a
+/// status that lasts: some endpoints pass on what others said to them.
+pub(super) fn stated(error: &Value) -> Retry {
+    let code = ["code", "status", "status_code"].into_iter().find_map(|field| count(&error[field]));
+    let status = code.and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok());
+    let lasts = status.is_some_and(|status| status.is_client_error() && !may_pass(status));
+    if lasts || is_quota(error) { Retry::Never } else { Retry::Backoff }
+}
+
+/// Whether an error says that the account has no money left.
+pub(super) fn is_quota(error: &Value) -> bool {
+    error["code"] == QUOTA || error["type"] == QUOTA
+}
+
+fn may_pass(status: StatusCode) -> bool {
+    let passing = [StatusCode::REQUEST_TIMEOUT, StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS];
+    passing.contains(&status) || status.is_server_error()
+}
+
+/// Whether an answer with this status may be about the option to stream. It says that nothing was done.
+pub(super) fn may_refuse_streaming(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_REQUEST
+            | StatusCode::METHOD_NOT_ALLOWED
+            | StatusCode::NOT_ACCEPTABLE
+            | StatusCode::UNSUPPORTED_MEDIA_TYPE
+            | StatusCode::UNPROCESSABLE_ENTITY
+            | StatusCode::NOT_IMPLEMENTED
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::{DATE, RETRY_AFTER};
+    use serde_json::json;
+
+    use super::*;
+    use crate::services::wait::FIRST;
+
+    #[test]
+    fn an_error_in_the_place_of_a_reply_passes_unless_it_says_otherwise() {
+        let check = |error: Value, retry: Retry| assert_eq!(stated(&error), retry, "{error}");
+        check(json!({ "code": 503, "message": "overloaded" }), Retry::Backoff);
+        check(json!({ "code": 429 }), Retry::Backoff);
+        check(json!({ "code": "429" }), Retry::Backoff);
+        check(json!({ "code": "overloaded" }), Retry::Backoff);
+        check(json!({ "code": 99_999_999 }), Retry::Backoff);
+        check(json!("overloaded"), Retry::Backoff);
+        check(json!(true), Retry::Backoff);
+        check(json!({ "code": 401 }), Retry::Never);
+        check(json!({ "status": 400.0 }), Retry::Never);
+        check(json!({ "code": "403" }), Retry::Never);
+        check(json!({ "code": QUOTA }), Retry::Never);
+        check(json!({ "code": 429, "type": QUOTA }), Retry::Never);
+    }
+
+    #[test]
+    fn the_endpoint_says_itself_whether_a_request_can_be_made_again() {
+        let check = |status: u16, said: &str, is_quota: bool, expected: Retry| {
+            let mut headers = HeaderMap::new();
+            headers.insert(SHOULD_RETRY, said.parse().expect("a header value"));
+            let status = StatusCode::from_u16(status).expect("a status");
+            assert_eq!(after(status, &headers, is_quota), expected, "{status} {said}");
+        };
+        check(500, "false", false, Retry::Never);
+        check(429, " False ", false, Retry::Never);
+        check(400, "true", false, Retry::Backoff);
+        check(500, "perhaps", false, Retry::Backoff);
+        check(400, "perhaps", false, Retry::Never);
+        check(429, "", true, Retry::Never);
+    }
+
+    #[test]
+    fn only_what_may_pass_is_tried_again() {
+        let check = |status: u16, expected: Retry| {
+            let status = StatusCode::from_u16(status).expect("a status");
+            assert_eq!(after(status, &HeaderMap::new(), false), expected, "{status}");
+        };
+        for status in [408, 409, 429, 500, 502, 503, 504, 529] {
+            check(status, Retry::Backoff);
+        }
+        for status in [301, 307, 400, 401, 403, 404, 413, 422] {
+            check(status, Retry::Never);
+        }
+    }
+
+    #[test]
+    fn the_endpoint_names_the_wait_in_seconds_or_as_a_date() {
+        let check = |asked: &str, date: Option<&str>, expected: Retry| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, asked.parse().expect("a header value"));
+            if let Some(date) = date {
+                headers.insert(DATE, date.parse().expect("a header value"));
+            }
+            assert_eq!(after(StatusCode::TOO_MANY_REQUESTS, &headers, false), expected, "{asked}");
+        };
+        let noon = Some("Sun, 06 Nov 1994 12:00:00 GMT");
+        check("7", None, Retry::After(Duration::from_secs(7)));
+        check(" 0 ", None, Retry::After(Duration::ZERO));
+        check("Sun, 06 Nov 1994 12:00:20 GMT", noon, Retry::After(Duration::from_secs(20)));
+        check("Sun, 06 Nov 1994 11:00:00 GMT", noon, Retry::After(Duration::ZERO));
+        check("86400", None, Retry::After(Duration::from_secs(60)));
+        check("Sun, 06 Nov 1994 12:00:20 GMT", None, Retry::After(Duration::ZERO));
+        check("Sunday, 06-Nov-94 12:00:20 GMT", noon, Retry::After(Duration::from_secs(20)));
+        check("Sun Nov  6 12:00:20 1994", noon, Retry::After(Duration::from_secs(20)));
+        check("0.25", None, Retry::After(Duration::from_millis(250)));
+        check("1e300", None, Retry::After(Duration::from_secs(60)));
+        check("NaN", None, Retry::Backoff);
+        check("soon", noon, Retry::Backoff);
+        check("-1", noon, Retry::Backoff);
+    }
+
+    #[test]
+    fn a_wait_in_milliseconds_comes_first() {
+        let check = |milliseconds: &str, expected: Duration| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, "7".parse().expect("a header value"));
+            headers.insert("retry-after-ms", milliseconds.parse().expect("a header value"));
+            assert_eq!(after(StatusCode::TOO_MANY_REQUESTS, &headers, false), Retry::After(expected), "{milliseconds}");
+        };
+        check("250", Duration::from_millis(250));
+        check("0.5", Duration::from_micros(500));
+        check("86400000", Duration::from_secs(60));
+        check("soon", Duration::from_secs(7));
+        check("-1", Duration::from_secs(7));
+    }
+
+    #[test]
+    fn waits_double_up_to_a_limit() {
+        let check = |retry: Retry, retries: u32, expected_ms: Option<u64>| {
+            assert_eq!(retry.wait(FIRST, retries), expected_ms.map(Duration::from_millis), "{retry:?} {retries}");
+        };
+        check(Retry::Never, 0, None);
+        check(Retry::Backoff, 0, Some(500));
+        check(Retry::Backoff, 1, Some(1000));
+        check(Retry::Backoff, 5, Some(16_000));
+        check(Retry::Backoff, 6, Some(30_000));
+        check(Retry::Backoff, u32::MAX, Some(30_000));
+        check(Retry::After(Duration::from_secs(2)), 3, Some(2000));
+    }
+}

@@ -1,0 +1,170 @@
+//! Characters that are split over two pieces of a streamed reply. JSON writes one beyond U+FFFF as a pair of surrogates;
+//! a piece that ends between them holds one half, the next piece the other.
+
+use serde_json::Value;
+use strata_core::json::{self, JsonError};
+
+/// Stands before a half of a pair. It is a noncharacter, which no text contains.
+const MARK: char = '\u{fdd0}';
+/// Where the halves are moved to, since no text can contain them as they are.
+const MOVED: u32 = 0xe000;
+const SURROGATES: std::ops::RangeInclusive<u16> = 0xd800..=0xdfff;
+const HIGH: std::ops::RangeInclusive<u16> = 0xd800..=0xdbff;
+/// The length of an escape such as `\ud83d`.
+const ESCAPE: usize = 6;
+
+/// Reads a piece of a reply. Halves of a pair remain, marked; `JoinedText` puts them together.
+pub(super) fn read_piece(text: &str) -> Result<Value, JsonError> {
+    json::read(&marked(text))
+}
+
+/// A text that comes in pieces.
+#[derive(Debug, Default)]
+pub(super) struct JoinedText {
+    text: String,
+    /// The first half of a pair whose second half may be in the next piece.
+    high: Option<u16>,
+}
+
+impl JoinedText {
+    /// Adds a piece and returns what is now certain of the text.
+    pub(super) fn push(&mut self, piece: &str) -> String {
+        let mut added = String::new();
+        let mut chars = piece.chars().peekable();
+        while let Some(next) = chars.next() {
+            let half = if next == MARK { chars.peek().copied().and_then(half) } else { None };
+            if half.is_some() {
+                chars.next();
+            }
+            match (self.high.take(), half) {
+                (Some(high), Some(low)) if !HIGH.contains(&low) => added.push(pair(high, low)),
+                (high, half) => {
+                    added.extend(high.map(|_| char::REPLACEMENT_CHARACTER));
+                    match half {
+                        Some(half) if HIGH.contains(&half) => self.high = Some(half),
+                        Some(_) => added.push(char::REPLACEMENT_CHARACTER),
+                        None => added.push(next),
+                    }
+                }
+            }
+        }
+        self.text += &added;
+        added
+    }
+
+    /// Returns the text. A half that never found the other one is U+FFFD.
+    pub(super) fn finish(mut self) -> String {
+        self.text.extend(self.high.map(|_| char::REPLACEMENT_CHARACTER));
+        self.text
+    }
+
+    /// Returns whether nothing was added.
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.high.is_none()
+    }
+
+    /// Returns what is certain of the text.
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Puts U+FFFD in the place of every marked half in the strings of a value.
+pub(super) fn replace_halves(value: &mut Value) {
+    match value {
+        Value::String(text) if text.contains(MARK) => {
+            let mut joined = JoinedText::default();
+            joined.push(text);
+            *text = joined.finish();
+        }
+        Value::Array(list) => list.iter_mut().for_each(replace_halves),
+        Value::Object(map) => map.values_mut().for_each(replace_halves),
+        _ => {}
+    }
+}
+
+/// The half that this character stands for.
+fn half(moved: char) -> Option<u16> {
+    let half = u16::try_from(u32::from(moved).checked_sub(MOVED)? + u32::from(*SURROGATES.start())).ok()?;
+    SURROGATES.contains(&half).then_some(half)
+}
+
+fn pair(high: u16, low: u16) -> char {
+    let decoded = char::decode_utf16([high, low]).next();
+    decoded.and_then(Result::ok).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+/// Marks the escapes of surrogates that are not in a pair.
+fn marked(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        result.push_str(before);
+        let length = match surrogate(escape) {
+            Some(high) if HIGH.contains(&high) && escape.get(ESCAPE..).and_then(surrogate).is_some_and(is_low) => {
+                result.push_str(&escape[..2 * ESCAPE]);
+                2 * ESCAPE
+            }
+            Some(half) => {
+                let moved = u32::from(half) - u32::from(*SURROGATES.start()) + MOVED;
+                result.extend([Some(MARK), char::from_u32(moved)].into_iter().flatten());
+                ESCAPE
+            }
+            // A backslash and what it escapes.
+            None => {
+                let length = escape.chars().take(2).map(char::len_utf8).sum();
+                result.push_str(&escape[..length]);
+                length
+            }
+        };
+        rest = &escape[length..];
+    }
+    result.push_str(rest);
+    result
+}
+
+fn is_low(half: u16) -> bool {
+    !HIGH.contains(&half)
+}
+
+/// The surrogate that an escape at the beginning of a text stands for.
+fn surrogate(text: &str) -> Option<u16> {
+    let digits = text.get(..ESCAPE)?.strip_prefix("\\u").filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()))?;
+    u16::from_str_radix(digits, 16).ok().filter(|half| SURROGATES.contains(half))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads the pieces, each a JSON string, and joins them.
+    fn joined(pieces: &[&str]) -> String {
+        let mut text = JoinedText::default();
+        for piece in pieces {
+            let value = read_piece(piece).expect("a JSON string");
+            text.push(value.as_str().expect("a string"));
+        }
+        text.finish()
+    }
+
+    #[test]
+    fn a_character_that_is_split_over_two_pieces_is_put_together() {
+        let check = |pieces: &[&str], expected: &str| assert_eq!(joined(pieces), expected, "{pieces:?}");
+        check(&[r#""hi \ud83d""#, r#""\ude00!""#], "hi 😀!");
+        check(&[r#""\uD83D\uDE00""#], "😀");
+        check(&[r#""\ud83d""#, r#""""#, r#""\ude00""#], "😀");
+        check(&[r#""\ud83d\ud83d\ude00""#], "\u{fffd}😀");
+        check(&[r#""\ud83d""#, r#""x""#], "\u{fffd}x");
+        check(&[r#""\ude00\ud83d""#], "\u{fffd}\u{fffd}");
+        check(&[r#""\ud83d""#], "\u{fffd}");
+        check(&[r#""\\ud83d \\\ud83d \n""#], "\\ud83d \\\u{fffd} \n");
+    }
+
+    #[test]
+    fn halves_in_other_places_are_replaced() {
+        let mut value = read_piece(r#"{"a": ["\ud83d", 1], "b": "\ud83d\ude00"}"#).expect("a document");
+        replace_halves(&mut value);
+        assert_eq!(value, serde_json::json!({ "a": ["\u{fffd}", 1], "b": "😀" }));
+    }
+}

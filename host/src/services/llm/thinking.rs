@@ -1,0 +1,151 @@
+//! What models write before their answer when they think aloud: `<think>…</think>`. It is no part of the answer. Its
+//! tokens count like those of the answer; its text is not kept.
+
+const OPEN: &str = "<think>";
+const CLOSE: &str = "</think>";
+
+/// How a reply ended, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It is an answer to its end.
+    Answer,
+    /// It was truncated, or the model goes on with tool calls: it may hold no answer at all.
+    Open,
+}
+
+/// Returns the answer in the text of a reply.
+///
+/// A block that is never closed is taken for thinking only if the reply is open; otherwise the text is all the answer
+/// there is. A closing tag without an opening one, which some templates put into the prompt, counts where it stands
+/// alone on a line: in any other place it may be part of the answer.
+pub(super) fn answer(text: &str, ending: Ending) -> &str {
+    let mut rest = text;
+    while let Some(thought) = rest.trim_start().strip_prefix(OPEN) {
+        match thought.split_once(CLOSE) {
+            Some((_, behind)) => rest = behind.trim_start(),
+            None if ending == Ending::Open => return "",
+            None => return rest,
+        }
+    }
+    if rest.contains(OPEN) { rest } else { behind_lone_tag(rest) }
+}
+
+fn behind_lone_tag(text: &str) -> &str {
+    let Some((before, behind)) = text.split_once(CLOSE) else { return text };
+    let starts_line = before.is_empty() || before.ends_with('\n');
+    let ends_line = behind.is_empty() || behind.starts_with('\n') || behind.starts_with("\r\n");
+    if starts_line && ends_line && !behind.contains(CLOSE) { behind.trim_start() } else { text }
+}
+
+/// Passes on the answer of a reply that is being written, without the thinking before it.
+#[derive(Debug, Default)]
+pub(super) struct AnswerFilter {
+    stage: Stage,
+    /// What may be the beginning of a tag.
+    held: String,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Nothing but spaces has come.
+    #[default]
+    Beginning,
+    /// Within a block.
+    Thinking,
+    /// A block has ended, and the answer has not begun.
+    Between,
+    /// Everything that comes is the answer.
+    Answer,
+}
+
+impl AnswerFilter {
+    /// Takes in more of the reply and returns what it adds to the answer.
+    pub(super) fn feed(&mut self, text: &str) -> String {
+        if self.stage == Stage::Answer {
+            return text.to_owned();
+        }
+        self.held += text;
+        loop {
+            match self.stage {
+                Stage::Thinking => match self.held.find(CLOSE) {
+                    Some(at) => {
+                        self.held.drain(..at + CLOSE.len());
+                        self.stage = Stage::Between;
+                    }
+                    None => {
+                        let kept = (0..CLOSE.len()).rev().find(|length| self.held.ends_with(&CLOSE[..*length]));
+                        self.held.drain(..self.held.len() - kept.unwrap_or_default());
+                        return String::new();
+                    }
+                },
+                _ => {
+                    let rest = self.held.trim_start();
+                    if let Some(thought) = rest.strip_prefix(OPEN) {
+                        self.held = thought.to_owned();
+                        self.stage = Stage::Thinking;
+                    } else if OPEN.starts_with(rest) {
+                        return String::new();
+                    } else {
+                        let answer = if self.stage == Stage::Between { rest.to_owned() } else { self.held.clone() };
+                        self.held.clear();
+                        self.stage = Stage::Answer;
+                        return answer;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_model_thinks_is_no_part_of_its_answer() {
+        let check = |text: &str, expected: &str| assert_eq!(answer(text, Ending::Answer), expected, "{text}");
+        check("hello", "hello");
+        check("<think>hm</think>hello", "hello");
+        check("\n<think>\nhm\n</think>\n\n hello ", "hello ");
+        check("<think>a</think>\n<think>b</think>c", "c");
+        check("<think></think>", "");
+        check("hm, so\n</think>\n\nhello", "hello");
+        check("</think>\nhello", "hello");
+        for whole in [
+            "write `<think>x</think>` before it",
+            "the tag `</think>` ends it",
+            "as in\n<think>\n</think>\nshown",
+            "one\n</think>\ntwo\n</think>\nthree",
+            "<think>never closed",
+            "<thinking>x</thinking>",
+            " hello",
+        ] {
+            check(whole, whole);
+        }
+    }
+
+    #[test]
+    fn thinking_that_was_truncated_is_no_answer() {
+        assert_eq!(answer("<think>half a tho", Ending::Open), "");
+        assert_eq!(answer("<think>a</think>half an ans", Ending::Open), "half an ans");
+    }
+
+    #[test]
+    fn an_answer_is_heard_without_what_was_thought_in_whatever_pieces_it_comes() {
+        let check = |text: &str, expected: &str| {
+            for size in 1..=text.len() {
+                let mut filter = AnswerFilter::default();
+                let letters: Vec<char> = text.chars().collect();
+                let pieces = letters.chunks(size).map(|piece| piece.iter().collect::<String>());
+                let heard: String = pieces.map(|piece| filter.feed(&piece)).collect();
+                assert_eq!(heard, expected, "{text} in pieces of {size}");
+            }
+        };
+        check("hellö", "hellö");
+        check(" hello", " hello");
+        check("<b>hello", "<b>hello");
+        check("<think>hm <b> ö</thin </think>\n\n hello </think>", "hello </think>");
+        check("<think>a</think><think>b</think>c", "c");
+        check("<think>never closed", "");
+    }
+}

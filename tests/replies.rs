@@ -1,0 +1,97 @@
+//! Replies of models that are truncated, refused, wrapped in thinking or a failure: what the action gets, what the
+//! operator sees of them, and that both are the same when replies are streamed.
+
+use serde_json::{Value, json};
+
+use crate::calls::{output, team, total};
+use crate::place::Place;
+use crate::stream;
+use crate::web::Web;
+
+/// Asks a model and says what it replied.
+const ASK: &str = r#"steps = [{ llm = "q" }, { say = "got: {reads}" }]"#;
+/// The same, and fails then.
+const ASK_AND_FAIL: &str = r#"steps = [{ llm = "q" }, { fail = "error" }]"#;
+
+/// The replies, by name.
+pub fn reply(name: &str) -> Option<String> {
+    let (content, finish) = match name {
+        "truncated" => (json!("the first half"), "length"),
+        "filtered" => (Value::Null, "content_filter"),
+        "thinking" => (json!("<think>\nhm\n</think>\n\n42"), "stop"),
+        "parts" => (json!([{ "type": "text", "text": "Hello " }, { "type": "text", "text": "parts" }]), "stop"),
+        "failed" => (json!("half a tho"), "error"),
+        _ => return None,
+    };
+    let usage = json!({ "prompt_tokens": 1000, "completion_tokens": 1000 });
+    let message = json!({ "role": "assistant", "content": content });
+    Some(json!({ "choices": [{ "message": message, "finish_reason": finish }], "usage": usage }).to_string())
+}
+
+/// Runs a team whose model gives this reply, once in one piece and once streamed.
+fn play(name: &str, config: &str, code: i32, check: impl Fn(&Place, &str)) {
+    for (how, flag) in [("whole", "--quiet"), ("streamed", "-v")] {
+        let web = Web::new();
+        let place = team(&web, &format!("document/{name}/{how}"), "probe.wasm", config);
+        let stderr = place.host(&["run", "team.toml", "--storage", "store", flag]).expect(code).stderr;
+        assert_eq!(total(&place), 2.0, "{name} {how}");
+        check(&place, &stderr);
+    }
+}
+
+fn finish(place: &Place) -> Value {
+    let lines = place.recorded();
+    stream::of_kind(&lines, "host-call")[0]["finish"].clone()
+}
+
+#[test]
+fn a_reply_that_is_not_complete_is_seen_by_the_operator() {
+    let check = |name: &str, expected: &str, reason: &str, counted: &str| {
+        play(name, ASK, 0, |place, _| {
+            assert_eq!(output(place), expected);
+            assert_eq!(finish(place), reason);
+            let calls = place.host(&["inspect", "store", "--calls"]).expect(0).stdout;
+            assert!(calls.contains(&format!("  {reason}  ")), "{calls}");
+            let state = place.host(&["inspect", "store"]).expect(0).stdout;
+            assert!(state.contains(counted), "{state}");
+        });
+    };
+    check("truncated", "got: the first half", "length", ", truncated replies: 1");
+    check("filtered", "got: ", "refusal", ", refused or filtered replies: 1");
+}
+
+#[test]
+fn the_operator_is_warned_of_a_truncated_reply() {
+    let web = Web::new();
+    let place = team(&web, "document/truncated/whole", "probe.wasm", ASK);
+    let stderr = place.run().expect(0).stderr;
+    assert!(stderr.contains("was truncated (finish reason `length`)"), "{stderr}");
+}
+
+#[test]
+fn a_fault_after_a_truncated_reply_names_the_finish_reason() {
+    play("truncated", ASK_AND_FAIL, 3, |_, stderr| {
+        let fault = stderr.lines().find(|line| line.starts_with("fault:")).unwrap_or_default();
+        assert!(fault.contains("finish reason `length`"), "{stderr}");
+    });
+}
+
+#[test]
+fn the_answer_is_the_same_whether_it_is_streamed_or_not() {
+    let check = |name: &str, expected: &str| {
+        play(name, ASK, 0, |place, _| {
+            assert_eq!(output(place), expected);
+            assert_eq!(finish(place), "stop");
+        });
+    };
+    check("thinking", "got: 42");
+    check("parts", "got: Hello parts");
+}
+
+#[test]
+fn a_reply_that_states_its_failure_is_a_fault_and_is_paid_for() {
+    play("failed", ASK, 3, |place, stderr| {
+        assert!(stderr.contains("finish reason is `error`"), "{stderr}");
+        assert_eq!(finish(place), Value::Null);
+    });
+}
