@@ -15,6 +15,7 @@ mod lineage;
 mod list;
 mod lock;
 mod memory;
+mod progress;
 mod reader;
 mod schema;
 mod socket;
@@ -23,6 +24,8 @@ mod sqlite;
 pub mod team_json;
 
 #[cfg(test)]
+mod bits;
+#[cfg(test)]
 mod conformance;
 #[cfg(test)]
 mod crash;
@@ -30,6 +33,8 @@ mod crash;
 mod damage;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod lost;
 #[cfg(test)]
 mod script;
 

@@ -135,7 +135,7 @@ fn a_database_that_is_cut_off_is_refused() {
 }
 
 #[test]
-fn a_damaged_log_loses_what_it_held_and_no_more() {
+fn a_damaged_log_is_noticed_and_without_what_lies_beside_it_loses_what_it_held_and_no_more() {
     let (_temp, directory, records, _) = saved(40);
     let path = directory.path().join("team.db");
     let mut store = directory.open().unwrap().store;
@@ -146,15 +146,27 @@ fn a_damaged_log_loses_what_it_held_and_no_more() {
     }
     // As a killed process leaves it: copied while the store is still open.
     let (database, log) = (std::fs::read(&path).unwrap(), std::fs::read(directory.path().join("team.db-wal")).unwrap());
+    let progress = std::fs::read(directory.path().join("team.db-progress")).unwrap();
     drop(store);
     for at in (0..log.len()).step_by(log.len() / 60) {
         let mut bad = log.clone();
         bad[at] ^= 0x10;
-        std::fs::write(&path, &database).unwrap();
-        std::fs::write(directory.path().join("team.db-wal"), &bad).unwrap();
-        let _ = std::fs::remove_file(directory.path().join("team.db-shm"));
-        let kept = directory.open().unwrap().store.records(0, usize::MAX).unwrap();
-        assert!(kept.len() >= 40 && kept == more[..kept.len()], "{at}: {}", kept.len());
+        let kept = |progress: Option<&Vec<u8>>| {
+            std::fs::write(&path, &database).unwrap();
+            std::fs::write(directory.path().join("team.db-wal"), &bad).unwrap();
+            let beside = ["team.db-shm", "team.db-progress"].map(|name| directory.path().join(name));
+            beside.iter().for_each(|file| drop(std::fs::remove_file(file)));
+            progress.into_iter().for_each(|bytes| std::fs::write(&beside[1], bytes).unwrap());
+            directory.open().map(|opened| opened.store.records(0, usize::MAX).unwrap())
+        };
+        match kept(Some(&progress)) {
+            Ok(kept) => assert_eq!(kept, more, "{at}"),
+            Err(error) => assert!(error.to_string().contains("changes were recorded in it"), "{error}"),
+        }
+        match kept(None) {
+            Ok(kept) => assert!(kept.len() >= 40 && kept == more[..kept.len()], "{at}: {}", kept.len()),
+            Err(error) => assert!(error.to_string().contains("what follows is not there"), "{error}"),
+        }
     }
 }
 
@@ -192,10 +204,13 @@ fn files_that_are_not_ours_are_recognised_and_left_alone() {
     let ours = "CREATE TABLE t (a); PRAGMA application_id = 0x53545254;";
     check(
         &sqlite(&format!("{ours} PRAGMA user_version = 99;")),
-        "has schema version 99, this program knows versions up to 2",
+        "has schema version 99, this program knows versions up to 3",
     );
     check(&sqlite(ours), "is damaged: its schema version is 0");
-    check(&sqlite(&format!("{ours} PRAGMA user_version = 1;")), "is damaged: no such table");
+    check(
+        &sqlite(&format!("{ours} PRAGMA user_version = 1;")),
+        "it contains the table `t`, which strata-host does not create",
+    );
 }
 
 #[test]

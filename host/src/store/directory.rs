@@ -27,8 +27,12 @@ pub(super) const DATABASE: &str = "team.db";
 pub(super) const LOG: &str = "team.db-wal";
 /// What it calls the index of that.
 pub(super) const LOG_INDEX: &str = "team.db-shm";
-/// What it keeps beside a database: the last where that is changed without the log.
-pub(super) const BESIDE: [&str; 3] = [LOG, LOG_INDEX, "team.db-journal"];
+/// How far the database got; see `progress`.
+pub(super) const PROGRESS: &str = "team.db-progress";
+/// What SQLite keeps beside a database where that is changed without the log.
+pub(super) const JOURNAL: &str = "team.db-journal";
+/// What is kept beside a database.
+pub(super) const BESIDE: [&str; 4] = [LOG, LOG_INDEX, JOURNAL, PROGRESS];
 /// The name of the state as one file.
 pub(super) const TEAM_JSON: &str = "team.json";
 /// What the names start with under which the file that MetaGPT wrote is kept beside ours.
@@ -343,7 +347,9 @@ impl Directory {
         for link in group::links(&self.path)? {
             link.put_into(&aside)?;
         }
-        file::put_into(&self.path.join(LOG), &aside.join(LOG))?;
+        for name in [LOG, PROGRESS] {
+            file::put_into(&self.path.join(name), &aside.join(name))?;
+        }
         let sync = || [&aside, &self.path].into_iter().try_for_each(|directory| file::sync_directory(directory));
         sync()?;
         for name in [TEAM_JSON, DATABASE, LOG_INDEX] {
@@ -379,5 +385,5 @@ impl Directory {
 /// Whether a name is of what we leave behind beside teams.
 fn is_leftover(name: &str) -> bool {
     let starts = [NEW_DATABASE, ASIDE].iter().any(|start| name.starts_with(start));
-    starts || name == LOCK_FILE || name == ".team.json.new" || group::is_link(name)
+    starts || [LOCK_FILE, PROGRESS, ".team.json.new"].contains(&name) || group::is_link(name)
 }

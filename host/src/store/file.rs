@@ -14,7 +14,7 @@ use super::lock::LOCK_FILE;
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 
 /// The names of the files in which a team is saved.
-pub(super) const NAMES: [&str; 6] = [DATABASE, BESIDE[0], BESIDE[1], BESIDE[2], TEAM_JSON, LOCK_FILE];
+pub(super) const NAMES: [&str; 7] = [DATABASE, BESIDE[0], BESIDE[1], BESIDE[2], BESIDE[3], TEAM_JSON, LOCK_FILE];
 
 /// A file that is complete and durable, under another name than it will have.
 #[derive(Debug)]

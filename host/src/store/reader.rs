@@ -43,6 +43,8 @@ pub struct Reader {
     pub(super) path: PathBuf,
     /// The lineage that is read instead of the current one.
     pub(super) turned: Option<i64>,
+    /// The version of its schema.
+    pub(super) version: usize,
     sight: Sight,
 }
 
@@ -58,8 +60,9 @@ pub struct Beginning {
 }
 
 impl Reader {
-    /// Makes a connection ready; tells the version of the schema as well.
-    pub(super) fn ready(conn: Connection, path: PathBuf) -> Result<(Self, usize), StoreError> {
+    /// Makes a connection ready that nothing was read from yet.
+    pub(super) fn ready(mut conn: Connection, path: PathBuf) -> Result<Self, StoreError> {
+        schema::limit(&mut conn).map_err(|e| StoreError::sqlite(&path, "open", e))?;
         let set = || {
             // The file may come from anywhere: nothing in its schema may run, and cells are checked as pages are read.
             conn.pragma_update(None, "trusted_schema", false)?;
@@ -67,9 +70,10 @@ impl Reader {
             conn.pragma_update(None, "cache_size", -CACHE_KIB)?;
             conn.pragma_update(None, "temp_store", "memory")
         };
-        set().map_err(|e| StoreError::sqlite(&path, "open", e))?;
+        set().map_err(|e| schema::unreadable(&path, e))?;
         let version = schema::version(&conn, &path)?;
-        Ok((Self { conn, path, turned: None, sight: Sight::Commits }, version))
+        schema::check(&mut conn, version, &path)?;
+        Ok(Self { conn, path, turned: None, version, sight: Sight::Commits })
     }
 
     /// Reads this lineage from now on instead of the current one.

@@ -1,11 +1,18 @@
 //! The database's tables, its versions, and how a file is recognised as ours.
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::OnceLock;
 
-use rusqlite::Connection;
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, ErrorCode};
 
+use super::directory::JOURNAL;
 use super::error::StoreError;
 
 /// Marks our databases among all SQLite files: "STRT".
@@ -104,7 +111,19 @@ const MIGRATIONS: &[&str] = &["
 ", "
     -- The row of a lineage may tell of fewer events than there are: those that follow are its newest. Then `last`, `spent`
     -- and `since` are as they were when `events` was the newest.
+", "
+    -- `expected` is 1 where the rest of the database is in a log that follows; see `in_use`. `changes` counts those that
+    -- are no events and must not be lost.
+    CREATE TABLE log (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        expected INTEGER NOT NULL,
+        changes INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO log VALUES (1, 0, 0);
 "];
+
+/// The first version that has the table `log`.
+pub(super) const HAS_LOG: usize = 3;
 
 /// The version this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -141,14 +160,124 @@ pub(super) fn recognise(path: &Path) -> Result<(), StoreError> {
     if header[ID_AT..ID_AT + 4] != APPLICATION_ID.to_be_bytes() {
         return Err(foreign("it is the database of another program"));
     }
-    Ok(())
+    refuse_named_file(&path.with_file_name(JOURNAL))
+}
+
+/// Refuses a rollback journal that names a file: SQLite would remove that file when it has rolled back.
+fn refuse_named_file(journal: &Path) -> Result<(), StoreError> {
+    const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+    let mut end = Vec::new();
+    let mut read = || {
+        let mut file = File::open(journal)?;
+        let length = file.seek(SeekFrom::End(0))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(MAGIC.len() as u64)))?;
+        file.take(MAGIC.len() as u64).read_to_end(&mut end)
+    };
+    match read() {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(StoreError::io(journal, "read", e)),
+        Ok(_) if end == MAGIC => {
+            Err(StoreError::Foreign { path: journal.to_path_buf(), what: "it names another file".into() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How many steps SQLite may take to read the schema. Ours takes some hundred.
+const STEPS: i32 = 5_000;
+/// The longest statement that is parsed, be it one of ours or one in the schema.
+const STATEMENT_BYTES: i32 = 64 << 10;
+
+/// Bounds the work of reading the schema, which SQLite does when it first reads something else. Holds until the schema
+/// was checked.
+pub(super) fn limit(conn: &mut Connection) -> rusqlite::Result<()> {
+    conn.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, STATEMENT_BYTES)?;
+    conn.progress_handler(STEPS, Some(|| true))
+}
+
+/// A schema that cannot be read within these bounds, or for another reason.
+pub(super) fn unreadable(path: &Path, source: rusqlite::Error) -> StoreError {
+    match source.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted | ErrorCode::TooBig) => {
+            StoreError::Foreign { path: path.to_path_buf(), what: "its schema is larger than any of ours".into() }
+        }
+        _ => StoreError::sqlite(path, "open", source),
+    }
+}
+
+/// What a schema consists of: a kind and a name; the table it belongs to, and its statement.
+type Objects = BTreeMap<(String, String), (String, Option<String>)>;
+
+fn objects(conn: &Connection, limit: usize) -> rusqlite::Result<Objects> {
+    let mut statement = conn.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema LIMIT ?1")?;
+    let rows =
+        statement.query_map([limit as i64], |row| Ok(((row.get(0)?, row.get(1)?), (row.get(2)?, row.get(3)?))))?;
+    rows.collect()
+}
+
+/// The schemas of all versions.
+fn known() -> &'static rusqlite::Result<Vec<Objects>> {
+    static KNOWN: OnceLock<rusqlite::Result<Vec<Objects>>> = OnceLock::new();
+    KNOWN.get_or_init(|| {
+        let conn = Connection::open_in_memory()?;
+        let version = |migration: &&str| {
+            conn.execute_batch(migration)?;
+            objects(&conn, usize::MAX >> 1)
+        };
+        MIGRATIONS.iter().map(|migration| version(&migration)).collect()
+    })
+}
+
+/// Fails unless the schema is exactly the one that a version has. Nothing else was read before: views and triggers are
+/// statements of whoever made the file.
+pub(super) fn check(conn: &mut Connection, version: usize, path: &Path) -> Result<(), StoreError> {
+    let known = match known() {
+        Ok(known) => &known[version - 1],
+        Err(error) => {
+            return Err(StoreError::Io { path: path.into(), action: "check", source: std::io::Error::other(error) });
+        }
+    };
+    let found = objects(conn, known.len() + 1).map_err(|e| unreadable(path, e))?;
+    // Views and triggers first, by their names: they are what matters.
+    if let Some((kind, name)) = found.keys().filter(|object| !known.contains_key(*object)).max() {
+        let what = format!("it contains the {kind} `{}`, which strata-host does not create", name.escape_debug());
+        return Err(StoreError::Foreign { path: path.to_path_buf(), what });
+    }
+    for (object @ (kind, name), expected) in known {
+        match found.get(object) {
+            None => return Err(StoreError::corrupt(path, format!("its {kind} `{name}` is missing"))),
+            Some(found) if found != expected => {
+                let what = format!("its {kind} `{name}` is not the one that strata-host creates");
+                return Err(StoreError::Foreign { path: path.to_path_buf(), what });
+            }
+            Some(_) => {}
+        }
+    }
+    conn.progress_handler(0, None::<fn() -> bool>).map_err(|e| StoreError::sqlite(path, "open", e))
+}
+
+/// Sees to it that a database uses a log: it may have been copied or changed by a tool that left it in another mode.
+pub(super) fn use_log(conn: &Connection, path: &Path) -> Result<(), StoreError> {
+    let mode: String = conn
+        .query_row("PRAGMA journal_mode = wal", [], |row| row.get(0))
+        .map_err(|e| StoreError::sqlite(path, "use a log with", e))?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    let source = std::io::Error::other(format!(
+        "its journal mode stays `{mode}`; the file system may not support the mode `wal`, work on a copy elsewhere"
+    ));
+    Err(StoreError::Io { path: path.to_path_buf(), action: "use a log with", source })
+}
+
+/// Makes the database itself survive a loss of power.
+pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
+    File::open(path).and_then(|file| file.sync_data()).map_err(|e| StoreError::io(path, "write", e))
 }
 
 /// The version of an open database, if this program can use it.
 pub(super) fn version(conn: &Connection, path: &Path) -> Result<usize, StoreError> {
-    let found: i64 = conn
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(|e| StoreError::sqlite(path, "open", e))?;
+    let found: i64 =
+        conn.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(|e| unreadable(path, e))?;
     if found > VERSION {
         return Err(StoreError::Newer { path: path.to_path_buf(), found, known: VERSION });
     }

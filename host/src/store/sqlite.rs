@@ -1,8 +1,10 @@
 //! The store in a file: `team.db`, an SQLite database in WAL mode. Reading it is in `reader`, its tables in `schema`;
 //! how it is made is in `create`, how rows are written in `write`, when that of the current lineage is in `line`, how they
-//! are made safe in `log`, what is known of the `team.json` beside it in `known`, pruning in `prune`.
+//! are made safe in `log` and moved into the database in `in_use`, what is known of the `team.json` beside it in `known`,
+//! pruning in `prune`.
 
 mod create;
+mod in_use;
 mod joined;
 mod known;
 mod line;
@@ -15,6 +17,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use strata_core::environment::Environment;
@@ -25,6 +28,7 @@ use super::directory::{DATABASE, LOG};
 use super::error::StoreError;
 use super::lineage::{Head, Row, key};
 use super::lock::Lock;
+use super::progress::ProgressFile;
 use super::reader::{Outline, Reader, begins, check_pages};
 use super::{
     At, CheckpointRow, Durability, Fill, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp, blob, codec,
@@ -56,6 +60,8 @@ const MAX_SNAPSHOT_BYTES: usize = 900_000_000;
 pub struct SqliteStore {
     // Dropped first: closing the database still needs the lock.
     reader: Reader,
+    /// How far it got. Dropped after the database is closed.
+    progress: ProgressFile,
     /// The current lineage.
     line: Row,
     /// The same as its row has it.
@@ -89,23 +95,30 @@ impl SqliteStore {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let fail = |e| StoreError::sqlite(&path, "open", e);
         let conn = Connection::open_with_flags(&path, flags).map_err(fail)?;
-        line::forbid_checkpoints(&conn).map_err(fail)?;
-        conn.pragma_update(None, "synchronous", write::SYNCHRONOUS).map_err(fail)?;
-        let (reader, version) = Reader::ready(conn, path.clone())?;
+        // What is refused is left as it is.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(fail)?;
+        let reader = Reader::ready(conn, path.clone())?;
+        line::forbid_checkpoints(&reader.conn).map_err(fail)?;
+        reader.conn.pragma_update(None, "synchronous", write::SYNCHRONOUS).map_err(fail)?;
         check_pages(&reader)?;
-        if (version as i64) < schema::VERSION {
+        let changes = reader.check_complete()?;
+        schema::use_log(&reader.conn, &path)?;
+        if (reader.version as i64) < schema::VERSION {
             let tx = reader.conn.unchecked_transaction().map_err(fail)?;
-            schema::migrate(&reader.conn, version).map_err(fail)?;
+            schema::migrate(&reader.conn, reader.version).map_err(fail)?;
             // What cannot be read stays as it is.
             reader.line()?;
             tx.commit().map_err(fail)?;
         }
+        reader.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(fail)?;
+        let progress = ProgressFile::of(directory, changes)?;
         let line = reader.line()?;
         let told = reader.row_as_it_is(line.id)?;
         let lock = LockedDirectory { path: directory.to_path_buf(), _lock: lock };
         let snapshot = reader.newest_snapshot(&reader.path(&line, line.events)?)?;
         let mut store = Self {
             reader,
+            progress,
             line,
             told,
             snapshot,
@@ -142,8 +155,19 @@ impl SqliteStore {
         Ok(made)
     }
 
+    /// The same, of a change that is no event and must not be lost.
+    fn change(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<(), StoreError> {
+        self.transact(Durability::Process, |conn| {
+            work(conn)?;
+            conn.execute("UPDATE log SET changes = changes + 1", []).map(drop)
+        })?;
+        self.progress.add(1);
+        self.sync_log()
+    }
+
     /// The same, of what survives the end of the process. What is not events may be lost with the power.
     fn commit<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        self.begin()?;
         let conn = &self.reader.conn;
         let run = |sql: &str| conn.prepare_cached(sql)?.execute([]).map(drop);
         let all = || {
@@ -185,7 +209,10 @@ impl SqliteStore {
             Some(joined) => joined.sync(log),
             None => log.sync(),
         }
-        .map_err(fail)
+        .map_err(fail)?;
+        self.progress.synced();
+        self.progress.put();
+        Ok(())
     }
 
     /// SQLite would go on writing to open files in a directory that is gone or no longer ours to write; but then the
@@ -234,12 +261,15 @@ impl Store for SqliteStore {
             joined.note_other();
         }
         (self.buffer, self.joined) = (buffer, joined);
-        if result? && branch.is_none() {
+        let is_told = result?;
+        self.progress.add(records.len() as u64);
+        if is_told && branch.is_none() {
             self.told_of(&line);
         }
         if durability == Durability::Full {
             self.sync(None)?;
         }
+        self.progress.put();
         match branch {
             None => {
                 if let Some(made) = &mut self.made {
@@ -293,7 +323,7 @@ impl Store for SqliteStore {
         self.reader.turned = None;
         let row = found?;
         let lineage = row.id;
-        self.transact(Durability::Full, |conn| Head { lineage, line }.write(conn))?;
+        self.change(|conn| Head { lineage, line }.write(conn))?;
         self.go_on_with(row)
     }
 
@@ -351,7 +381,7 @@ impl Store for SqliteStore {
     }
 
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
-        self.transact(Durability::Full, |conn| put_definition(conn, definition))
+        self.change(|conn| put_definition(conn, definition))
     }
 
     fn write_team_json(&mut self, fill: &Fill<'_>, durability: Durability) -> Result<(), StoreError> {

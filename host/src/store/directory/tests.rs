@@ -94,7 +94,10 @@ fn what_a_shared_log_has_of_a_team_goes_aside_with_it() {
     keep("team.shared-log-1");
     assert!(cut_off.holds(&cut_off.path().join("team.shared-log-1")));
     let aside = cut_off.create(Replace::Unfinished, &Environment::new(&team()), &definition()).unwrap();
-    assert_eq!(names(cut_off.path()), ["old-1", "team.db", "team.db-shm", "team.db-wal", "team.lock"]);
+    assert_eq!(
+        names(cut_off.path()),
+        ["old-1", "team.db", "team.db-progress", "team.db-shm", "team.db-wal", "team.lock"]
+    );
     let moved = Directory::new(aside.moved_to.unwrap()).open().unwrap();
     assert_eq!(state(&moved.store.load(&At::Head).unwrap()), end);
 }
@@ -117,7 +120,7 @@ fn what_the_log_has_of_a_team_goes_aside_with_it_wherever_that_is_cut_off() {
     let reader = Reader::open(&directory).unwrap();
     drop(store);
     let aside = directory.move_aside().unwrap();
-    assert_eq!(names(&aside), ["team.db", "team.db-shm", "team.db-wal"]);
+    assert_eq!(names(&aside), ["team.db", "team.db-progress", "team.db-shm", "team.db-wal"]);
     // The database is moved at once: it lies here or there, and the log in both places.
     assert_eq!(found_in(&aside), records);
     std::fs::rename(aside.join("team.db"), directory.database()).unwrap();
@@ -138,7 +141,7 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
         let directory = Directory::new(temp.path().join(name));
         std::fs::create_dir(directory.path()).unwrap();
         copy(running.path(), directory.path(), |name| name.starts_with("team.db-"));
-        assert_eq!(names(directory.path()), ["team.db-shm", "team.db-wal"]);
+        assert_eq!(names(directory.path()), ["team.db-progress", "team.db-shm", "team.db-wal"]);
         std::fs::write(directory.path().join("team.db-journal"), "half").unwrap();
         directory
     };

@@ -10,7 +10,7 @@ use super::Reader;
 use crate::store::codec::{self, Damage};
 use crate::store::error::StoreError;
 use crate::store::lineage::{MAX_PLACE, Path, Row, key, keys, place};
-use crate::store::{Record, SavedDefinition};
+use crate::store::{Record, SavedDefinition, schema};
 
 /// The columns of an event, in the order in which `record` reads them.
 const EVENT: &str = "n, line, lines, time_ms, marks, sum, body";
@@ -180,6 +180,23 @@ impl Reader {
             all.extend(self.gaps(piece.lineage)?.into_iter().filter(|gap| gap.last <= piece.until));
         }
         Ok(all)
+    }
+
+    /// How many changes were recorded: events of all lineages, and what else must not be lost. And whether more is in a
+    /// log that has to be there.
+    pub(in crate::store) fn changes(&self) -> Result<(u64, bool), StoreError> {
+        let _same = self.stand_still()?;
+        let events: i64 = self.rows()?.iter().map(|row| row.events - row.begin()).sum();
+        if self.version < schema::HAS_LOG {
+            return Ok((events as u64, false));
+        }
+        let read = |row: &SqlRow<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+        let row = self.conn.query_row("SELECT changes, expected FROM log", [], read);
+        let (others, expected) = row.map_err(|e| self.error("read", e))?;
+        match (u64::try_from(others), expected) {
+            (Ok(others), 0 | 1) => Ok(((events as u64).saturating_add(others), expected == 1)),
+            _ => Err(self.damaged("what is known of its log", Damage::Numbers)),
+        }
     }
 
     pub(super) fn definition_now(&self) -> Result<SavedDefinition, StoreError> {

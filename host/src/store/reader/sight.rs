@@ -55,6 +55,7 @@ impl Reader {
         let reader = Self::look(path)?;
         // Rows that a damaged page has lost would be missed by nobody.
         reader.steadily(check_pages)?;
+        reader.steadily(|reader| reader.check_complete().map(drop))?;
         Ok(reader)
     }
 
@@ -68,7 +69,7 @@ impl Reader {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         let open = Connection::open_with_flags(uri(&path, sight), flags);
         let conn = open.map_err(|e| StoreError::sqlite(&path, "open", e))?;
-        let (reader, _) = Self::ready(conn, path)?;
+        let reader = Self::ready(conn, path)?;
         let same = reader.stand_still()?;
         reader.line()?;
         drop(same);

@@ -14,6 +14,7 @@ use crate::store::directory::{BESIDE, DATABASE};
 use crate::store::error::StoreError;
 use crate::store::group::{Link, links};
 use crate::store::lock::Lock;
+use crate::store::progress::ProgressFile;
 use crate::store::{SavedDefinition, file};
 
 /// The database in the making.
@@ -35,6 +36,8 @@ impl SqliteStore {
         fill(&conn, base, definition, blobs).map_err(fail)?;
         conn.close().map_err(|(_, e)| fail(e))?;
         clear(directory)?;
+        // Before the database, which expects a log from its first moment.
+        ProgressFile::create(directory)?;
         let publish = || {
             File::open(&new)?.sync_all()?;
             std::fs::rename(&new, &path)
@@ -42,6 +45,7 @@ impl SqliteStore {
         publish().map_err(|e| StoreError::io(&path, "create", e))?;
         // The name is durable with the first full append, before which there is nothing to be lost.
         let store = Self::open(lock, directory)?;
+        store.progress.begin()?;
         begin_log(&store.reader.conn).map_err(fail)?;
         Ok(store)
     }

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use strata_core::id::CheckpointId;
 
 use super::SqliteStore;
+use super::in_use::{Move, log_pages, move_log};
 use crate::store::error::StoreError;
 use crate::store::lineage::{MAX_LINEAGES, Row};
 use crate::store::{Record, checkpoint_of};
@@ -95,11 +96,13 @@ impl SqliteStore {
     }
 
     fn checkpoint(&self) -> rusqlite::Result<()> {
-        let pages: u32 = self.reader.conn.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get(1))?;
-        if pages < self.log_pages {
+        if log_pages(&self.reader.conn)? < self.log_pages {
             return Ok(());
         }
-        self.reader.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+        if let Err(error) = self.progress.sync() {
+            tracing::debug!("how far the database got is not synced: {error}");
+        }
+        move_log(&self.reader.conn, Move::Passive).map(drop)
     }
 }
 
@@ -192,7 +195,7 @@ mod tests {
             conn.execute_batch(sql).unwrap();
             conn.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap()
         };
-        assert_eq!(version("PRAGMA user_version = 1"), 1);
+        assert_eq!(version("DROP TABLE log; PRAGMA user_version = 1"), 1);
         assert_eq!(Reader::open(&directory).unwrap().records(0, usize::MAX).unwrap(), records);
         assert_eq!(version(""), 1, "who only reads changes nothing");
         assert_eq!(directory.open().unwrap().store.records(0, usize::MAX).unwrap(), records);

@@ -14,6 +14,7 @@ use crate::store::directory::LOG;
 use crate::store::error::StoreError;
 use crate::store::lineage::{Row, key};
 use crate::store::list::Listed;
+use crate::store::sqlite::in_use::{Move, move_log};
 use crate::store::sqlite::snapshot::Snapshot;
 use crate::store::sqlite::write::put_gap;
 use crate::store::{Durability, Pruned, SumUp, blob};
@@ -156,7 +157,7 @@ impl SqliteStore {
             conn.pragma_update(None, "temp_store", "file")?;
             conn.execute_batch("VACUUM")?;
             conn.pragma_update(None, "temp_store", "memory")?;
-            conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            move_log(conn, Move::Truncate).map(drop)
         };
         shrink().map_err(|e| self.reader.error("shrink", e))
     }

@@ -4,6 +4,7 @@ use rusqlite::{Connection, params};
 
 use strata_core::environment::Environment;
 
+use super::in_use::begin_first;
 use super::snapshot::Snapshot;
 use crate::blob::Blobs;
 use crate::store::lineage::{FIRST, Head, Row, key};
@@ -30,16 +31,17 @@ pub(super) fn fill(
     Snapshot::of(base).put(conn, key(FIRST, 0), Vec::new())?;
     put_definition(conn, definition)?;
     blob::put(conn, blobs)?;
+    conn.execute("UPDATE log SET expected = 1", [])?;
     tx.commit()?;
     conn.pragma_update(None, "journal_mode", "wal")
 }
 
-/// Writes the first frame to the log of a database that was just filled: no `team.json` is known. Otherwise SQLite would
+/// Writes the first frame to the log of a database that was just filled: the log is there. Otherwise SQLite would
 /// sync the log's header, and the directory, before the first frame that is to last: lest older frames behind it count,
 /// of which a log that did not exist has none. From now on it syncs where it has to.
 pub(super) fn begin_log(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "synchronous", "off")?;
-    conn.execute("INSERT INTO team_json VALUES (1, '', '', '')", [])?;
+    begin_first(conn)?;
     conn.pragma_update(None, "synchronous", SYNCHRONOUS)
 }
 

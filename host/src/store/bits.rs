@@ -1,0 +1,162 @@
+//! One flipped bit in any file of a storage: the right data or a refusal, never a panic, another state, or a run that
+//! begins anew.
+//!
+//! Some bits are tried: one in so many as `STRATA_TEST_BITS` says, all with 1, which takes hours in a debug build.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use strata_core::environment::Environment;
+
+use super::conformance::{state, turns};
+use super::script::{definition, run, team};
+use super::team_json::write;
+use super::{At, Content, Directory, Durability, Reader, Record, Replace, Store, StoreError};
+
+/// Says how many bits there are to one that is tried.
+const VARIABLE: &str = "STRATA_TEST_BITS";
+/// The same where it says nothing.
+const STRIDE: usize = 4999;
+/// How many events there are.
+const EVENTS: usize = 12;
+
+/// What lies in a storage, file by file.
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// A storage, and what must be found in it.
+struct Saved {
+    files: Files,
+    records: Vec<Record>,
+    end: Environment,
+}
+
+/// A storage as a process leaves it that stopped in an orderly way, or was killed.
+fn saved(killed: bool) -> Saved {
+    let (records, end) = run(&turns(21, 8 * EVENTS), EVENTS);
+    let temp = tempfile::tempdir().unwrap();
+    let directory = Directory::new(temp.path().join("store"));
+    let mut store = directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap().store;
+    for (record, n) in records.iter().zip(0..) {
+        let durability = if n % 2 == 0 { Durability::Full } else { Durability::Process };
+        store.append(std::slice::from_ref(record), durability).unwrap();
+    }
+    store.write_team_json(&|out| write(&team(), &end, &definition(), out), Durability::Full).unwrap();
+    if killed {
+        // As it lies there while the process goes on.
+        return Saved { files: files(directory.path()), records, end };
+    }
+    drop(store);
+    Saved { files: files(directory.path()), records, end }
+}
+
+fn files(directory: &Path) -> Files {
+    let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.map(|name| (name.clone(), std::fs::read(directory.join(name)).unwrap())).collect()
+}
+
+/// What comes of reading the storage, of going on with it, and of beginning anew in it. Fails if it is anything else
+/// than the right data or a refusal.
+fn outcome(directory: &Directory, saved: &Saved) -> Result<bool, String> {
+    let read = || -> Result<bool, StoreError> {
+        let reader = Reader::open(directory)?;
+        Ok(state(&reader.load(&At::Head)?) == saved.end
+            && reader.records(0, usize::MAX)? == saved.records
+            && reader.definition()? == definition()
+            && !reader.checkpoints()?.is_empty())
+    };
+    let anew = || directory.create(Replace::Never, &Environment::new(&team()), &definition());
+    let go_on = || -> Result<bool, StoreError> {
+        let store = directory.open()?.store;
+        Ok(state(&store.load(&At::Head)?) == saved.end && store.records(0, usize::MAX)? == saved.records)
+    };
+    let begun = anew().is_ok();
+    let found = [read(), go_on()];
+    if begun && directory.content().is_ok_and(|content| content == Content::Database) {
+        return Err("a run began anew".into());
+    }
+    match found {
+        [Ok(true), Ok(true)] => Ok(true),
+        [Ok(false), _] => Err("another state was read".into()),
+        [_, Ok(false)] => Err("the run goes on from another state".into()),
+        // What one refuses the other may not depend on.
+        _ => Ok(false),
+    }
+}
+
+/// Flips bits of one file; gives how many were flipped, and how often the right data was found.
+fn flip(saved: &Saved, name: &str, stride: usize) -> (usize, usize) {
+    let place = if Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { std::env::temp_dir() };
+    let bits = saved.files[name].len() * 8;
+    // All of a small file.
+    let stride = if bits < stride * 4 { 1 } else { stride };
+    let (next, right) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || {
+        let temp = tempfile::tempdir_in(&place).unwrap();
+        let path = temp.path().join("store");
+        loop {
+            let bit = next.fetch_add(stride, Ordering::Relaxed);
+            if bit >= bits {
+                return;
+            }
+            let _ = std::fs::remove_dir_all(&path);
+            std::fs::create_dir(&path).unwrap();
+            for (file, bytes) in &saved.files {
+                let mut bytes = bytes.clone();
+                if file == name {
+                    bytes[bit / 8] ^= 1 << (bit % 8);
+                }
+                std::fs::write(path.join(file), bytes).unwrap();
+            }
+            let found = outcome(&Directory::new(&path), saved);
+            let found = found.unwrap_or_else(|what| panic!("bit {} of byte {} of `{name}`: {what}", bit % 8, bit / 8));
+            right.fetch_add(usize::from(found), Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|threads| (0..2).for_each(|_| drop(threads.spawn(work))));
+    (bits.div_ceil(stride), right.into_inner())
+}
+
+fn check(killed: bool, expected: &[&str]) {
+    let stride = std::env::var(VARIABLE).map_or(STRIDE, |stride| stride.parse().unwrap());
+    let saved = saved(killed);
+    assert_eq!(saved.files.keys().collect::<Vec<_>>(), expected);
+    for name in expected {
+        let (flips, right) = flip(&saved, name, stride);
+        eprintln!("{name}: {flips} flips, {right} right, {} refused", flips - right);
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_what_an_orderly_stop_leaves_is_refused_or_does_not_matter() {
+    check(false, &["team.db", "team.json"]);
+}
+
+#[test]
+fn a_flipped_bit_in_what_a_killed_process_leaves_is_refused_or_does_not_matter() {
+    check(true, &["team.db", "team.db-progress", "team.db-shm", "team.db-wal", "team.json", "team.lock"]);
+}
+
+#[test]
+fn every_bit_of_the_header_of_a_log_matters_and_none_of_it_is_taken_for_an_empty_one() {
+    let saved = saved(true);
+    let temp = tempfile::tempdir().unwrap();
+    let of = |keep: &dyn Fn(&str) -> bool, bit: usize| {
+        let path = temp.path().join("store");
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).unwrap();
+        for (file, bytes) in saved.files.iter().filter(|(name, _)| keep(name)) {
+            let mut bytes = bytes.clone();
+            if file == "team.db-wal" {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            std::fs::write(path.join(file), bytes).unwrap();
+        }
+        outcome(&Directory::new(&path), &saved)
+    };
+    for bit in 0..32 * 8 {
+        assert_eq!(of(&|_| true, bit), Ok(false), "{bit}");
+        // Without what lies beside, as in a copy of the two.
+        assert_eq!(of(&|name| ["team.db", "team.db-wal"].contains(&name), bit), Ok(false), "{bit}");
+    }
+}

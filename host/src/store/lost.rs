@@ -1,0 +1,258 @@
+//! What a run had recorded in its log, and is not there any more: noticed, unless it is in the database.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use strata_core::environment::Environment;
+
+use super::conformance::turns;
+use super::progress::{Progress, ProgressFile};
+use super::script::{copy, definition, run, team};
+use super::{At, Directory, Durability, Reader, Record, Replace, SqliteStore, Store, StoreError};
+
+/// A run under way, and how many of its records are appended.
+struct Under {
+    temp: TempDir,
+    store: SqliteStore,
+    records: Vec<Record>,
+    at: usize,
+}
+
+impl Under {
+    /// With so many records of which all are appended, one by one.
+    fn way(records: usize) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = Directory::new(temp.path().join("store"));
+        let store = directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap().store;
+        let mut under = Self { temp, store, records: run(&turns(9, 8 * 400), 400).0, at: 0 };
+        under.go_on(records);
+        under
+    }
+
+    fn directory(&self) -> Directory {
+        Directory::new(self.temp.path().join("store"))
+    }
+
+    fn go_on(&mut self, records: usize) {
+        for record in &self.records[self.at..self.at + records] {
+            self.store.append(std::slice::from_ref(record), Durability::Full).unwrap();
+        }
+        self.at += records;
+    }
+
+    /// A copy of it, as a kill would leave it.
+    fn killed(&self, wanted: impl Fn(&str) -> bool) -> (TempDir, Directory) {
+        let copied = tempfile::tempdir().unwrap();
+        copy(self.directory().path(), copied.path(), |name| name != "team.lock" && wanted(name));
+        let directory = Directory::new(copied.path());
+        (copied, directory)
+    }
+}
+
+/// How many records are found by a reader, and by who goes on.
+fn found(directory: &Directory) -> Result<usize, StoreError> {
+    let read = Reader::open(directory).and_then(|reader| Ok(reader.records(0, usize::MAX)?.len()));
+    let opened = directory.open().and_then(|opened| Ok(opened.store.records(0, usize::MAX)?.len()));
+    match (read, opened) {
+        (Ok(read), Ok(opened)) => {
+            assert_eq!(read, opened);
+            Ok(read)
+        }
+        (Err(read), Err(opened)) => {
+            assert_eq!(read.to_string(), opened.to_string());
+            Err(read)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn refused(directory: &Directory, expected: &str) {
+    // As often as it is tried: nothing is changed by that.
+    for _ in 0..2 {
+        let error = found(directory).unwrap_err();
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    let anew = directory.create(Replace::Never, &Environment::new(&team()), &definition());
+    assert!(anew.is_err());
+}
+
+#[test]
+fn a_log_that_is_lost_emptied_or_cut_off_is_noticed_early_and_late_in_a_run() {
+    let mut under = Under::way(10);
+    // At first; once the log was moved into the database; after a stop and a resume.
+    for round in 0..3 {
+        let at = under.at;
+        let log = |directory: &Directory| directory.path().join("team.db-wal");
+        let (_temp, whole) = under.killed(|_| true);
+        assert_eq!(found(&whole).unwrap(), at, "round {round}");
+        let (_temp, gone) = under.killed(|name| name != "team.db-wal");
+        refused(&gone, "`team.db-wal` is missing or empty");
+        let (_temp, emptied) = under.killed(|_| true);
+        std::fs::write(log(&emptied), b"").unwrap();
+        refused(&emptied, "`team.db-wal` is missing or empty");
+        let (_temp, header) = under.killed(|_| true);
+        let mut bytes = std::fs::read(log(&header)).unwrap();
+        bytes[17] ^= 1;
+        std::fs::write(log(&header), &bytes).unwrap();
+        refused(&header, "`team.db-wal` has a damaged header");
+        let (_temp, cut) = under.killed(|_| true);
+        bytes[17] ^= 1;
+        std::fs::write(log(&cut), &bytes[..32 + 4120 * 3]).unwrap();
+        refused(&cut, "changes were recorded in it");
+        let (_temp, alone) = under.killed(|name| name == "team.db");
+        refused(&alone, "what follows is not there");
+        match round {
+            0 => {
+                under.store.limit_log(10);
+                under.go_on(100);
+                under.store.limit_log(2000);
+                under.go_on(7);
+            }
+            _ => {
+                let Under { temp, store, records, at } = under;
+                drop(store);
+                assert_eq!(std::fs::read_dir(temp.path().join("store")).unwrap().count(), 1);
+                let store = Directory::new(temp.path().join("store")).open().unwrap().store;
+                under = Under { temp, store, records, at };
+                under.go_on(9);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_another_program_moved_into_the_database_is_not_missed() {
+    let under = Under::way(30);
+    let with = |work: &dyn Fn(&Connection)| {
+        let (temp, directory) = under.killed(|_| true);
+        let conn = Connection::open(directory.database()).unwrap();
+        work(&conn);
+        conn.close().unwrap();
+        (temp, directory)
+    };
+    let looked = |conn: &Connection| {
+        conn.query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0)).map(drop).unwrap();
+    };
+    let (_temp, moved) = with(&looked);
+    assert!(!moved.path().join("team.db-wal").exists());
+    let alone = tempfile::tempdir().unwrap();
+    copy(moved.path(), alone.path(), |name| name == "team.db");
+    assert_eq!(found(&Directory::new(alone.path())).unwrap(), 30);
+    assert_eq!(found(&moved).unwrap(), 30);
+    for mode in ["delete", "truncate", "persist", "memory", "off"] {
+        let change = |conn: &Connection| {
+            conn.query_row(&format!("PRAGMA journal_mode = {mode}"), [], |_| Ok(())).unwrap();
+        };
+        let (_temp, changed) = with(&change);
+        let mut store = changed.open().unwrap().store;
+        store.append(&under.records[30..31], Durability::Full).unwrap();
+        drop(store);
+        assert_eq!(found(&changed).unwrap(), 31, "{mode}");
+    }
+    let copied = tempfile::tempdir().unwrap();
+    let into = copied.path().join("team.db");
+    let (_temp, _) = with(&|conn| conn.execute("VACUUM INTO ?1", [into.to_str().unwrap()]).map(drop).unwrap());
+    assert_eq!(found(&Directory::new(copied.path())).unwrap(), 30);
+}
+
+#[test]
+fn a_database_that_is_only_just_there_has_lost_nothing() {
+    let under = Under::way(0);
+    let (_temp, whole) = under.killed(|_| true);
+    assert_eq!(found(&whole).unwrap(), 0);
+    // Before the log was begun.
+    let (_temp, early) = under.killed(|name| name != "team.db-wal" && name != "team.db-shm");
+    assert_eq!(found(&early).unwrap(), 0);
+}
+
+#[test]
+fn a_loss_of_power_may_take_what_was_not_synced_and_no_more() {
+    let mut under = Under::way(20);
+    let record = under.records[20].clone();
+    under.store.append(std::slice::from_ref(&record), Durability::Process).unwrap();
+    let boot = |directory: &Path| {
+        let path = directory.join("team.db-progress");
+        let Progress { written, synced, .. } = Progress::read(directory).unwrap().unwrap();
+        assert_eq!((written, synced), (21, 20));
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[8] ^= 1;
+        let end = bytes.len() - 4;
+        let sum = crc32fast::hash(&bytes[..end]).to_le_bytes();
+        bytes[end..].copy_from_slice(&sum);
+        std::fs::write(&path, bytes).unwrap();
+    };
+    let end = 32 + 4120 * u64::from(under.store.log_length());
+    let log = |directory: &Directory| {
+        std::fs::File::options().write(true).open(directory.path().join("team.db-wal")).unwrap()
+    };
+    for (lost, expected) in [(1, Ok(20)), (4, Err(()))] {
+        let (_temp, copied) = under.killed(|_| true);
+        boot(copied.path());
+        log(&copied).set_len(end - 4120 * lost).unwrap();
+        assert_eq!(found(&copied).map_err(drop), expected, "{lost}");
+    }
+    // Without a loss of power all of it is there.
+    let (_temp, copied) = under.killed(|_| true);
+    log(&copied).set_len(end - 4120).unwrap();
+    refused(&copied, "21 changes were recorded in it, and it has 20");
+}
+
+#[test]
+fn a_lost_change_that_is_no_event_is_noticed() {
+    let mut under = Under::way(5);
+    let changed = super::SavedDefinition { text: "[team]\nname = \"other\"\n".into(), ..definition() };
+    under.store.set_definition(&changed).unwrap();
+    let (_temp, copied) = under.killed(|_| true);
+    let path = copied.path().join("team.db-wal");
+    let log = std::fs::read(&path).unwrap();
+    let is_old = |directory: &Directory| Reader::open(directory).is_ok_and(|r| r.definition().unwrap() == definition());
+    // Wherever it ends.
+    for end in (32..log.len()).step_by(4120) {
+        std::fs::write(&path, &log[..end]).unwrap();
+        assert!(!is_old(&copied), "{end}");
+    }
+}
+
+#[test]
+fn the_file_is_read_as_it_was_written_or_not_at_all() {
+    let temp = tempfile::tempdir().unwrap();
+    assert_eq!(Progress::read(temp.path()).unwrap(), None);
+    let file = ProgressFile::of(temp.path(), 7).unwrap();
+    file.begin().unwrap();
+    file.add(2);
+    file.put();
+    let read = || Progress::read(temp.path()).unwrap();
+    assert_eq!(read().map(|found| (found.written, found.synced)), Some((9, 0)));
+    file.synced();
+    file.put();
+    assert_eq!(read().map(|found| (found.written, found.synced)), Some((9, 9)));
+    let path = temp.path().join("team.db-progress");
+    let good = std::fs::read(&path).unwrap();
+    for bit in 0..good.len() * 8 {
+        let mut bad = good.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        std::fs::write(&path, bad).unwrap();
+        assert_eq!(read(), None);
+    }
+    std::fs::write(&path, &good[..10]).unwrap();
+    assert_eq!(read(), None);
+    // Without a log there is nothing left to be compared.
+    drop(file);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_run_that_is_turned_aside_and_resumed_goes_on_with_what_it_has() {
+    let under = Under::way(12);
+    let (_temp, copied) = under.killed(|_| true);
+    let created = copied.create(Replace::Unfinished, &Environment::new(&team()), &definition()).unwrap();
+    let aside = Directory::new(created.moved_to.unwrap());
+    drop(created.store);
+    assert_eq!(found(&aside).unwrap(), 12);
+    assert_eq!(found(&copied).unwrap(), 0);
+    assert!(matches!(Reader::open(&copied).unwrap().load(&At::Head), Ok(saved) if saved.tail.is_empty()));
+}
