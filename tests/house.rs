@@ -73,8 +73,7 @@ const RULES: &[Rule] = &[
             "host/src/trust/lock",
             // Where the operator says.
             "host/src/cli/manual",
-            "host/src/cli/report",
-            "host/src/services/llm/record",
+            "host/src/open",
         ],
     },
     Rule {

@@ -17,7 +17,7 @@ mod recipe;
 mod rust;
 pub mod script;
 pub(crate) mod sdk;
-mod sources;
+pub(crate) mod sources;
 #[cfg(test)]
 mod tests;
 mod tool;

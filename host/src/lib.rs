@@ -47,6 +47,7 @@ pub mod live;
 pub mod manifest;
 pub mod metrics;
 pub mod narrator;
+mod open;
 pub mod plugin;
 pub mod replay;
 pub mod report;

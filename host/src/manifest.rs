@@ -43,6 +43,7 @@ use self::place::{Given, Place};
 use self::schema::places::places;
 use self::table::Table;
 use crate::build::script;
+use crate::open;
 use crate::plugin::Plugin;
 use crate::services::external::External;
 use crate::services::llm::config::{Config, Provider};
@@ -135,7 +136,16 @@ impl Definition {
     /// The files and directories that a team file names: all that its components are made from and that it is read with,
     /// as far as it can be read.
     pub fn named_files(path: &Path) -> BTreeSet<PathBuf> {
-        let Ok(source) = read_source(path, "team").map(Arc::new) else { return BTreeSet::new() };
+        read_source(path, "team").map(Self::named).unwrap_or_default()
+    }
+
+    /// The same of the text of a team file.
+    pub fn files_named_in(text: &str, name: &str, base: &Path) -> BTreeSet<PathBuf> {
+        Self::named(Source::new(text.to_owned(), name.to_owned(), base.to_owned()))
+    }
+
+    fn named(source: Source) -> BTreeSet<PathBuf> {
+        let source = Arc::new(source);
         let problems = Problems::new(Arc::clone(&source));
         if let Ok(document) = document(&source) {
             authored::read(Table::root(document.get_ref(), &problems));
@@ -358,7 +368,7 @@ fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
     if meta.len() > MAX_FILE_BYTES as u64 {
         return Err(fail(format!("it has more than {MAX_FILE_BYTES} bytes")));
     }
-    let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
+    let bytes = open::read(path).map_err(|e| fail(e.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();

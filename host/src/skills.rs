@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use strata_core::id::Digest;
 
 use crate::blob::digest_of;
+use crate::open;
 use crate::sandbox::Manifest;
 use crate::user;
 use files::Change;
@@ -257,7 +258,7 @@ impl Shelf {
     /// A skill's component, if it is undamaged.
     pub fn component(&self, skill: &Skill) -> Result<Vec<u8>, SkillError> {
         let path = self.file(skill);
-        let bytes = std::fs::read(&path).map_err(|source| SkillError::File { path: path.clone(), source })?;
+        let bytes = open::read(&path).map_err(|source| SkillError::File { path: path.clone(), source })?;
         if digest_of(&bytes) != skill.digest {
             return Err(SkillError::Damaged { name: skill.name(), path });
         }

@@ -3,6 +3,7 @@
 //! what it was made from. Inputs that lie elsewhere, which only the tools know, are listed with it.
 
 use super::{BuildError, at, cache};
+use crate::open;
 use crate::sha256::{Sha256, sha256};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -38,7 +39,7 @@ pub fn fingerprint(dir: &Path, also: &[&str]) -> Result<String, BuildError> {
         if bytes > MOST_BYTES {
             return Err(BuildError::TooMuch { dir: dir.to_owned(), limit: "256 MiB" });
         }
-        let content = at(&path, fs::read(&path))?;
+        let content = at(&path, open::read(&path))?;
         take(path.strip_prefix(dir).unwrap_or(&path).as_os_str().as_encoded_bytes());
         take(&content);
     }
@@ -176,7 +177,7 @@ fn written(meta: &Metadata) -> (i64, i64) {
 }
 
 fn taken(file: &Path) -> io::Result<String> {
-    fs::read(file).map(|content| hex(&sha256(content)))
+    open::read(file).map(|content| hex(&sha256(content)))
 }
 
 #[cfg(test)]

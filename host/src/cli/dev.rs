@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::args::DevArgs;
 use super::ending::Ending;
-use super::events_sink::{Held, spare};
+use super::events_sink::{Held, spare_events};
 use super::live::Live;
 use super::prompt::Prompt;
 use super::reporter::{Loudness, Reporter};
@@ -19,9 +19,9 @@ use super::watch::{Change, Watch, written};
 use super::{Failure, counted, exit_code, note, shown, tell};
 use crate::driver::OnLine;
 use crate::driver::clock::now_ms;
-use crate::launch::{Develop, Developed, LaunchError, Run, develop};
+use crate::launch::{Develop, Developed, Inputs, LaunchError, Run, develop};
 use crate::manifest::Overrides;
-use crate::manifest::operator::{Operator, in_force};
+use crate::manifest::operator::{Operator, files as policy_files, in_force};
 use crate::narrator::Line;
 
 /// So many changed files are named.
@@ -54,9 +54,16 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     let mut stop = signals.stop.clone();
     let live = Live::at_terminal();
     let reporter = Reporter::new(Loudness::Normal, live.clone());
-    spare(args.events.as_deref(), &args.team, &args.storage)?;
+    let inputs = Inputs {
+        team: Some(&args.team),
+        storage: Some(&args.storage),
+        policies: policy_files(args.policy.as_deref()),
+        ..Inputs::default()
+    };
+    spare_events(args.events.as_deref(), &inputs)?;
     let events = args.events.as_deref().map(|path| (path, Held::Dropped));
     let told = Told { lines: Arc::new(Mutex::new(listener(events, reporter)?)), live };
+    signals.begin();
     let mut watch = Watch::of(&args.team, may_build(args));
     // One for all rounds: a line that is being typed is for the round that goes on then.
     let mut prompt = Prompt::at_terminal();

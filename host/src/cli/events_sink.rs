@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use super::Failure;
 use super::plain::json;
 use super::terminal::Stream;
-use crate::launch::{Telling, is_saved_in};
+use crate::launch::{Inputs, Telling};
 use crate::narrator::Line;
+use crate::open;
 
 /// How much of the end of a file is looked at, and four times as much again where that is within one line.
 const END_BYTES: u64 = 64 << 10;
@@ -31,16 +32,22 @@ pub(super) enum EventsSink {
     File(EventsFile),
 }
 
-/// Refuses to write events over the team file, or over what is saved.
-pub(super) fn spare(events: Option<&Path>, team: &Path, storage: &Path) -> Result<(), Failure> {
-    let Some(events) = events else { return Ok(()) };
-    let whole = |path: &Path| path.canonicalize().ok();
-    let what = match whole(events) {
-        Some(events) if Some(&events) == whole(team).as_ref() => "the team file",
-        _ if is_saved_in(events, storage) => "a file in which the team is saved",
-        _ => return Ok(()),
-    };
-    Err(Failure::usage(format!("`--events` names {what}, which would be written over; give it another name")))
+/// How the file begins.
+const BEGINNING: &[u8] = b"{\"n\":";
+
+/// Refuses to write what an option names over an input of the run. `beginning` is how such a file begins.
+pub(super) fn spare(option: &str, (file, beginning): (&Path, &[u8]), inputs: &Inputs<'_>) -> Result<(), Failure> {
+    match inputs.find(file, beginning) {
+        None => Ok(()),
+        Some(what) => {
+            Err(Failure::usage(format!("`{option}` names {what}, which would be written over; give it another name")))
+        }
+    }
+}
+
+/// The same of `--events`, which need not be given.
+pub(super) fn spare_events(events: Option<&Path>, inputs: &Inputs<'_>) -> Result<(), Failure> {
+    events.map_or(Ok(()), |events| spare("--events", (events, BEGINNING), inputs))
 }
 
 impl EventsSink {
@@ -91,8 +98,8 @@ impl EventsFile {
     fn open(path: &Path, held: Held) -> Result<Self, Failure> {
         let was_empty = path.metadata().is_ok_and(|meta| meta.len() == 0);
         // At its end, wherever that is by then: somebody else may cut it off meanwhile.
-        let file = File::options().append(true).create(true).open(path);
-        let file = file.map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", path.display())))?;
+        let file = open::to_append(path)
+            .map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", path.display())))?;
         Ok(Self { file, held: Some(held), was_empty, path: path.to_owned() })
     }
 
@@ -158,7 +165,7 @@ impl EventsFile {
     /// The end of the file, with a whole line in it if there is one.
     fn end(&self) -> io::Result<Vec<u8>> {
         // It is opened once more, since a file that can be read, too, would be another thing where it is a pipe.
-        let mut file = File::open(&self.path)?;
+        let mut file = open::regular(&self.path)?;
         let length = file.metadata()?.len();
         let mut looked = END_BYTES;
         loop {
@@ -178,7 +185,7 @@ impl EventsFile {
 fn last_number(end: &[u8]) -> Option<u64> {
     let whole = &end[..=end.iter().rposition(|byte| *byte == b'\n')?];
     whole.split(|byte| *byte == b'\n').rev().find_map(|line| {
-        let digits = line.strip_prefix(b"{\"n\":")?;
+        let digits = line.strip_prefix(BEGINNING)?;
         let count = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
         std::str::from_utf8(&digits[..count]).ok()?.parse().ok()
     })

@@ -1,23 +1,27 @@
 //! `report`: a saved run as one page.
 
-use std::fs;
+use std::io::Write;
 use std::path::Path;
 
+use super::events_sink::spare;
 use super::{Failure, ReportArgs, note, print};
-use crate::launch::{is_saved_in, report as gather};
+use crate::launch::{Inputs, report as gather};
+use crate::open;
 use crate::report::html;
+
+/// By how many bytes a page is known.
+const BEGINNING: usize = 15;
 
 pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     let report = gather(&args.path)?;
     let page = html::page(&report);
     match &args.output {
-        Some(file) if is_saved_in(file, Path::new(&report.beside.path)) => {
-            let file = file.display();
-            return Err(Failure::usage(format!("the team is saved in `{file}`; give the report another name")));
-        }
         Some(file) => {
+            let inputs = Inputs { storage: Some(Path::new(&report.beside.path)), ..Inputs::default() };
+            let beginning = &page.as_bytes()[..BEGINNING.min(page.len())];
+            spare("-o", (file, beginning), &inputs)?;
             let failed = |error| Failure::internal(format!("cannot write `{}`: {error}", file.display()));
-            fs::write(file, &page).map_err(failed)?;
+            open::to_replace(file).and_then(|mut file| file.write_all(page.as_bytes())).map_err(failed)?;
             note(format_args!("the report is in `{}`", file.display()));
         }
         None => print(page.trim_end()),

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::edits::{tell_edited, tell_mended};
 use super::ending::Ending;
-use super::events_sink::{EventsSink, Held, spare};
+use super::events_sink::{EventsSink, Held, spare, spare_events};
 use super::live::Live;
 use super::prompt::{Asked, Prompt};
 use super::reporter::{Loudness, Reporter, place};
@@ -20,11 +20,11 @@ use super::requests::answer_of;
 use super::signals::Signals;
 use super::{Failure, RunArgs, exit_code, joins, metrics, note, path_word, screen, show_json, tell, warn};
 use crate::driver::{Motion, OnLine, Stop};
-use crate::launch::{Notes, Notice, Resume, Resumed, Run, Start, resume, start};
-use crate::manifest::operator::in_force;
+use crate::launch::{Inputs, Notes, Notice, Resume, Resumed, Run, Start, resume, start};
+use crate::manifest::operator::{files as policy_files, in_force};
 use crate::manifest::{Overrides, team_in};
 use crate::narrator::Line;
-use crate::services::llm::Audience;
+use crate::services::llm::{Audience, RECORD_BEGINNING};
 use crate::store::Replace;
 
 /// The team file that is taken where none is named.
@@ -61,10 +61,8 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     let signals = Signals::heard()?;
     let loudness = if args.quiet { Loudness::Quiet } else { Loudness::Normal };
     let live = if args.quiet { Live::default() } else { Live::at_terminal() };
-    let saved = args.recover_path.as_deref().unwrap_or(args.storage());
-    let (team, _) = words(&args.words)?;
-    // Before the file is made.
-    spare(args.events.as_deref(), team.as_deref().unwrap_or(Path::new(DEFAULT_TEAM)), saved)?;
+    // Before a file is made.
+    spare_inputs(&args)?;
     let events = args.events.as_deref().map(|path| (path, args.held()));
     let had_events = args.events.as_ref().is_some_and(|path| path.exists());
     let on_line = OnLine::Each(listener(events, Reporter::new(loudness, live.clone()))?);
@@ -94,6 +92,7 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
         tokio::spawn(tell_when_idle(run.motion(), run.path().to_owned()));
     }
     live.begin(run.stepper());
+    signals.begin();
     let mut stop = signals.stop.clone();
     let mut prompt = Prompt::at_terminal().filter(|_| loudness == Loudness::Normal);
     let played = play(&mut run, &mut prompt, &mut stop).await;
@@ -102,6 +101,22 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     Ending::of(&run, args.policy.as_deref()).tell(status, loudness);
     summarise(&args, status, run.stepper(), run.path());
     Ok(if status == Status::Interrupted { signals.code() } else { exit_code(status) })
+}
+
+/// Refuses to write over an input of the run.
+fn spare_inputs(args: &RunArgs) -> Result<(), Failure> {
+    let (team, _) = words(&args.words)?;
+    let team = team.or_else(|| args.recover_path.is_none().then(|| DEFAULT_TEAM.into()));
+    let inputs = Inputs {
+        team: team.as_deref(),
+        storage: Some(args.recover_path.as_deref().unwrap_or(args.storage())),
+        components: &args.component,
+        policies: policy_files(args.policy.as_deref()),
+    };
+    if let Some(record) = &args.record {
+        spare("--record", (record, RECORD_BEGINNING), &inputs)?;
+    }
+    spare_events(args.events.as_deref(), &inputs)
 }
 
 /// Runs a team until nothing is left to do that needs no person. One that is stopped while a person is asked stays as

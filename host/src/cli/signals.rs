@@ -1,7 +1,9 @@
-//! Signals: the first Ctrl-C or SIGTERM asks the run to save and stop, the second ends the process at once.
+//! Signals: the first Ctrl-C or SIGTERM asks the run to save and stop, the second ends the process at once. So does the
+//! first if there is no run that could stop.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -13,11 +15,15 @@ use crate::services::external;
 const SIGINT_CODE: u8 = 130;
 const SIGTERM_CODE: u8 = 143;
 
+/// How long a run may take to begin after a signal. One that begins is stopped by it.
+const BEGINS_WITHIN: Duration = Duration::from_secs(1);
+
 /// What has been asked of the run so far.
 pub(super) struct Signals {
     /// Becomes true with the first signal.
     pub(super) stop: watch::Receiver<bool>,
     code: Arc<AtomicU8>,
+    has_begun: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -33,23 +39,43 @@ impl Signals {
         drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         let first = code.clone();
+        let has_begun = Arc::new(AtomicBool::new(false));
+        let begun = has_begun.clone();
         tokio::spawn(async move {
             loop {
                 let code = tokio::select! { _ = int.recv() => SIGINT_CODE, _ = term.recv() => SIGTERM_CODE };
                 if *send.borrow() {
                     // Everything finished is durable already; only the saving of team.json is cut short.
-                    external::kill_all();
-                    std::process::exit(i32::from(code));
+                    end(code);
                 }
                 first.store(code, Ordering::Relaxed);
                 let _ = send.send(true);
+                let begun = begun.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(BEGINS_WITHIN).await;
+                    // Whatever the program waits for does not look at signals.
+                    if !begun.load(Ordering::Relaxed) {
+                        end(code);
+                    }
+                });
             }
         });
-        Ok(Self { stop, code })
+        Ok(Self { stop, code, has_begun })
+    }
+
+    /// From now on there is somebody who looks at `stop`.
+    pub(super) fn begin(&self) {
+        self.has_begun.store(true, Ordering::Relaxed);
     }
 
     /// The exit code that belongs to the first signal.
     pub(super) fn code(&self) -> u8 {
         self.code.load(Ordering::Relaxed)
     }
+}
+
+/// Ends the process at once.
+fn end(code: u8) -> ! {
+    external::kill_all();
+    std::process::exit(i32::from(code));
 }

@@ -99,15 +99,20 @@ pub fn is_edited(path: &Path) -> Result<bool, LaunchError> {
 
 /// The team file that what is saved at a path was read from, where it says something else by now.
 pub fn edited_team_file(path: &Path) -> Result<Option<PathBuf>, LaunchError> {
-    let directory = Directory::locate(path)?;
-    let saved = match directory.team()? {
-        Content::Database => Reader::open(&directory)?.definition()?,
-        _ => definition(&directory, &directory.read_team_json()?)?,
-    };
+    let saved = saved_definition(path)?;
     let file = saved.file();
     // One that is gone is nobody's to go by.
     let is_edited = Definition::text(&file).is_some_and(|text| text != saved.text);
     Ok(is_edited.then_some(file))
+}
+
+/// The team file that the team of a place goes by.
+pub(super) fn saved_definition(path: &Path) -> Result<SavedDefinition, LaunchError> {
+    let directory = Directory::locate(path)?;
+    match directory.team()? {
+        Content::Database => Ok(Reader::open(&directory)?.definition()?),
+        _ => definition(&directory, &directory.read_team_json()?),
+    }
 }
 
 /// Whether a file is one of those in which the team of a place is saved, so that nothing else may be written there.

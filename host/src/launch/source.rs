@@ -1,7 +1,6 @@
 //! The bytes of a component: read, or built first and then read; a script with those of its interpreter. Nothing of
 //! them is looked at but their digest.
 
-use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +8,7 @@ use strata_core::id::Digest;
 
 use crate::blob::digest_of;
 use crate::build::{self, script};
+use crate::open;
 use crate::plugin::{Limits, Plugin, Reached};
 use crate::sandbox::{LoadError, Loaded, Metering, ScriptFile, WasmSandbox};
 use crate::tidy::tidy;
@@ -110,16 +110,13 @@ fn read_within(file: &Path, limit: u64) -> Result<Vec<u8>, Unloadable> {
 
 /// The bytes of a regular file; its length where that is more than `limit`.
 fn bounded(file: &Path, limit: u64) -> io::Result<Result<Vec<u8>, u64>> {
-    // Before it is opened: a pipe would wait for its other end.
-    let meta = fs::metadata(file)?;
-    if !meta.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    if meta.len() > limit {
-        return Ok(Err(meta.len()));
+    let file = open::regular(file)?;
+    let length = file.metadata()?.len();
+    if length > limit {
+        return Ok(Err(length));
     }
     let mut bytes = Vec::new();
-    fs::File::open(file)?.take(limit + 1).read_to_end(&mut bytes)?;
+    file.take(limit + 1).read_to_end(&mut bytes)?;
     Ok(if bytes.len() as u64 > limit { Err(bytes.len() as u64) } else { Ok(bytes) })
 }
 

@@ -19,7 +19,7 @@ use super::table::{At, Table};
 use crate::plugin::{Access, Bounds, DirBound, Limit};
 
 pub(super) use bind::Cut;
-pub use search::in_force;
+pub use search::{files, in_force};
 
 /// The version of the format that this program reads.
 const SCHEMA: &str = "strata.policy/1";

@@ -20,6 +20,7 @@ mod unanswered;
 
 pub use hearing::{Audience, Departure, Heard, Hearing, Listener};
 pub use models::{Completed, Failed, Models};
+pub(crate) use record::BEGINNING as RECORD_BEGINNING;
 pub use strata_core::host_call::Finish;
 pub use tokens::Tokens;
 use unanswered::Unanswered;

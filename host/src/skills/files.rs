@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use strata_core::id::{Digest, hex};
 
 use super::{Skill, SkillError};
+use crate::open;
 use crate::sha256::sha256;
 use crate::trust::signature::signature_of;
 
@@ -59,7 +60,7 @@ pub(super) fn read_entry(shelf: &Path, name: &str) -> Result<Option<Skill>, Skil
         Ok(meta) if meta.len() > MAX_ENTRY_BYTES => return Err(damaged()),
         meta => at(&path, meta)?,
     };
-    let bytes = at(&path, fs::read(&path))?;
+    let bytes = at(&path, open::read(&path))?;
     let skill = unseal(&bytes).ok_or_else(damaged)?;
     // An entry that was renamed is another one's.
     if skill.name() == name { Ok(Some(skill)) } else { Err(damaged()) }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
-use std::fs::{File, Permissions};
+use std::fs::Permissions;
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use serde::Deserialize;
 use strata_core::id::Digest;
 
 use crate::build::script;
+use crate::open;
 
 /// The name of the file.
 const NAME: &str = "strata.lock";
@@ -123,7 +124,7 @@ impl Lock {
     pub fn beside(base: &Path) -> Result<Option<Self>, LockError> {
         let path = base.join(NAME);
         let mut text = String::new();
-        let read = File::open(&path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
+        let read = open::regular(&path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
         match read {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -2,8 +2,8 @@
 //!
 //! Nothing is signed here: `minisign -S` does that, on a machine where the secret key may be.
 
+use crate::open;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -149,7 +149,7 @@ pub fn signature_of(file: &Path) -> PathBuf {
 
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(MAX_SIGNATURE_BYTES).read_to_string(&mut text)?;
+    open::regular(path)?.take(MAX_SIGNATURE_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 

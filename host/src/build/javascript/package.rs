@@ -1,9 +1,9 @@
 //! What package.json says of an action.
 
 use crate::build::{BuildError, at};
+use crate::open;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::fs;
 use std::path::Path;
 use strata_core::json::foreign::{self, NonFinite};
 
@@ -61,7 +61,7 @@ impl Package {
     /// Reads package.json in `dir`.
     pub fn read(dir: &Path) -> Result<Self, BuildError> {
         let path = dir.join("package.json");
-        let text = at(&path, fs::read_to_string(&path))?;
+        let text = at(&path, open::text(&path))?;
         let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
         let authored = foreign::parse(&text, NonFinite::Refused, |text| serde_json::from_str::<Authored>(text));
         let authored = authored.map_err(|error| refused(format!("package.json: it is {error}")))?;
@@ -117,6 +117,8 @@ fn entry(dir: &Path, authored: &Authored) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn read(package: &str, files: &[&str]) -> Result<Package, String> {

@@ -4,8 +4,8 @@
 use super::project::{Project, Requirements};
 use crate::build::pypi::{Tools, pip, run, setup};
 use crate::build::{BuildError, at, cache, pypi};
+use crate::open;
 use crate::sha256::sha256;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use strata_core::id::hex;
@@ -84,7 +84,7 @@ fn packages(
     let text = match &project.requirements {
         Requirements::Listed(listed) if listed.is_empty() => return Ok(None),
         Requirements::Listed(listed) => listed.join("\n"),
-        Requirements::File(path) => at(path, fs::read_to_string(path))?,
+        Requirements::File(path) => at(path, open::text(path))?,
     };
     // It may name others beside it: the same text elsewhere, or with other files, means something else.
     let beside = if names_files(&text) { fingerprint } else { "" };

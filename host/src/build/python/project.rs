@@ -1,8 +1,8 @@
 //! What a Python action says about itself: its `pyproject.toml`, or the lack of one.
 
 use crate::build::{BuildError, at};
+use crate::open;
 use serde::Deserialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 const MANIFEST: &str = "pyproject.toml";
@@ -78,7 +78,7 @@ impl Project {
         let path = dir.join(MANIFEST);
         let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
         let manifest: Manifest = if path.is_file() {
-            let text = at(&path, fs::read_to_string(&path))?;
+            let text = at(&path, open::text(&path))?;
             toml::from_str(&text).map_err(|error| refused(format!("{MANIFEST}: {error}")))?
         } else {
             Manifest::default()
@@ -154,6 +154,8 @@ fn is_sdk(requirement: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn read(manifest: Option<&str>, requirements: Option<&str>) -> Result<Project, BuildError> {

@@ -14,6 +14,7 @@ use crate::manifest::http;
 use crate::manifest::names::is_legible;
 use crate::manifest::skill::{self, Chosen, Placed};
 use crate::manifest::table::{At, Item, Table};
+use crate::open;
 use crate::plugin::{Access, DirGrant, Grants, LlmGrant, Schema};
 use crate::tidy::tidy;
 
@@ -209,7 +210,7 @@ fn load_schema(file: &Path) -> Result<Schema, String> {
     if meta.len() > MAX_SCHEMA_BYTES {
         return Err(format!("it has more than {MAX_SCHEMA_BYTES} bytes"));
     }
-    let text = std::fs::read_to_string(file).map_err(|e| e.to_string())?;
+    let text = open::text(file).map_err(|e| e.to_string())?;
     let schema = json::read(&text).map_err(|e| format!("it is {e}"))?;
     Schema::compile(&schema)
 }

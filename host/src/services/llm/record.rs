@@ -17,6 +17,7 @@ use strata_core::json::foreign::{self, NonFinite};
 use super::models::excerpt;
 use super::{Reply, Request};
 use crate::gateway::{HostError, HostErrorKind};
+use crate::open;
 
 /// The largest record that is read.
 const MAX_BYTES: u64 = 256 << 20;
@@ -32,7 +33,7 @@ struct Exchange {
 }
 
 /// How a line begins that is written here.
-const BEGINNING: &[u8] = b"{\"request\":";
+pub(crate) const BEGINNING: &[u8] = b"{\"request\":";
 
 /// Why a record cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +74,7 @@ impl Recorder {
     pub(super) fn open(path: &Path) -> Result<Self, RecordError> {
         let end = if path.is_file() { End::of(path)? } else { End::default() };
         let prepare = || {
-            let mut file = File::options().append(true).create(true).open(path)?;
+            let mut file = open::to_append(path)?;
             match end {
                 End { torn: true, whole, .. } => file.set_len(whole)?,
                 End { unended: true, .. } => file.write_all(b"\n")?,
@@ -115,7 +116,7 @@ impl End {
     /// Looks for it. A file that is no record is refused, as far as its first and last lines show it.
     fn of(path: &Path) -> Result<Self, RecordError> {
         let fail = |source| RecordError::Io { action: "read", path: path.to_owned(), source };
-        let mut reader = BufReader::new(File::open(path).map_err(fail)?);
+        let mut reader = BufReader::new(open::regular(path).map_err(fail)?);
         let wrong = |line, why: String| RecordError::Line { path: path.to_owned(), line, why };
         // A large file of another kind may be one line.
         if reader.fill_buf().map_err(fail)?.first().is_some_and(|first| *first != b'{') {
@@ -163,7 +164,7 @@ impl Recorded {
     /// Reads a record.
     pub(super) fn load(path: &Path) -> Result<Self, RecordError> {
         let fail = |source| RecordError::Io { action: "read", path: path.to_owned(), source };
-        let file = File::open(path).map_err(fail)?;
+        let file = open::regular(path).map_err(fail)?;
         if file.metadata().map_err(fail)?.len() > MAX_BYTES {
             let limit = MAX_BYTES >> 20;
             return Err(fail(io::Error::other(format!("it has more than {limit} MiB; split it, or record less"))));

@@ -15,6 +15,7 @@ use strata_core::json::Json;
 use toml::Spanned;
 
 use super::{Answer, Call, Entry, Words};
+use crate::open;
 
 /// The largest file that is read. Replies are written by hand or cut from recordings; more is a wrong path.
 const MAX_BYTES: u64 = 16 << 20;
@@ -116,7 +117,7 @@ pub(super) fn load(path: &Path) -> Result<Vec<Entry>, ReplyFileError> {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
+    let file = open::regular(path).map_err(|e| e.to_string())?;
     let mut source = String::new();
     let mut bounded = file.take(MAX_BYTES + 1);
     bounded.read_to_string(&mut source).map_err(|e| e.to_string())?;

@@ -1,0 +1,118 @@
+//! Opening files that others name, or that lie where one is looked for: never waits for another process, as opening a
+//! pipe would.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// What is said of everything else.
+const NO_FILE: &str = "it is no regular file";
+
+/// Opens a regular file to read it.
+pub(crate) fn regular(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other(NO_FILE));
+    }
+    // It may be replaced between the two.
+    let file = at_once(File::options().read(true)).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other(NO_FILE)) }
+}
+
+/// The bytes of a regular file.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    regular(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The text of a regular file.
+pub(crate) fn text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    regular(path)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Opens what is to be added to: a file, which is created if it is not there, a device, or a pipe that somebody reads.
+pub(crate) fn to_append(path: &Path) -> io::Result<File> {
+    output(path, File::options().append(true).create(true))
+}
+
+/// The same for what is to be replaced.
+pub(crate) fn to_replace(path: &Path) -> io::Result<File> {
+    output(path, File::options().write(true).create(true).truncate(true))
+}
+
+fn output(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    match fs::metadata(path).map(|meta| meta.file_type()) {
+        Ok(kind) if !(kind.is_file() || kind.is_fifo() || kind.is_char_device()) => {
+            return Err(io::Error::other(NO_FILE));
+        }
+        _ => {}
+    }
+    let file = at_once(options).open(path).map_err(|error| match error.raw_os_error() {
+        Some(errno) if errno == Errno::NXIO.raw_os_error() => {
+            io::Error::other("it is a pipe that nobody reads; start its reader first")
+        }
+        _ => error,
+    })?;
+    // What is written waits for its reader.
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+fn at_once(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.custom_flags(OFlags::NONBLOCK.bits() as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn pipe(dir: &Path) -> std::path::PathBuf {
+        let path = dir.join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_pipe_is_not_read_and_not_waited_for() {
+        let home = tempfile::tempdir().unwrap();
+        for path in [pipe(home.path()), home.path().to_owned()] {
+            assert_eq!(read(&path).unwrap_err().to_string(), NO_FILE);
+            assert_eq!(text(&path).unwrap_err().to_string(), NO_FILE);
+        }
+        assert_eq!(read(&home.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::write(home.path().join("file"), "text").unwrap();
+        assert_eq!(text(&home.path().join("file")).unwrap(), "text");
+    }
+
+    #[test]
+    fn a_pipe_is_written_to_if_somebody_reads_it() {
+        let home = tempfile::tempdir().unwrap();
+        let path = pipe(home.path());
+        for open in [to_append, to_replace] {
+            let error = open(&path).unwrap_err().to_string();
+            assert!(error.contains("a pipe that nobody reads"), "{error}");
+            assert_eq!(open(home.path()).unwrap_err().to_string(), NO_FILE);
+            let mut reader = at_once(File::options().read(true)).open(&path).unwrap();
+            open(&path).unwrap().write_all(b"line").unwrap();
+            let mut text = String::new();
+            reader.read_to_string(&mut text).unwrap();
+            assert_eq!(text, "line");
+            open(Path::new("/dev/null")).unwrap().write_all(b"line").unwrap();
+        }
+        let file = home.path().join("file");
+        to_append(&file).unwrap().write_all(b"one").unwrap();
+        to_append(&file).unwrap().write_all(b"two").unwrap();
+        assert_eq!(text(&file).unwrap(), "onetwo");
+        to_replace(&file).unwrap().write_all(b"new").unwrap();
+        assert_eq!(text(&file).unwrap(), "new");
+    }
+}
