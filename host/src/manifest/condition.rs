@@ -1,24 +1,33 @@
 //! Conditions on messages (`when`), written in CEL. Parsed and checked once, evaluated on each message.
 //!
-//! What a condition may cost is bounded: CEL has no loops but macros over lists, which may not be nested here; the
-//! length of the text is limited, and so is the size of a message, elsewhere, and what a macro looks at in all.
+//! What a condition may cost is bounded, since it holds up the host: CEL has no loops but macros over lists, which may not
+//! be nested here; the length of the text is limited, and so is the size of a message, elsewhere, and what a macro does
+//! and looks at in all. Patterns are compiled once, and what they may cost is `pattern`'s.
 
 mod check;
+mod pattern;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
+use cel::extractors::This;
 use cel::objects::Key;
 use cel::{Context, Env, ExecutionError, Program, Value};
 use strata_core::message::Message;
 use strata_core::team::Condition;
+
+use check::Parts;
+use pattern::Matching;
 
 /// Longer conditions belong into an action.
 const MAX_CHARS: usize = 1000;
 
 /// How many items a macro goes through, times the bytes that it may look at, or copy, for each of them.
 const MAX_WORK: usize = 1 << 30;
+
+/// How many parts of a condition are evaluated in macros, for all items together. One takes some 0.1 µs.
+const MAX_STEPS: usize = 1 << 20;
 
 /// Parsing and judging descend on the stack, for the longest condition further than a thread's stack reaches in a
 /// build without optimisation; and a stack that overflows cannot be caught. Only what is used of it is ever mapped.
@@ -53,16 +62,16 @@ pub(super) fn compile(source: &str) -> Result<Condition, Refusal> {
     let program = contained(|| Program::compile(source))
         .map_err(|reason| Refusal::new(reason, "write it differently"))?
         .map_err(|errors| check::explain(&errors, source))?;
-    let each = contained(|| check::check(program.expression()))
+    let parts = contained(|| check::check(program.expression()))
         .map_err(|reason| Refusal::new(reason, "write it differently"))??;
     // A condition on nothing shows what can be told without a message.
-    if let Ok(value) = evaluate(&program, &Subject::default())
+    if let Ok(value) = evaluate((&program, &parts), &Subject::default())
         && !matches!(value, Value::Bool(_))
     {
         let reason = not_a_truth(value.type_of());
         return Err(Refusal::new(reason, "compare it with something: `== …`"));
     }
-    let judge = move |message: &Message| judge((&program, &each), message);
+    let judge = move |message: &Message| judge((&program, &parts), message);
     Ok(Condition::new(source.to_owned(), Box::new(judge)))
 }
 
@@ -84,7 +93,7 @@ struct Subject {
 }
 
 /// What is missing does not hold; what cannot be compared is an error.
-fn judge((program, each): (&Program, &[&str]), message: &Message) -> Result<bool, String> {
+fn judge((program, parts): (&Program, &Parts), message: &Message) -> Result<bool, String> {
     let meta = message.meta.iter().map(|(k, v)| (k.clone(), v.value()));
     let data = message.instruct.as_ref().map(|data| data.value.value());
     let mut subject = Subject {
@@ -94,12 +103,12 @@ fn judge((program, each): (&Program, &[&str]), message: &Message) -> Result<bool
         sent_from: message.sent_from.clone(),
         meta_info: meta.collect(),
     };
-    within_work(each, &subject)?;
-    let mut outcome = evaluate(program, &subject);
+    within_work(parts, &subject)?;
+    let mut outcome = evaluate((program, parts), &subject);
     if outcome.as_ref().is_err_and(is_missing) && subject.data.is_null() {
         // Absent data has no fields: `!has(data.x)` holds, and `data == null` was asked before.
         subject.data = serde_json::json!({});
-        outcome = evaluate(program, &subject);
+        outcome = evaluate((program, parts), &subject);
     }
     match outcome {
         Ok(Value::Bool(holds)) => Ok(holds),
@@ -109,15 +118,18 @@ fn judge((program, each): (&Program, &[&str]), message: &Message) -> Result<bool
     }
 }
 
-/// Refuses what would take too long. `each` are the variables that a macro looks at for each item.
-fn within_work(each: &[&str], subject: &Subject) -> Result<(), String> {
-    if each.is_empty() {
+/// Refuses what would take too long.
+fn within_work(Parts { each, looped, .. }: &Parts, subject: &Subject) -> Result<(), String> {
+    if *looped == 0 {
         return Ok(());
     }
     let (data, meta) = (Extent::of(&subject.data), Extent::of(&subject.meta_info));
     let sizes = [("content", subject.content.len()), ("data", data.bytes), ("meta_info", meta.bytes)];
     let bytes: usize = sizes.iter().filter(|(name, _)| each.contains(name)).map(|(_, bytes)| bytes).sum();
     let items = data.longest.max(meta.longest);
+    if items.saturating_mul(*looped) > MAX_STEPS {
+        return Err(format!("it may take {looped} steps for each of {items} items, which takes too long"));
+    }
     match items.saturating_mul(bytes) > MAX_WORK {
         true => {
             Err(format!("it may go through {items} items and look at {bytes} bytes for each, which takes too long"))
@@ -172,10 +184,16 @@ fn is_missing(error: &ExecutionError) -> bool {
     }
 }
 
-fn evaluate(program: &Program, subject: &Subject) -> Result<Value, ExecutionError> {
+fn evaluate((program, parts): (&Program, &Parts), subject: &Subject) -> Result<Value, ExecutionError> {
     static LIBRARY: OnceLock<Arc<Env>> = OnceLock::new();
     let library = LIBRARY.get_or_init(|| Arc::new(Env::stdlib()));
     let mut context = Context::with_env(Arc::clone(library));
+    if !parts.patterns.is_empty() {
+        let matching = Matching::of(&parts.patterns);
+        let matches = move |This(text): This<Arc<String>>, pattern: Arc<String>| matching.matches(&text, &pattern);
+        // Fails only where the library has a function of this name.
+        context.add_function("matches", matches).map_err(|error| ExecutionError::InternalError(error.to_string()))?;
+    }
     let used = program.references();
     let mut bind = |name: &str, value: &dyn Fn() -> Value| {
         let absolute = format!(".{name}");

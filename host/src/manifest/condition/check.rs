@@ -1,8 +1,12 @@
 //! What a parsed condition may hold, and why one does not parse, in plain words.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use cel::ParseErrors;
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 
+use super::pattern::Pattern;
 use super::{Refusal, VARIABLES};
 use crate::manifest::diagnostic::suggest;
 
@@ -23,25 +27,40 @@ const ELSEWHERE: [(&[&str], &str); 6] = [
     ),
 ];
 
-/// Checks what an expression refers to. Returns the variables that a macro looks at for each item of its list.
-pub(super) fn check(expr: &IdedExpr) -> Result<Vec<&'static str>, Refusal> {
+/// What a condition consists of, as far as it matters for what it costs.
+#[derive(Default)]
+pub(super) struct Parts {
+    /// The variables that were named within macros over lists of a message: they are looked at for each item.
+    pub(super) each: Vec<&'static str>,
+    /// How many parts of it are evaluated for each item of such lists.
+    pub(super) looped: usize,
+    /// The patterns that it looks for.
+    pub(super) patterns: Arc<BTreeMap<String, Pattern>>,
+}
+
+/// Checks what an expression refers to.
+pub(super) fn check(expr: &IdedExpr) -> Result<Parts, Refusal> {
     let mut walk = Walk::default();
     walk.visit(expr)?;
-    Ok(walk.each)
+    Ok(Parts { each: walk.each, looped: walk.looped, patterns: Arc::new(walk.patterns) })
 }
 
 /// Where the walk is: what the macros around it have named.
 #[derive(Default)]
 struct Walk {
     bound: Vec<String>,
-    /// The variables that were named within macros over lists of a message.
     each: Vec<&'static str>,
+    looped: usize,
+    patterns: BTreeMap<String, Pattern>,
     /// Whether the macro around it goes over such a list.
     goes_far: bool,
 }
 
 impl Walk {
     fn visit(&mut self, expr: &IdedExpr) -> Result<(), Refusal> {
+        if !self.bound.is_empty() && self.goes_far {
+            self.looped += 1;
+        }
         match &expr.expr {
             Expr::Unspecified => Err(Refusal::new("it is incomplete", "write a comparison")),
             Expr::Literal(_) => Ok(()),
@@ -62,7 +81,8 @@ impl Walk {
             Expr::Call(call) => {
                 function(&call.func_name)?;
                 if call.func_name == "matches" {
-                    pattern(call.args.last())?;
+                    let (text, pattern) = pattern(call.args.last())?;
+                    self.patterns.insert(text, pattern);
                 }
                 call.target.iter().try_for_each(|t| self.visit(t))?;
                 self.visit_all(&call.args)
@@ -119,15 +139,14 @@ fn elsewhere(word: &str) -> Option<String> {
 }
 
 /// Patterns are literal, so that a bad one is found before the run.
-fn pattern(argument: Option<&IdedExpr>) -> Result<(), Refusal> {
+fn pattern(argument: Option<&IdedExpr>) -> Result<(String, Pattern), Refusal> {
     let Some(Expr::Literal(LiteralValue::String(pattern))) = argument.map(|arg| &arg.expr) else {
         let hint = "write it as a string: `content.matches('yes|no')`";
         return Err(Refusal::new("`matches` needs a pattern", hint));
     };
-    match regex::Regex::new(pattern.inner()) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let reason = error.to_string();
+    match Pattern::compile(pattern.inner()) {
+        Ok(compiled) => Ok((pattern.inner().to_owned(), compiled)),
+        Err(reason) => {
             let reason = reason.lines().last().unwrap_or("invalid").to_owned();
             let hint = "it must be a regular expression";
             Err(Refusal::new(format!("its pattern is wrong: {reason}"), hint))

@@ -153,3 +153,25 @@ fn a_macro_that_looks_at_much_for_each_of_many_items_is_not_evaluated() {
     check("data.l.exists(x, content.startsWith('x'))", 10, much, true);
     check("['z', 'y'].exists(word, content.contains(word))", many, much, true);
 }
+
+#[test]
+fn a_pattern_in_a_macro_is_compiled_once_and_long_lists_are_refused() {
+    let check = |source: &str, tags: usize, expected: Result<bool, &str>| {
+        let tags = vec!["\"tag\""; tags].join(",");
+        let begin = std::time::Instant::now();
+        let judged = compile(source).unwrap().holds(&message(&format!("{{\"tags\":[{tags}]}}")));
+        match (&judged, expected) {
+            (Ok(holds), Ok(expected)) => assert_eq!(*holds, expected, "{source}"),
+            (Err(why), Err(part)) => assert!(why.contains(part), "{source}: {why}"),
+            _ => panic!("{source}: {judged:?}"),
+        }
+        assert!(begin.elapsed().as_secs() < 20, "{source}: {:?}", begin.elapsed());
+    };
+    for pattern in ["[a-z0-9-]{1,64}", "\\\\w{1,64}"] {
+        check(&format!("data.tags.all(t, t.matches('^{pattern}$'))"), 2_000, Ok(true));
+        check(&format!("data.tags.all(t, t.matches('^{pattern}$'))"), 1_000_000, Err("takes too long"));
+        check(&format!("data.tags.exists(t, matches(t, '^{pattern}$'))"), 2_000, Ok(true));
+    }
+    check("data.tags.exists(t, t == 'no')", 1_000_000, Err("takes too long"));
+    check("data.tags.exists(t, t == 'no')", 10_000, Ok(false));
+}

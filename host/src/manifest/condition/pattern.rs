@@ -1,0 +1,135 @@
+//! Patterns of conditions: compiled once, and looked for within a budget.
+//!
+//! A pattern is looked for in one pass over the text, by an automaton that is made as it is needed. Where that does not
+//! pay, because nearly every byte needs a new state, or is not possible, the pattern is looked for state by state, as long
+//! as the number of its states times the bytes of the text fits in the budget.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cel::ExecutionError;
+use regex::Regex;
+use regex_automata::Input;
+use regex_automata::hybrid::dfa::{Cache, DFA};
+
+/// What all that is matched for one message may cost, in bytes that the automaton passes. It takes less than a second.
+const BUDGET: u64 = 1 << 28;
+/// What one match costs, beside the bytes.
+const EACH: u64 = 256;
+/// What a state costs at a byte, where they are looked at one by one.
+const STATE: u64 = 8;
+/// How large the states may grow that are made as needed, in bytes, before they are made anew, and how often that is.
+const CACHE_BYTES: usize = 1 << 20;
+const CLEARED: usize = 3;
+/// How many bytes of text a new state has to be good for.
+const BYTES_PER_STATE: usize = 8;
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    regex: Regex,
+    /// None where the pattern does not allow it.
+    automaton: Option<DFA>,
+    states: u64,
+}
+
+impl Pattern {
+    /// Compiles a pattern, or says why it is none.
+    pub(super) fn compile(text: &str) -> Result<Self, String> {
+        let regex = Regex::new(text).map_err(|error| error.to_string())?;
+        let config = DFA::config()
+            .cache_capacity(CACHE_BYTES)
+            .skip_cache_capacity_check(true)
+            .minimum_cache_clear_count(Some(CLEARED))
+            .minimum_bytes_per_state(Some(BYTES_PER_STATE))
+            // It is given up at the first byte at which that could make a difference.
+            .unicode_word_boundary(true);
+        let automaton = DFA::builder().configure(config).build(text).ok();
+        let states = automaton.as_ref().map_or(u64::MAX, |automaton| automaton.get_nfa().states().len() as u64);
+        Ok(Self { regex, automaton, states })
+    }
+}
+
+/// What is matched while one message is judged.
+pub(super) struct Matching {
+    patterns: Arc<BTreeMap<String, Pattern>>,
+    /// What is left of the budget.
+    left: AtomicU64,
+    caches: Mutex<BTreeMap<String, Cache>>,
+}
+
+impl Matching {
+    /// Returns a new budget for these patterns.
+    pub(super) fn of(patterns: &Arc<BTreeMap<String, Pattern>>) -> Self {
+        Self { patterns: Arc::clone(patterns), left: AtomicU64::new(BUDGET), caches: Mutex::default() }
+    }
+
+    /// Returns whether the pattern occurs in the text. Fails if the budget does not suffice to find out.
+    pub(super) fn matches(&self, text: &str, pattern: &str) -> Result<bool, ExecutionError> {
+        let fail = |why: &str| ExecutionError::function_error("matches", why);
+        let Some(compiled) = self.patterns.get(pattern) else { return Err(fail("the pattern is not a literal")) };
+        let length = text.len() as u64;
+        let too_long = || fail("to look for the pattern takes too long");
+        self.spend(EACH.saturating_add(length)).ok_or_else(too_long)?;
+        if let Some(automaton) = &compiled.automaton {
+            let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+            let cache = caches.entry(pattern.to_owned()).or_insert_with(|| automaton.create_cache());
+            if let Ok(found) = automaton.try_search_fwd(cache, &Input::new(text).earliest(true)) {
+                return Ok(found.is_some());
+            }
+        }
+        let cost = compiled.states.saturating_mul(length).saturating_mul(STATE);
+        self.spend(cost).ok_or_else(too_long)?;
+        Ok(compiled.regex.is_match(text))
+    }
+
+    fn spend(&self, cost: u64) -> Option<()> {
+        let left = self.left.load(Ordering::Relaxed).checked_sub(cost)?;
+        self.left.store(left, Ordering::Relaxed);
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_found_as_the_library_finds_it() {
+        let texts = ["", "tag", "a b", "Grüße an alle", "ÄÖÜ", "x1\ny2", "ab\u{301}c", "- -"];
+        for pattern in [r"^\w{1,64}$", r"\bb\b", "(?i)grüße", r"\d$", "(?m)^y", "", "^$", r"\Bb", "[^a]b|ü"] {
+            let compiled =
+                Arc::new(BTreeMap::from([(pattern.to_owned(), Pattern::compile(pattern).expect("a pattern"))]));
+            let matching = Matching::of(&compiled);
+            let regex = Regex::new(pattern).expect("a pattern");
+            for text in texts {
+                assert_eq!(matching.matches(text, pattern), Ok(regex.is_match(text)), "{pattern} in {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_looked_for_costs_no_more_than_the_budget() {
+        let check = |pattern: &str, text: &str, times: usize| {
+            let compiled =
+                Arc::new(BTreeMap::from([(pattern.to_owned(), Pattern::compile(pattern).expect("a pattern"))]));
+            let matching = Matching::of(&compiled);
+            let begin = std::time::Instant::now();
+            let failed = (0..times).any(|_| matching.matches(text, pattern).is_err());
+            assert!(begin.elapsed().as_secs() < 20, "{pattern}: {:?}", begin.elapsed());
+            failed
+        };
+        assert!(!check(r"^\w{1,64}$", "tag", 2_000));
+        assert!(check("x", "yyy", 2 << 20));
+        // Each byte leads to another state, of which there are more than could ever be held.
+        let mut seed = 1_u64;
+        let bits: String = (0..1 << 20)
+            .map(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                if seed >> 63 == 0 { 'a' } else { 'b' }
+            })
+            .collect();
+        assert!(check("(a|b)*a(a|b){200}c", &bits, 100));
+    }
+}
