@@ -1,6 +1,7 @@
 //! JSON Schemas, compiled: what outputs and answers are held against. What those of strangers may ask for is `bounded`'s.
 
 mod bounded;
+mod impossible;
 
 use std::sync::Arc;
 
@@ -59,6 +60,11 @@ impl Schema {
             };
             measure.kib = larger;
         }
+    }
+
+    /// Returns whether it is plain that no value follows `schema`, which this was compiled from.
+    pub fn is_impossible(&self, schema: &Value) -> bool {
+        impossible::is_impossible(schema, |value| self.check(value).is_ok())
     }
 
     /// Refuses a document that a guest's schema could not be held against in reasonable time.

@@ -54,6 +54,15 @@ impl Question {
         // When and by which name it is asked makes no difference.
         let request = self.request(RequestId::from(""), 0)?;
         let schema = compile(&request)?;
+        if let (Some(schema), Some(text)) = (&schema, &request.schema) {
+            if schema.is_impossible(&text.value()) {
+                return refuse("nobody could answer it: no value follows its schema");
+            }
+            let fits = |choice: &String| schema.check(&choice.as_str().into()).is_ok();
+            if !self.choices.is_empty() && !self.choices.iter().any(fits) {
+                return refuse("nobody could answer it: none of its choices follows its schema");
+            }
+        }
         match &request.default {
             Some(default) => fits(&request, schema.as_ref(), default)
                 .map_err(|why| Refusal(format!("the default is not a valid answer: {why}"))),
@@ -146,6 +155,59 @@ fn refuse<T>(why: impl Into<String>) -> Result<T, Refusal> {
 mod tests {
     use super::*;
 
+    const IMPOSSIBLE: [&str; 27] = [
+        "false",
+        r#"{"not":{}}"#,
+        r#"{"not":true}"#,
+        r#"{"not":{"description":"anything"}}"#,
+        r#"{"not":{"not":false}}"#,
+        r#"{"not":{"anyOf":[{"type":"null"},true]}}"#,
+        r#"{"type":"string","not":{"type":["string","null"]}}"#,
+        r#"{"allOf":[{"type":"string"},false]}"#,
+        r#"{"allOf":[{"type":"string"},{"type":"integer"}]}"#,
+        r#"{"anyOf":[false,{"not":{}}]}"#,
+        r#"{"oneOf":[false,{"enum":[]}]}"#,
+        r##"{"$ref":"#/$defs/x","$defs":{"x":false}}"##,
+        r##"{"$ref":"#/$defs/x","$defs":{"x":{"$ref":"#/$defs/y"},"y":{"not":true}}}"##,
+        r#"{"enum":[]}"#,
+        r#"{"enum":["a"],"type":"integer"}"#,
+        r#"{"const":"a","enum":["b"]}"#,
+        r#"{"enum":["a","bb"],"minLength":3}"#,
+        r#"{"allOf":[{"enum":["a"]},{"enum":["b"]}]}"#,
+        r#"{"type":"boolean","not":{"enum":[true,false]}}"#,
+        r#"{"type":"string","minLength":5,"maxLength":2}"#,
+        r#"{"type":"number","minimum":5,"exclusiveMaximum":5}"#,
+        r#"{"type":"integer","minimum":1.2,"maximum":1.8}"#,
+        r#"{"allOf":[{"type":"integer","minimum":5},{"maximum":4}]}"#,
+        r#"{"type":"array","minItems":3,"maxItems":2}"#,
+        r#"{"type":"array","minItems":1,"items":false}"#,
+        r#"{"type":"object","required":["a"],"properties":{"a":false}}"#,
+        r#"{"type":"object","required":["a","b"],"maxProperties":1}"#,
+    ];
+
+    #[test]
+    fn what_somebody_could_answer_is_asked() {
+        let possible = [
+            "true",
+            "{}",
+            r#"{"minLength":5,"maxLength":2}"#,
+            r#"{"not":{"type":"string"}}"#,
+            r#"{"not":{"minLength":1}}"#,
+            r#"{"anyOf":[false,{"type":"null"}]}"#,
+            r#"{"enum":["a",1],"type":"integer"}"#,
+            r#"{"type":["string","null"],"minLength":5,"maxLength":2}"#,
+            r#"{"type":"number","minimum":1.2,"maximum":1.8}"#,
+            r#"{"type":"array","items":false}"#,
+            r#"{"type":"object","properties":{"a":false}}"#,
+            r#"{"type":"boolean"}"#,
+            r##"{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/x","type":"integer","definitions":{"x":{"type":"string"}}}"##,
+        ];
+        for schema in possible {
+            let asked = asked(&Question { schema: Some(schema.into()), ..question() });
+            assert!(asked.is_ok(), "{schema}: {asked:?}");
+        }
+    }
+
     fn question() -> Question {
         Question { text: "how many?".into(), schema: None, choices: Vec::new(), expires_s: None, default: None }
     }
@@ -207,6 +269,11 @@ mod tests {
         check(Question { default: some("nine"), ..question() }, "the default is not a JSON document");
         let (schema, default) = (some(r#"{"type":"integer"}"#), some("\"nine\""));
         check(Question { schema, default, ..question() }, "the default is not a valid answer");
+        for schema in IMPOSSIBLE {
+            check(Question { schema: some(schema), ..question() }, "no value follows its schema");
+        }
+        let (choices, schema) = (vec!["a".into(), "b".into()], some(r#"{"type":"integer"}"#));
+        check(Question { choices, schema, ..question() }, "none of its choices follows its schema");
         let many: Vec<String> = (0..500).map(|n| format!(r#"{{"pattern":"\\p{{L}}{{150}}{n}"}}"#)).collect();
         let schema = Some(format!(r#"{{"anyOf":[{}]}}"#, many.join(",")));
         check(Question { schema, ..question() }, "its schema cannot be used: it has more than 64 patterns");

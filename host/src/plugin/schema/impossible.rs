@@ -1,0 +1,295 @@
+//! Schemas that no value can follow, as far as that is plain to see. What is found here is certain; what is not found may
+//! still be impossible, since to decide that in general is as hard as any search.
+
+use std::ops::{BitAnd, BitOr, Not};
+
+use serde_json::{Map, Value};
+
+/// How deep schemas are looked into, with their references. What lies deeper is taken for possible.
+const LEVELS: usize = 64;
+/// The most values that are tried one by one.
+const CANDIDATES: usize = 1_000;
+
+/// A set of the kinds of JSON values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kinds(u8);
+
+impl Kinds {
+    const NONE: Self = Self(0);
+    const NULL: Self = Self(1);
+    const BOOLEAN: Self = Self(2);
+    const INTEGER: Self = Self(4);
+    /// A number that is no integer.
+    const FRACTION: Self = Self(8);
+    const STRING: Self = Self(16);
+    const ARRAY: Self = Self(32);
+    const OBJECT: Self = Self(64);
+    const ALL: Self = Self(127);
+
+    fn named(name: &str) -> Self {
+        match name {
+            "null" => Self::NULL,
+            "boolean" => Self::BOOLEAN,
+            "integer" => Self::INTEGER,
+            "number" => Self::INTEGER | Self::FRACTION,
+            "string" => Self::STRING,
+            "array" => Self::ARRAY,
+            "object" => Self::OBJECT,
+            _ => Self::NONE,
+        }
+    }
+
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::NULL,
+            Value::Bool(_) => Self::BOOLEAN,
+            // `1.0` is an integer, too.
+            Value::Number(number) => match number.as_f64() {
+                Some(float) if float.fract() != 0.0 => Self::FRACTION,
+                _ => Self::INTEGER,
+            },
+            Value::String(_) => Self::STRING,
+            Value::Array(_) => Self::ARRAY,
+            Value::Object(_) => Self::OBJECT,
+        }
+    }
+
+    /// Those that the keyword `type` allows.
+    fn typed(schema: &Map<String, Value>) -> Self {
+        match schema.get("type") {
+            Some(Value::String(name)) => Self::named(name),
+            Some(Value::Array(names)) => {
+                names.iter().filter_map(Value::as_str).map(Self::named).fold(Self::NONE, |all, one| all | one)
+            }
+            _ => Self::ALL,
+        }
+    }
+}
+
+impl BitAnd for Kinds {
+    type Output = Self;
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+impl BitOr for Kinds {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl Not for Kinds {
+    type Output = Self;
+    fn not(self) -> Self {
+        Self(!self.0 & Self::ALL.0)
+    }
+}
+
+/// Returns whether it is plain that no value follows a schema. `fits` says whether a value follows it.
+pub(super) fn is_impossible(schema: &Value, fits: impl Fn(&Value) -> bool) -> bool {
+    let root = Root(schema);
+    let possible = root.possible(schema, LEVELS);
+    if possible == Kinds::NONE {
+        return true;
+    }
+    let few = [(Kinds::NULL, Value::Null), (Kinds::BOOLEAN, true.into()), (Kinds::BOOLEAN, false.into())];
+    let candidates = match root.candidates(schema, LEVELS) {
+        Some(candidates) => candidates,
+        None if possible & !(Kinds::NULL | Kinds::BOOLEAN) == Kinds::NONE => {
+            few.iter().filter(|(kind, _)| *kind & possible != Kinds::NONE).map(|(_, value)| value).collect()
+        }
+        None => return false,
+    };
+    candidates.len() <= CANDIDATES && !candidates.into_iter().any(fits)
+}
+
+/// The schema that references lead into.
+struct Root<'a>(&'a Value);
+
+impl<'a> Root<'a> {
+    /// All schemas that a value has to follow to follow this one: itself, those of `allOf`, and what they refer to.
+    fn conjuncts(&self, schema: &'a Value, levels: usize) -> Vec<&'a Value> {
+        let mut found = Vec::new();
+        let mut open = vec![(schema, levels)];
+        while let Some((next, levels)) = open.pop() {
+            let Some(below) = levels.checked_sub(1) else { continue };
+            let Value::Object(map) = next else {
+                found.push(next);
+                continue;
+            };
+            let referred = map.get("$ref").and_then(Value::as_str).and_then(|to| to.strip_prefix('#'));
+            let target = referred.and_then(|pointer| self.0.pointer(pointer));
+            open.extend(target.map(|target| (target, below)));
+            // Older drafts ignore what stands beside a reference.
+            if target.is_some() && self.0.get("$schema").is_some() {
+                continue;
+            }
+            found.push(next);
+            open.extend(map.get("allOf").and_then(Value::as_array).into_iter().flatten().map(|all| (all, below)));
+        }
+        found
+    }
+
+    /// The kinds of which some value may follow a schema.
+    fn possible(&self, schema: &'a Value, levels: usize) -> Kinds {
+        let Some(below) = levels.checked_sub(1) else { return Kinds::ALL };
+        let conjuncts = self.conjuncts(schema, levels);
+        let mut kinds = Kinds::ALL;
+        for conjunct in &conjuncts {
+            let map = match conjunct {
+                Value::Bool(false) => return Kinds::NONE,
+                Value::Object(map) => map,
+                _ => continue,
+            };
+            kinds = kinds & Kinds::typed(map);
+            if let Some(values) = listed(map) {
+                kinds = kinds & values.iter().map(|value| Kinds::of(value)).fold(Kinds::NONE, |all, one| all | one);
+            }
+            for key in ["anyOf", "oneOf"] {
+                if let Some(Value::Array(some)) = map.get(key) {
+                    let any = some.iter().map(|one| self.possible(one, below)).fold(Kinds::NONE, |all, one| all | one);
+                    kinds = kinds & any;
+                }
+            }
+            if let Some(not) = map.get("not") {
+                kinds = kinds & !self.certain(not, below);
+            }
+        }
+        let maps: Vec<_> = conjuncts.iter().filter_map(|conjunct| conjunct.as_object()).collect();
+        kinds & bounded(&maps) & self.filled(&maps, below)
+    }
+
+    /// The kinds of which every value follows a schema.
+    fn certain(&self, schema: &'a Value, levels: usize) -> Kinds {
+        let Some(below) = levels.checked_sub(1) else { return Kinds::NONE };
+        let map = match schema {
+            Value::Bool(true) => return Kinds::ALL,
+            Value::Object(map) => map,
+            _ => return Kinds::NONE,
+        };
+        let mut kinds = Kinds::ALL;
+        for (key, value) in map {
+            let all = || value.as_array().into_iter().flatten();
+            kinds = kinds
+                & match key.as_str() {
+                    "title" | "description" | "default" | "examples" | "$comment" | "$schema" | "$id" | "$defs"
+                    | "definitions" => Kinds::ALL,
+                    "type" => Kinds::typed(map),
+                    "not" => !self.possible(value, below),
+                    "allOf" => all().map(|one| self.certain(one, below)).fold(Kinds::ALL, |all, one| all & one),
+                    "anyOf" => all().map(|one| self.certain(one, below)).fold(Kinds::NONE, |all, one| all | one),
+                    "$ref" => {
+                        let pointer = value.as_str().and_then(|to| to.strip_prefix('#'));
+                        let target = pointer.and_then(|pointer| self.0.pointer(pointer));
+                        target.map_or(Kinds::NONE, |target| self.certain(target, below))
+                    }
+                    _ => return Kinds::NONE,
+                };
+        }
+        kinds
+    }
+
+    /// The kinds that remain where what a value has to contain is impossible.
+    fn filled(&self, maps: &[&'a Map<String, Value>], levels: usize) -> Kinds {
+        let mut kinds = Kinds::ALL;
+        let is_none = |schema: &'a Value| self.possible(schema, levels) == Kinds::NONE;
+        let required = || texts(maps, "required");
+        let at_least = most(maps, "minItems").unwrap_or_default();
+        for map in maps {
+            let properties = map.get("properties").and_then(Value::as_object);
+            let of_key = |key: &str| properties.and_then(|properties| properties.get(key));
+            if required().any(|key| of_key(key).is_some_and(is_none)) {
+                kinds = kinds & !Kinds::OBJECT;
+            }
+            // An item that has to be there and is not described by its place.
+            let first = map.get("prefixItems").and_then(Value::as_array).and_then(|items| items.first());
+            let item = first.or_else(|| map.get("items").filter(|items| !items.is_array()));
+            if at_least >= 1.0 && item.is_some_and(is_none) {
+                kinds = kinds & !Kinds::ARRAY;
+            }
+            let any = map.get("minContains").and_then(Value::as_f64).unwrap_or(1.0) >= 1.0;
+            if any && map.get("contains").is_some_and(is_none) {
+                kinds = kinds & !Kinds::ARRAY;
+            }
+        }
+        kinds
+    }
+
+    /// A list that holds every value that follows a schema, if it is plain that there are only so many.
+    fn candidates(&self, schema: &'a Value, levels: usize) -> Option<Vec<&'a Value>> {
+        let below = levels.checked_sub(1)?;
+        let conjuncts = self.conjuncts(schema, levels);
+        let maps = conjuncts.iter().filter_map(|conjunct| conjunct.as_object());
+        for map in maps {
+            if let Some(values) = listed(map) {
+                return Some(values);
+            }
+            for key in ["anyOf", "oneOf"] {
+                let Some(Value::Array(some)) = map.get(key) else { continue };
+                let all: Option<Vec<_>> = some.iter().map(|one| self.candidates(one, below)).collect();
+                if let Some(all) = all {
+                    return Some(all.concat());
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The values that `enum` or `const` lists.
+fn listed(map: &Map<String, Value>) -> Option<Vec<&Value>> {
+    match (map.get("const"), map.get("enum")) {
+        (Some(value), _) => Some(vec![value]),
+        (None, Some(Value::Array(values))) => Some(values.iter().collect()),
+        _ => None,
+    }
+}
+
+fn texts<'a>(maps: &[&'a Map<String, Value>], key: &'static str) -> impl Iterator<Item = &'a str> {
+    let lists = maps.iter().filter_map(|map| map.get(key)?.as_array()).collect::<Vec<_>>();
+    lists.into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// The greatest of the numbers that schemas give for a key.
+fn most(maps: &[&Map<String, Value>], key: &str) -> Option<f64> {
+    maps.iter().filter_map(|map| map.get(key)?.as_f64()).reduce(f64::max)
+}
+
+/// The least of them.
+fn least(maps: &[&Map<String, Value>], key: &str) -> Option<f64> {
+    maps.iter().filter_map(|map| map.get(key)?.as_f64()).reduce(f64::min)
+}
+
+/// The kinds that the bounds of schemas leave, all of which a value has to follow.
+fn bounded(maps: &[&Map<String, Value>]) -> Kinds {
+    let mut kinds = Kinds::ALL;
+    let sizes = [
+        ("minLength", "maxLength", Kinds::STRING),
+        ("minItems", "maxItems", Kinds::ARRAY),
+        ("minProperties", "maxProperties", Kinds::OBJECT),
+    ];
+    for (from, to, kind) in sizes {
+        if most(maps, from).zip(least(maps, to)).is_some_and(|(from, to)| from > to) {
+            kinds = kinds & !kind;
+        }
+    }
+    let required: std::collections::BTreeSet<&str> = texts(maps, "required").collect();
+    if least(maps, "maxProperties").is_some_and(|most| (required.len() as f64) > most) {
+        kinds = kinds & !Kinds::OBJECT;
+    }
+    let (from, to) = (most(maps, "minimum"), least(maps, "maximum"));
+    let (above, below) = (most(maps, "exclusiveMinimum"), least(maps, "exclusiveMaximum"));
+    let exceeds = |from: Option<f64>, to: Option<f64>| from.zip(to).is_some_and(|(from, to)| from > to);
+    let reaches = |from: Option<f64>, to: Option<f64>| from.zip(to).is_some_and(|(from, to)| from >= to);
+    if exceeds(from, to) || reaches(above, to) || reaches(from, below) || reaches(above, below) {
+        kinds = kinds & !(Kinds::INTEGER | Kinds::FRACTION);
+    }
+    let first = [from.map(f64::ceil), above.map(|above| above.floor() + 1.0)].into_iter().flatten().reduce(f64::max);
+    let last = [to.map(f64::floor), below.map(|below| below.ceil() - 1.0)].into_iter().flatten().reduce(f64::min);
+    if exceeds(first, last) {
+        kinds = kinds & !Kinds::INTEGER;
+    }
+    kinds
+}
