@@ -94,3 +94,43 @@ fn what_is_typed_while_files_change_is_for_the_question_that_is_asked_then() {
     terminal.press("\u{3}");
     terminal.end();
 }
+
+const TWO_QUESTIONS: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "questions"
+idea = "hello"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Harmless"
+component = "probe.wasm"
+config = { steps = [{ ask = "shall I greet?", choices = ["yes", "no"], expires = "3s", default = "no" }, { say = "A was told {reads}" }] }
+[[role]]
+name = "B"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Dangerous"
+component = "probe.wasm"
+config = { steps = [{ ask = "shall I delete?", choices = ["2", "yes", "1"] }, { say = "B was told {reads}" }] }
+"#;
+
+#[test]
+fn what_is_typed_for_one_question_answers_no_other_and_a_number_selects_what_stands_beside_it() {
+    let place = Place::with(TWO_QUESTIONS);
+    let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
+    terminal.until("shall I greet?");
+    terminal.until("> ");
+    terminal.press("ye");
+    terminal.until("the time to answer is over");
+    terminal.until("shall I delete?");
+    terminal.until("> ");
+    terminal.press("s\n");
+    terminal.until("none of the choices");
+    terminal.until("> ");
+    terminal.press("1\n");
+    terminal.until("the answer is `2`");
+    terminal.until("B was told");
+    assert_eq!(terminal.end().0, Some(0));
+}

@@ -20,6 +20,9 @@ pub(super) struct Prompt {
     typing: Option<JoinHandle<std::io::Result<Vec<u8>>>>,
 }
 
+/// How long a line that has left the terminal takes at most to arrive here.
+const ARRIVAL: Duration = Duration::from_millis(20);
+
 /// What came of asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -70,8 +73,20 @@ impl Prompt {
         Ok(asked)
     }
 
+    /// Discards what was typed before the question that is shown now: it was meant for another one, or for nobody.
+    async fn discard_typed(&mut self) {
+        // A terminal that cannot do this any more cannot be read any more either, which is found out there.
+        let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
+        if self.typing.is_some() {
+            tokio::time::sleep(ARRIVAL).await;
+        }
+        // One that is still being read goes on with what is typed from now on.
+        self.typing.take_if(|typing| typing.is_finished());
+    }
+
     /// Asks until there is an answer that fits, or none shall be given.
     async fn one(&mut self, run: &mut Run, request: &Request, stop: &mut Stop) -> Result<One, Failure> {
+        self.discard_typed().await;
         loop {
             let _ = write!(std::io::stderr(), "> ").and_then(|()| std::io::stderr().flush());
             let typing = self.typing.get_or_insert_with(|| tokio::task::spawn_blocking(read_line));
@@ -111,7 +126,11 @@ impl Prompt {
             if line.trim().is_empty() {
                 return Ok(One::Left);
             }
-            let given = Given { request: request.id.0.clone(), text: chosen(request, line.trim()) };
+            let (text, choice) = chosen(request, line.trim());
+            if let Some(choice) = choice {
+                note(format_args!("  the answer is `{}`", one_line(choice)));
+            }
+            let given = Given { request: request.id.0.clone(), text };
             match run.answer(&[given]) {
                 Ok(_) => return Ok(One::Settled),
                 Err(ReplyError::Refused(why)) => note(why),
@@ -149,11 +168,45 @@ async fn over(request: &Request) {
     }
 }
 
-/// The choice with this number, unless the text is itself a choice.
-fn chosen(request: &Request, text: &str) -> String {
-    if request.choices.iter().any(|choice| choice == text) {
-        return text.into();
+/// Returns the answer that a line stands for, and the choice if it gives the number of one. The number that is shown beside
+/// a choice always stands for that choice, also where choices are numbers themselves.
+fn chosen<'a>(request: &'a Request, line: &str) -> (String, Option<&'a str>) {
+    let by_number = line.parse::<usize>().ok().and_then(|number| request.choices.get(number.checked_sub(1)?));
+    match by_number {
+        Some(choice) => (serde_json::Value::from(choice.as_str()).to_string(), Some(choice)),
+        None => (line.into(), None),
     }
-    let by_number = text.parse::<usize>().ok().and_then(|number| request.choices.get(number.checked_sub(1)?));
-    by_number.map_or_else(|| text.into(), |choice| serde_json::Value::from(choice.as_str()).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use strata_core::id::RequestId;
+
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_shown_selects_the_choice_beside_it() {
+        let request = |choices: &[&str]| Request {
+            id: RequestId::from("ask-0-0-0-0"),
+            question: "which?".into(),
+            schema: None,
+            choices: choices.iter().map(|&choice| choice.to_owned()).collect(),
+            default: None,
+            expires_ms: None,
+            call: String::new(),
+        };
+        let check = |choices: &[&str], line: &str, expected: &str| {
+            let request = request(choices);
+            assert_eq!(chosen(&request, line).0, expected, "{line} of {choices:?}");
+        };
+        check(&["yes", "no"], "2", "\"no\"");
+        check(&["yes", "no"], "yes", "yes");
+        check(&["yes", "no"], "3", "3");
+        check(&["yes", "no"], "0", "0");
+        check(&["2", "1"], "1", "\"2\"");
+        check(&["2", "1"], "2", "\"1\"");
+        // No number that is shown: it is the choice itself.
+        check(&["10", "20"], "20", "20");
+        check(&[], "1", "1");
+    }
 }
