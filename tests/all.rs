@@ -39,6 +39,7 @@
 //! | `live_part` | what moves at the bottom of a terminal, and that nothing of it stays |
 //! | `inspecting` | parts of what is saved: an action, the calls of the host, a message |
 //! | `output` | what goes to stdout and what to stderr; `inspect`, `checkpoints`, `check` |
+//! | `result` | the last output on stdout; where a run is saved if nobody says where |
 //! | `events` | event lines on stdout, in a file and from the records |
 //! | `observing` | metrics, and spans for a collector |
 //! | `report` | a run as one page, in a real browser where there is one |
@@ -119,6 +120,7 @@ mod reference;
 mod replay;
 mod replies;
 mod report;
+mod result;
 mod retention;
 mod saved;
 mod scaffold;

@@ -138,10 +138,13 @@ fn the_calls_of_the_host_are_shown_with_what_came_back() {
     let shown = |args: &[&str]| place.host(&[&["inspect", "store", "--calls"], args].concat()).expect(0).stdout;
     let table = shown(&[]);
     let rows: Vec<&str> = table.lines().collect();
-    assert_eq!(rows.len(), 3, "{table}");
+    assert_eq!(rows.len(), 5, "{table}");
+    assert_eq!(rows[4], "in full: strata-host inspect store --calls --json");
     assert!(rows[1].contains("A.Draw") && rows[1].contains("random") && rows[1].contains("live"), "{table}");
     assert!(rows[2].contains("A.Fail") && rows[2].contains("clock") && rows[2].contains("the time"), "{table}");
-    assert_eq!(shown(&["--action", "A.Fail"]).lines().count(), 2);
+    let of_action = shown(&["--action", "A.Fail"]);
+    assert!(of_action.ends_with("inspect store --calls --action A.Fail --json\n"), "{of_action}");
+    assert_eq!(of_action.lines().count(), 4);
     let lines = shown(&["--json"]);
     let lines: Vec<Value> = lines.lines().map(json).collect();
     let recorded = place.recorded();

@@ -165,7 +165,7 @@ fn what_a_join_does_not_wait_for_is_a_dead_letter_and_said_to_be() {
     let told = "warning: `both` takes no messages from outside";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
-    assert!(shown.contains(" published, 1 dead letter\n"), "{shown}");
+    assert!(shown.contains(" published, 1 dead letter; "), "{shown}");
     let dead = &place.team_json()["strata"]["dead_letters"][0];
     assert_eq!(dead["to"], "both");
 }

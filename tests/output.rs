@@ -40,7 +40,7 @@ fn a_run_prints_nothing_to_stdout_but_what_is_asked_for() {
     assert!(ended.stderr.contains("A.One"), "{}", ended.stderr);
 
     let ended = place.host(&["run", "--recover_path", "store", "--quiet"]).expect(0);
-    assert_eq!(ended.stdout, "");
+    assert_eq!(ended.stdout, "Two ok\n");
     let warning = "for `Nobody` reached nobody";
     assert!(ended.stderr.lines().all(|line| line.contains(warning)), "{}", ended.stderr);
 

@@ -35,6 +35,7 @@ mod replay;
 mod report;
 mod reporter;
 mod requests;
+mod result;
 mod run;
 mod screen;
 mod send;

@@ -23,7 +23,7 @@ use crate::file::Files;
 use crate::host_call::Begun;
 use crate::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
 use crate::json::Json;
-use crate::message::Message;
+use crate::message::{Message, SENT};
 use crate::money::Usd;
 use crate::request::Request;
 use crate::rules::Rules;
@@ -257,7 +257,19 @@ impl Environment {
 
     /// The id of the next message from outside.
     pub fn next_sent(&self) -> MessageId {
-        MessageId(alloc::format!("sent-{}", self.sent))
+        MessageId(alloc::format!("{SENT}{}", self.sent))
+    }
+
+    /// Returns the newest published output of a role, or `None` if no role has published any.
+    ///
+    /// Within a commit a role's emissions come before its output, so its newest message in the history is an output.
+    /// Messages from outside are not counted, whatever sender they name.
+    pub fn last_output(&self, team: &Team) -> Option<&Arc<Message>> {
+        let published = self.history.iter().rev().map(|message| self.message(*message));
+        let is_output = |message: &&Arc<Message>| {
+            !message.is_from_outside() && team.roles.iter().any(|role| role.name == message.sent_from)
+        };
+        published.into_iter().find(is_output)
     }
 
     /// The newest `limit` messages that a role remembers, oldest of them first; those with one label only, where

@@ -20,6 +20,9 @@ pub const TO_SELF: &str = "<self>";
 /// Under what `meta` keeps the key by which a message from outside is known again.
 pub const IDEMPOTENCY_KEY: &str = "idempotency_key";
 
+/// What the ids of messages from outside begin with. No message of a role has such an id.
+pub const SENT: &str = "sent-";
+
 /// A published message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
@@ -57,6 +60,11 @@ impl Message {
             meta: BTreeMap::new(),
             route: Vec::new(),
         }
+    }
+
+    /// Returns whether the message was sent from outside the team, whatever sender it names. The idea is not.
+    pub fn is_from_outside(&self) -> bool {
+        self.id.0.starts_with(SENT)
     }
 }
 

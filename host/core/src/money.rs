@@ -53,7 +53,7 @@ impl fmt::Display for Usd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What is something does not read as nothing: two digits that count.
         let digits = match self.0.checked_ilog10() {
-            Some(place @ 0..8) => (13 - place as usize).min(12),
+            Some(place @ 0..9) => (13 - place as usize).min(12),
             _ => 4,
         };
         write!(f, "${:.*}", digits, self.dollars())
@@ -98,7 +98,9 @@ mod tests {
     fn what_is_something_does_not_read_as_nothing() {
         let check = |usd: u64, expected: &str| assert_eq!(Usd(usd).to_string(), expected);
         check(0, "$0.0000");
-        check(123_456_789, "$0.0001");
+        check(1_234_567_890, "$0.0012");
+        check(123_456_789, "$0.00012");
+        check(18_000_000, "$0.000018");
         check(38_000_000, "$0.000038");
         check(38_000, "$0.000000038");
         check(1, "$0.000000000001");

@@ -4,6 +4,7 @@ mod dev;
 mod doctor;
 mod files;
 mod inspect;
+mod lineages;
 mod replay;
 mod report;
 mod skill;
@@ -11,16 +12,19 @@ mod skill;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use strata_core::event::CallPolicy;
 
 use super::new::NewArgs;
 use crate::driver::WhenIdle;
+use crate::store::follow_link;
 
 pub(super) use dev::DevArgs;
 pub(super) use doctor::DoctorArgs;
 pub(super) use files::FilesArgs;
 pub(super) use inspect::InspectArgs;
+pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
 pub(super) use replay::ReplayArgs;
 pub(super) use report::ReportArgs;
 pub(super) use skill::{ShelfArgs, SkillCommand};
@@ -34,6 +38,11 @@ pub(super) struct Cli {
     /// More log output on stderr, and models' replies line by line as they come; `-vv` for everything.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
+}
+
+/// Parses the path of a saved team. Where it is a link, such as `workspace/storage/team`, the result is what it leads to.
+fn saved_path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().map(|path| follow_link(&path))
 }
 
 #[derive(Subcommand)]
@@ -145,9 +154,10 @@ pub(super) struct RunArgs {
     #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
     pub(super) words: Vec<String>,
     /// Resume the team saved in this directory (or in its team.json).
-    #[arg(long = "recover_path", alias = "recover-path", value_name = "PATH")]
+    #[arg(long = "recover_path", alias = "recover-path", value_name = "PATH", value_parser = saved_path())]
     pub(super) recover_path: Option<PathBuf>,
-    /// Where a fresh run is saved; `./workspace/storage/team` by default.
+    /// Where a fresh run is saved; `workspace/storage/NAME` by default, by the team's name. `workspace/storage/team` is
+    /// then a link to it, unless something else has that name.
     #[arg(long, value_name = "DIR")]
     pub(super) storage: Option<PathBuf>,
     /// The most that may be spent in total, in USD; 0 for no limit.
@@ -285,58 +295,9 @@ pub(super) enum GraphFormat {
 #[derive(Args)]
 pub(super) struct SavedArgs {
     /// The storage directory or its team.json.
+    #[arg(value_parser = saved_path())]
     pub(super) path: PathBuf,
     /// Print JSON.
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-#[derive(Args)]
-#[command(after_help = "Examples:\n  strata-host fork store --at main-1 --set tracking/k=9 --to branch\n  \
-    strata-host fork store --at main-1 --set 'role/Engineer/plan=\"shorter\"'")]
-pub(super) struct ForkArgs {
-    /// The storage directory or its team.json.
-    pub(super) path: PathBuf,
-    /// The checkpoint to start from.
-    #[arg(long, value_name = "ID")]
-    pub(super) at: String,
-    /// Set a value in a scope of the new lineage: a scope of the team file, or `role/NAME` for a role's private one.
-    #[arg(long, value_name = "SCOPE/KEY=JSON")]
-    pub(super) set: Vec<String>,
-    /// Write the new lineage to this directory as a separate team, instead of into the same storage.
-    #[arg(long, value_name = "DIR")]
-    pub(super) to: Option<PathBuf>,
-    /// Print the new lineage as JSON.
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-#[derive(Args)]
-#[command(after_help = "Each side is PATH (its newest state), or PATH@ID (one of its checkpoints or lineages).\n\n\
-    Examples:\n  strata-host diff store@main store@main.1\n  strata-host diff store branch\n\n\
-    The exit code is 0 whether or not they differ.")]
-pub(super) struct DiffArgs {
-    /// One side: a storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
-    #[arg(value_name = "PATH[@ID]")]
-    pub(super) one: String,
-    /// The other.
-    #[arg(value_name = "PATH[@ID]")]
-    pub(super) other: String,
-    /// Print JSON.
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-#[derive(Args)]
-#[command(after_help = "Examples:\n  strata-host prune store --keep 3")]
-pub(super) struct PruneArgs {
-    /// The storage directory or its team.json.
-    pub(super) path: PathBuf,
-    /// How many checkpoints to keep per lineage, besides its first, those that other lineages start from, and those that
-    /// wait for a person. By default what the team file says; if that keeps all of them, 10.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) keep: Option<u32>,
-    /// Print what was freed as JSON.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -347,6 +308,7 @@ pub(super) struct PruneArgs {
 )]
 pub(super) struct SendArgs {
     /// The storage directory or its team.json.
+    #[arg(value_parser = saved_path())]
     pub(super) path: PathBuf,
     /// The message's label.
     #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
@@ -371,6 +333,7 @@ pub(super) struct SendArgs {
 )]
 pub(super) struct AnswerArgs {
     /// The storage directory or its team.json.
+    #[arg(value_parser = saved_path())]
     pub(super) path: PathBuf,
     /// The request and its answer. `inspect` shows the open requests.
     #[arg(value_name = "REQUEST=JSON", required = true)]

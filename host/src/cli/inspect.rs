@@ -28,7 +28,7 @@ use super::files;
 use super::requests::{command, listing};
 use super::{Failure, InspectArgs, counted, joins, path_word, preview, shell_word, show_json, show_line};
 use crate::launch::{Doubt, SavedTeam, place, saved};
-use crate::store::{At, team_json};
+use crate::store::{At, follow_link, team_json};
 
 /// How much of a role's last output is shown.
 const OUTPUT: usize = 40;
@@ -43,7 +43,7 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
                 let why = format!("two places were given, `{other}` behind `@` and `{id}` by `--checkpoint`");
                 return Err(Failure::usage(format!("{why}; name one: `strata-host inspect {path}@{id}`")));
             }
-            (PathBuf::from(&args.path), At::Checkpoint(CheckpointId(id.clone())))
+            (follow_link(Path::new(&args.path)), At::Checkpoint(CheckpointId(id.clone())))
         }
         None => place(&args.path)?,
     };
@@ -63,16 +63,26 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
         (None, _, true) if json => calls::print_json(path, args.action.as_deref())?,
         (None, _, true) => calls::show(path, args.action.as_deref())?,
         (None, Some(action), false) if json => action.print_json(),
-        (None, Some(action), false) => action.show(life),
+        (None, Some(action), false) => action.show(life, path),
         (None, None, false) if json => {
             show_json(team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end())
         }
-        (None, None, false) => show(&saved, path, life),
+        (None, None, false) => show(&saved, (path, &at), life),
     }
     Ok(0)
 }
 
-fn show(saved: &SavedTeam, path: &Path, life: Life) {
+/// Returns the command that shows a state.
+fn command_of(path: &Path, at: &At) -> String {
+    let at = match at {
+        At::Head => String::new(),
+        At::Checkpoint(CheckpointId(id)) | At::Lineage(id) => format!("@{id}"),
+    };
+    let path = path_word(&PathBuf::from(format!("{}{at}", path.display())));
+    format!("strata-host inspect {path}")
+}
+
+fn show(saved: &SavedTeam, (path, at): (&Path, &At), life: Life) {
     let stepper = &saved.stepper;
     let (team, env) = (stepper.team(), stepper.env());
     let checkpoint = env.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
@@ -86,16 +96,24 @@ fn show(saved: &SavedTeam, path: &Path, life: Life) {
     let tokens = team.policy.purses.tokens.map(tokens).unwrap_or_default();
     show_line(&format!("spent       {} of {budget}{tokens}", env.spent));
     let dead = counted(env.dead_letters.len() as u64, "dead letter");
-    show_line(&format!("messages    {} published, {dead}", env.history.len()));
+    let in_full = format!("{} --message", command_of(path, at));
+    show_line(&format!("messages    {} published, {dead}; one in full: {in_full} ID", env.history.len()));
+    if let Some(output) = env.last_output(team) {
+        let (from, id, text) = (&output.sent_from, &output.id, preview(&output.content, PREVIEW));
+        show_line(&format!("output      {id} of {from}: {text}"));
+    }
     show_line("");
-    let mut table = Table::new(&["role", "mail", "memory", "spent", "at", "last output"]);
+    let mut table = Table::new(&["role", "mail", "memory", "spent", "at", "message", "last output"]);
     let newest = newest(stepper);
     for id in team.role_ids() {
         let (mail, memory) = (env.buffer(id).count(), env.memory(id).count());
         let (name, spent) = (&team.role(id).name, env.spending(|slot| slot.role == id).usd);
-        let said = newest.get(name.as_str()).map_or_else(|| "-".into(), |message| preview(&message.content, OUTPUT));
-        let standing = standing(stepper, id, life);
-        table.row([name.clone(), mail.to_string(), memory.to_string(), spent.to_string(), standing, said]);
+        let (id_of_said, said) = match newest.get(name.as_str()) {
+            Some(message) => (message.id.0.clone(), preview(&message.content, OUTPUT)),
+            None => ("-".into(), "-".into()),
+        };
+        let (mail, memory, spent) = (mail.to_string(), memory.to_string(), spent.to_string());
+        table.row([name.clone(), mail, memory, spent, standing(stepper, id, life), id_of_said, said]);
     }
     table.print();
     show_spending(stepper);
@@ -226,19 +244,21 @@ fn show_mail(stepper: &Stepper, env: &Environment) {
         env.buffer(id).map(move |message| {
             let message = env.message(message);
             let from = if message.sent_from.is_empty() { "outside" } else { &message.sent_from };
-            format!("  {name} <- {from} [{}] {}", message.cause_by, preview(&message.content, PREVIEW))
+            let (id, label) = (&message.id, &message.cause_by);
+            format!("  {name} <- {from} [{label}] {id}: {}", preview(&message.content, PREVIEW))
         })
     });
     section("mailboxes", mail);
     let dead = env.dead_letters.iter().map(|letter| {
         let message = env.message(letter.message);
-        format!("  to `{}`: {}", letter.to, preview(&message.content, PREVIEW))
+        format!("  to `{}` {}: {}", letter.to, message.id, preview(&message.content, PREVIEW))
     });
     section("dead letters", dead);
     let leaving = env.outbox.iter().map(|outbound| {
-        let (to, content) = (outbound.to.join(", "), preview(&env.message(outbound.message).content, PREVIEW));
+        let message = env.message(outbound.message);
+        let (to, content) = (outbound.to.join(", "), preview(&message.content, PREVIEW));
         let failed = outbound.failed.as_ref().map(|why| format!(" (FAILED: {why})"));
-        format!("  to {to}: {content}{}", failed.unwrap_or_default())
+        format!("  to {to} {}: {content}{}", message.id, failed.unwrap_or_default())
     });
     section("on their way out", leaving);
 }

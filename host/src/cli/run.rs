@@ -7,7 +7,7 @@ use std::time::Duration;
 use strata_core::event::Status;
 use strata_core::id::CheckpointId;
 use strata_core::message::IDEA_LABEL;
-use strata_core::stepper::{Stepper, step_of_fault};
+use strata_core::stepper::Stepper;
 use tokio::sync::watch;
 
 use super::edits::{tell_edited, tell_mended};
@@ -15,23 +15,24 @@ use super::ending::Ending;
 use super::events_sink::{EventsSink, Held, spare, spare_events};
 use super::live::Live;
 use super::prompt::{Asked, Prompt};
-use super::reporter::{Loudness, Reporter, place};
+use super::reporter::{Loudness, Reporter};
 use super::requests::answer_of;
+use super::result::show_result;
 use super::signals::Signals;
-use super::{Failure, RunArgs, exit_code, joins, metrics, note, path_word, screen, show_json, tell, warn};
+use super::{Failure, RunArgs, exit_code, metrics, note, path_word, screen, tell, warn};
 use crate::driver::{Motion, OnLine, Stop};
-use crate::launch::{Inputs, Notes, Notice, Resume, Resumed, Run, Start, resume, start};
+use crate::launch::{Inputs, Notes, Notice, Resume, Resumed, Run, Start, resume, start, storage_by_name};
 use crate::manifest::operator::{files as policy_files, in_force};
 use crate::manifest::{Overrides, team_in};
 use crate::narrator::Line;
 use crate::services::llm::{Audience, RECORD_BEGINNING};
-use crate::store::Replace;
+use crate::store::{Replace, follow_link, link_to_last};
 
 /// The team file that is taken where none is named.
 const DEFAULT_TEAM: &str = "team.toml";
 
-/// Where a fresh run is saved where nothing is said.
-const DEFAULT_STORAGE: &str = "./workspace/storage/team";
+/// The link to the last run for which no storage was named.
+const LAST: &str = "workspace/storage/team";
 
 /// How long a thread for work that blocks is kept.
 const FOR_GOOD: Duration = Duration::from_secs(u32::MAX as u64);
@@ -61,8 +62,9 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     let signals = Signals::heard()?;
     let loudness = if args.quiet { Loudness::Quiet } else { Loudness::Normal };
     let live = if args.quiet { Live::default() } else { Live::at_terminal() };
+    let storage = args.storage()?;
     // Before a file is made.
-    spare_inputs(&args)?;
+    spare_inputs(&args, &storage)?;
     let events = args.events.as_deref().map(|path| (path, args.held()));
     let had_events = args.events.as_ref().is_some_and(|path| path.exists());
     let on_line = OnLine::Each(listener(events, Reporter::new(loudness, live.clone()))?);
@@ -71,7 +73,7 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
         Some(address) => Some(metrics::serve(address, args.quiet).await?),
         None => None,
     };
-    let mut run = match launch(&args, on_line)? {
+    let mut run = match launch(&args, &storage, on_line)? {
         Launched::Goes(run) => run,
         Launched::Finished(stepper, path) => {
             if !args.quiet {
@@ -81,7 +83,7 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
                 let made_up = EventsSink::open(events, args.held())?.make_up();
                 made_up.unwrap_or_else(|e| warn(format_args!("`{}` lacks events: {e}", events.display())));
             }
-            summarise(&args, Status::Done, &stepper, &path);
+            show_result(&args, Status::Done, &stepper, &path);
             return Ok(0);
         }
     };
@@ -99,17 +101,17 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     live.end();
     let status = played?;
     Ending::of(&run, args.policy.as_deref()).tell(status, loudness);
-    summarise(&args, status, run.stepper(), run.path());
+    show_result(&args, status, run.stepper(), run.path());
     Ok(if status == Status::Interrupted { signals.code() } else { exit_code(status) })
 }
 
 /// Refuses to write over an input of the run.
-fn spare_inputs(args: &RunArgs) -> Result<(), Failure> {
+fn spare_inputs(args: &RunArgs, storage: &Path) -> Result<(), Failure> {
     let (team, _) = words(&args.words)?;
     let team = team.or_else(|| args.recover_path.is_none().then(|| DEFAULT_TEAM.into()));
     let inputs = Inputs {
         team: team.as_deref(),
-        storage: Some(args.recover_path.as_deref().unwrap_or(args.storage())),
+        storage: Some(args.recover_path.as_deref().unwrap_or(storage)),
         components: &args.component,
         policies: policy_files(args.policy.as_deref()),
     };
@@ -157,7 +159,7 @@ enum Launched {
     Finished(Box<Stepper>, PathBuf),
 }
 
-fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
+fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, Failure> {
     let (team, idea) = words(&args.words)?;
     let overrides = Overrides {
         max_steps: args.max_steps,
@@ -177,7 +179,7 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         if idea.is_some() {
             warn(format_args!("the idea is ignored: a resume uses the saved one"));
         }
-        if args.storage.as_ref().is_some_and(|storage| storage != path) {
+        if args.storage.as_ref().is_some_and(|storage| follow_link(storage) != *path) {
             warn(format_args!("`--storage` is ignored: a resume goes on where the team is saved"));
         }
         let answers = args.answer.iter().map(|text| answer_of(text)).collect::<Result<Vec<_>, _>>()?;
@@ -214,12 +216,16 @@ fn launch(args: &RunArgs, on_line: OnLine) -> Result<Launched, Failure> {
         warn(not_a_team(idea));
     }
     let replace = if args.force { Replace::Unfinished } else { Replace::Never };
-    let storage = args.storage();
     let calls = args.calls.into();
     let what = Start { idea, replace, calls, ..Start::new(&team, storage, &overrides) };
     let started = start(what, report, on_line)?;
     if let Some(aside) = started.moved_to {
         report(Notice::Note(&format!("the team that was saved there is now in `{}`", aside.display())));
+    }
+    if args.storage.is_none()
+        && let Err(error) = link_to_last(storage)
+    {
+        warn(format_args!("`{LAST}` does not lead to this run: {error}"));
     }
     Ok(Launched::Goes(Box::new(started.run)))
 }
@@ -301,40 +307,13 @@ pub(super) fn listener(events: Option<(&Path, Held)>, mut reporter: Reporter) ->
 
 impl RunArgs {
     /// Where a fresh run is saved.
-    fn storage(&self) -> &Path {
-        self.storage.as_deref().unwrap_or(Path::new(DEFAULT_STORAGE))
+    fn storage(&self) -> Result<PathBuf, Failure> {
+        let (team, _) = words(&self.words)?;
+        let by_name = || storage_by_name(team.as_deref().unwrap_or(Path::new(DEFAULT_TEAM)));
+        Ok(self.storage.clone().unwrap_or_else(by_name))
     }
 
     fn held(&self) -> Held {
         self.recover_path.clone().map_or(Held::Dropped, Held::Kept)
     }
-}
-
-fn summarise(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
-    if !args.json {
-        return;
-    }
-    let env = stepper.env();
-    let faults = env.faults().map(|(id, activation, fault)| {
-        let role = stepper.team().role(id);
-        let work = activation.work(role);
-        let (index, action) = place(role, work);
-        let digest = work.and_then(|work| stepper.component(id, work));
-        serde_json::json!({
-            "step": step_of_fault(stepper.team(), env, activation), "role": role.name, "index": index, "action": action,
-            "attempt": activation.current.attempts, "digest": digest.map(|digest| &digest.0),
-            "kind": fault.kind.name(), "message": fault.message,
-        })
-    });
-    let summary = serde_json::json!({
-        "status": status.name(), "run": env.run.0, "step": env.step, "storage": path,
-        "checkpoint": env.checkpoint.as_ref().map(|id| &id.0),
-        "spent": env.spent.dollars(), "budget": env.budget.map(|budget| budget.dollars()),
-        "faults": faults.collect::<Vec<_>>(),
-        "joins": joins::standings(stepper).filter(|join| !join.missing.is_empty()).map(|standing| serde_json::json!({
-            "join": standing.join.id, "missing": standing.missing,
-        })).collect::<Vec<_>>(),
-        "requests": env.requests().map(|(_, request)| &request.id.0).collect::<Vec<_>>(),
-    });
-    show_json(&summary.to_string());
 }

@@ -10,7 +10,7 @@ use strata_core::stepper::Stepper;
 use super::LaunchError;
 use super::saved::{SavedTeam, checkpoints, saved};
 use crate::difference::{Difference, compare as compare_states};
-use crate::store::{At, CheckpointRow, Directory, StoreError, team_json};
+use crate::store::{At, CheckpointRow, Directory, StoreError, follow_link, team_json};
 
 /// A saved state, as one side of a comparison.
 pub struct Side {
@@ -87,11 +87,13 @@ pub(super) fn state_at(text: &str) -> Result<(PathBuf, SavedTeam), LaunchError> 
 
 /// Which state `PATH` or `PATH@ID` means.
 pub fn place(text: &str) -> Result<(PathBuf, At), LaunchError> {
-    let (path, Some(id)) = parted(text) else { return Ok((text.into(), At::Head)) };
-    let (rows, _) = checkpoints(path)?;
+    let (path, id) = parted(text);
+    let path = follow_link(path);
+    let Some(id) = id else { return Ok((path, At::Head)) };
+    let (rows, _) = checkpoints(&path)?;
     let is_lineage = rows.iter().any(|row| row.lineage == id);
     let at = if is_lineage { At::Lineage(id.into()) } else { At::Checkpoint(id.into()) };
-    Ok((path.into(), at))
+    Ok((path, at))
 }
 
 /// A path, and what stands behind its last `@`; the name of something that is there is a path as it is.

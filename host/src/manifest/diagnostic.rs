@@ -343,7 +343,7 @@ impl Problems {
 }
 
 /// The candidate that was most likely meant, if any is close enough.
-pub(super) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Half of the letters wrong is still a slip in a short word and a different word in none that we use.
     within_reach(word, candidates, 0.5)
 }

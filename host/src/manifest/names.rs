@@ -6,13 +6,24 @@ use std::ops::Range;
 use strata_core::id::RoleId;
 use strata_core::message::{IDEA_LABEL, TO_ALL, TO_SELF};
 use strata_core::text::unfit_for_name;
+use toml::de::DeTable;
 
+use super::Definition;
 use super::authored::Authored;
 use super::diagnostic::{Problems, suggest};
 use super::table::At;
 
 /// Longer names fit no screen.
 pub(super) const MAX_NAME_CHARS: usize = 200;
+
+impl Definition {
+    /// Returns the team's name in the text of a team file, whether or not the rest makes a team.
+    pub fn team_name(text: &str) -> Option<String> {
+        let (document, _) = DeTable::parse_recoverable(text);
+        let team = document.get_ref().get("team")?.get_ref().as_table()?;
+        Some(team.get("name")?.get_ref().as_str()?.to_owned())
+    }
+}
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use clap::Args;
     after_help = "A role at fault is tried again with the fixed component. For any other change, the run goes back to the \
     checkpoint before its first use; what came after stays saved, in its own lineage. A change of roles, routes or the \
     idea starts a new run.\n\nExamples:\n  strata-host dev team.toml\n  strata-host dev team.toml \"write a snake game\"\n  \
-    strata-host dev team.toml --storage workspace/storage/team --until-done"
+    strata-host dev team.toml --storage workspace/storage/hello --until-done"
 )]
 pub(crate) struct DevArgs {
     /// The team file.

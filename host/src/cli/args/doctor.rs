@@ -11,7 +11,7 @@ use clap::Args;
 )]
 pub(in crate::cli) struct DoctorArgs {
     /// Where teams would be saved; the speed of its disk is measured.
-    #[arg(long, value_name = "DIR", default_value = "./workspace/storage/team")]
+    #[arg(long, value_name = "DIR", default_value = "workspace/storage")]
     pub(in crate::cli) storage: PathBuf,
     /// Print JSON.
     #[arg(long)]

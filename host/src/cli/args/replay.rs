@@ -10,6 +10,7 @@ use clap::Args;
     The exit code is 0, and with --verify 3 if an attempt differs from the record.")]
 pub(in crate::cli) struct ReplayArgs {
     /// The storage directory or its team.json.
+    #[arg(value_parser = super::saved_path())]
     pub(in crate::cli) path: PathBuf,
     /// The team file, instead of the saved one.
     #[arg(value_name = "TEAM.toml")]

@@ -1,5 +1,7 @@
 //! `inspect --action`: one action, with what it is at, what it used, what it said last, and its fault.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use strata_core::activation::Activation;
 use strata_core::budget::spender;
@@ -12,7 +14,7 @@ use strata_core::team::{React, Thinker};
 use super::life::Life;
 use super::{counted, standing};
 use crate::cli::fault::{called, section};
-use crate::cli::{Failure, show_json, show_line, show_text};
+use crate::cli::{Failure, path_word, shell_word, show_json, show_line, show_text};
 use crate::manifest::diagnostic::suggest;
 use crate::store::team_json;
 
@@ -65,7 +67,7 @@ impl<'a> Action<'a> {
     }
 
     /// Shows it.
-    pub(super) fn show(&self, life: Life) {
+    pub(super) fn show(&self, life: Life, path: &Path) {
         let (team, env) = (self.stepper.team(), self.stepper.env());
         let role = team.role(self.slot.role);
         let used = env.spending(|slot| slot == self.slot);
@@ -92,6 +94,13 @@ impl<'a> Action<'a> {
         if let Some(activation) = self.open() {
             let calls = activation.current.journal.iter().map(called);
             section("calls of the host in this activation, and what came back", calls, show_line);
+            if !activation.current.journal.is_empty() {
+                let name = shell_word(&format!("{}.{}", role.name, self.name));
+                show_line(&format!(
+                    "    in full: strata-host inspect {} --calls --action {name} --json",
+                    path_word(path)
+                ));
+            }
         }
         if let Some(message) = self.last() {
             show_line("");

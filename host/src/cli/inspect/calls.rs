@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use strata_core::host_call::HostCall;
+use strata_core::money::Usd;
 
 use super::table::Table;
 use crate::cli::fault::answer;
-use crate::cli::{Failure, preview, show_json};
+use crate::cli::{Failure, path_word, preview, shell_word, show_json, show_line};
 use crate::launch::calls;
 use crate::narrator::Line;
 
@@ -25,7 +26,7 @@ pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), Failure> {
             name(line),
             line.text("call").to_owned(),
             line.text("source").to_owned(),
-            format!("${cost:.4}"),
+            Usd::from_dollars(cost).to_string(),
             call.finish.map_or_else(|| "-".to_owned(), |finish| finish.name().to_owned()),
             preview(line.text("what"), PREVIEW),
             preview(&answer(call), PREVIEW),
@@ -33,6 +34,11 @@ pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), Failure> {
         table.row(row);
     })?;
     table.print();
+    if !table.is_empty() {
+        let action = action.map(|name| format!(" --action {}", shell_word(name))).unwrap_or_default();
+        show_line("");
+        show_line(&format!("in full: strata-host inspect {} --calls{action} --json", path_word(path)));
+    }
     Ok(())
 }
 

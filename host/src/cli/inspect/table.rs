@@ -27,6 +27,11 @@ impl Table {
         self.0.add_row(cells.map(|cell| one_line(&cell)));
     }
 
+    /// Returns whether it has no rows.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.row_count() == 0
+    }
+
     /// Prints it.
     pub(super) fn print(&self) {
         self.0.lines().for_each(|line| show_line(line.trim_end()));

@@ -1,0 +1,58 @@
+//! What a run leaves on stdout: its last output, or with `--json` a summary that contains it.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use strata_core::event::Status;
+use strata_core::stepper::{Stepper, step_of_fault};
+
+use super::reporter::place;
+use super::terminal::print;
+use super::{RunArgs, joins, show_json, show_text};
+
+/// Shows the result of a run that ended with this status. Where events go to stdout, nothing is put between them.
+pub(super) fn show_result(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
+    let output = (status == Status::Done).then(|| stepper.env().last_output(stepper.team())).flatten();
+    let output = output.map(|message| message.content.as_str());
+    if args.json {
+        show_json(&summary(status, stepper, path, output).to_string());
+        return;
+    }
+    let events_on_stdout = args.events.as_deref().is_some_and(|events| events == Path::new("-"));
+    if let Some(output) = output.filter(|_| !events_on_stdout) {
+        show_output(output);
+    }
+}
+
+/// Writes a role's output, followed by a line feed if it has none. A terminal gets nothing that would change it; a file
+/// or a program gets the exact text.
+fn show_output(output: &str) {
+    let text = output.strip_suffix('\n').unwrap_or(output);
+    if std::io::stdout().is_terminal() { show_text(&text.replace("\r\n", "\n")) } else { print(text) }
+}
+
+fn summary(status: Status, stepper: &Stepper, path: &Path, output: Option<&str>) -> serde_json::Value {
+    let env = stepper.env();
+    let faults = env.faults().map(|(id, activation, fault)| {
+        let role = stepper.team().role(id);
+        let work = activation.work(role);
+        let (index, action) = place(role, work);
+        let digest = work.and_then(|work| stepper.component(id, work));
+        serde_json::json!({
+            "step": step_of_fault(stepper.team(), env, activation), "role": role.name, "index": index, "action": action,
+            "attempt": activation.current.attempts, "digest": digest.map(|digest| &digest.0),
+            "kind": fault.kind.name(), "message": fault.message,
+        })
+    });
+    serde_json::json!({
+        "status": status.name(), "run": env.run.0, "step": env.step, "storage": path,
+        "checkpoint": env.checkpoint.as_ref().map(|id| &id.0),
+        "spent": env.spent.dollars(), "budget": env.budget.map(|budget| budget.dollars()),
+        "faults": faults.collect::<Vec<_>>(),
+        "joins": joins::standings(stepper).filter(|join| !join.missing.is_empty()).map(|standing| serde_json::json!({
+            "join": standing.join.id, "missing": standing.missing,
+        })).collect::<Vec<_>>(),
+        "requests": env.requests().map(|(_, request)| &request.id.0).collect::<Vec<_>>(),
+        "output": output,
+    })
+}

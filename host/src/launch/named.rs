@@ -1,0 +1,28 @@
+//! The directory of a team for which no storage was named: by the team's name, unless another team is saved there.
+
+use std::path::{Path, PathBuf};
+
+use crate::manifest::Definition;
+use crate::store::{Content, Directory, Reader, named_directories, team_json};
+
+/// Returns the directory in which a fresh run of a team file is saved if no storage is named.
+///
+/// It has the team's name. If another team is saved there, whose name becomes the same directory name, the directory has
+/// a digest of the name behind it.
+pub fn storage_by_name(team: &Path) -> PathBuf {
+    // A file that cannot be read, or names no team, is refused by whoever runs it.
+    let name = Definition::text(team).and_then(|text| Definition::team_name(&text)).unwrap_or_default();
+    let (usual, other) = named_directories(&name);
+    let is_of_another = || saved_name(&usual).is_some_and(|saved| saved != name);
+    if other.exists() || is_of_another() { other } else { usual }
+}
+
+/// Returns the name of the team that is saved in a directory, as far as that can be read.
+fn saved_name(directory: &Path) -> Option<String> {
+    let directory = Directory::locate(directory).ok()?;
+    let definition = match directory.team().ok()? {
+        Content::Database => Reader::open(&directory).ok()?.definition().ok()?,
+        _ => team_json::saved_definition(&directory.read_team_json().ok()?).ok()??,
+    };
+    Definition::team_name(&definition.text)
+}
