@@ -129,7 +129,7 @@ fn with_flawed_reply(mut fault: Fault, calls: &[HostCall]) -> Fault {
     let answered = calls.iter().rev().filter(|call| call.outcome == Outcome::Answered);
     let flaw = answered.filter_map(|call| call.finish?.flaw()).next();
     if let Some(flaw) = flaw.filter(|_| !fault.kind.keeps_calls()) {
-        let summary = fault.message.find('\n').unwrap_or(fault.message.len());
+        let summary = fault.message.lines().next().map_or(0, str::len);
         fault.message.insert_str(summary, &format!("; a reply of the model {}", flaw.described()));
     }
     fault

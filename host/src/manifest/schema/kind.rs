@@ -86,6 +86,14 @@ pub(super) fn duration(default: Option<Duration>, least: Duration) -> Value {
     with_default(schema, default.map(|duration| show_duration(duration).replace(' ', "").into()))
 }
 
+/// A schema without its default.
+pub(super) fn without_default(mut schema: Value) -> Value {
+    if let Value::Object(map) = &mut schema {
+        map.remove("default");
+    }
+    schema
+}
+
 pub(super) fn with_default(mut schema: Value, default: Option<Value>) -> Value {
     if let Some(default) = default {
         schema["default"] = default;

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 use strata_core::team::{Deliver, Mode};
 
-use super::kind::{amount, duration, name, path, some_texts, text, variable, whole, with_default, words};
+use super::kind::{
+    amount, duration, name, path, some_texts, text, variable, whole, with_default, without_default, words,
+};
 use super::role::limits;
 use super::{key, named, needed, reference, table, tables, when, without};
 use crate::manifest::authored::limits::Subject;
@@ -116,7 +118,7 @@ pub(super) fn llm() -> Value {
     let price = table(vec![
         key("input", &of_million("request"), amount()),
         key("output", &of_million("reply"), amount()),
-        key("cache_read", CACHE_READ, amount()),
+        key("cache_read", CACHE_READ, without_default(amount())),
     ]);
     let retries = with_default(whole(0..=MAX_RETRIES), Some(Endpoint::RETRIES.into()));
     let api_key = table(vec![needed("env", "The environment variable that holds the key.", variable())]);

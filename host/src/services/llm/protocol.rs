@@ -31,7 +31,7 @@ pub(super) struct Answer {
     pub(super) text: String,
     /// The tools that the model calls; an id is empty where there is none.
     pub(super) tool_calls: Vec<ToolCall>,
-    /// How many bytes of reasoning were sent apart from the text.
+    /// The reasoning that was sent apart from the text. It is only counted.
     pub(super) reasoning: String,
     /// The model that answered, if the reply names it.
     pub(super) model: Option<String>,

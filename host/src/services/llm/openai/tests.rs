@@ -330,6 +330,8 @@ fn documents() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn no_answer_makes_us_panic(document in documents(), content in documents()) {
         let _ = interpret(&document);
