@@ -1,7 +1,10 @@
 //! What a team file says of the network: URLs, and `allow.http`. What a grant covers is in `plugin::http`.
 
+use reqwest::header::HeaderName;
+
 use super::authored::slot::read_named;
 use super::table::{At, Item, Table};
+use crate::plugin::http::header::{HeaderEffect, effect, normalized};
 use crate::plugin::http::{ANY_PATH, HostPattern, HttpGrant, READS};
 use crate::services::endpoint::{self, Service, Unfit};
 
@@ -35,7 +38,9 @@ pub(super) fn read_endpoints(item: &Item<'_>) -> Vec<HttpGrant> {
 
 fn read_grant(table: &Table<'_>, secrets: &mut Vec<At<String>>) -> Option<HttpGrant> {
     let methods = table.item("methods").map(|item| read_methods(table, &item));
-    read_place(table, methods.unwrap_or_else(|| READS.map(String::from).into()), secrets)
+    let mut grant = read_place(table, methods.unwrap_or_else(|| READS.map(String::from).into()), secrets)?;
+    grant.headers = table.item("headers").map(|item| read_headers(table, &item)).unwrap_or_default();
+    Some(grant)
 }
 
 fn read_place(table: &Table<'_>, methods: Vec<String>, secrets: &mut Vec<At<String>>) -> Option<HttpGrant> {
@@ -58,7 +63,28 @@ fn read_place(table: &Table<'_>, methods: Vec<String>, secrets: &mut Vec<At<Stri
     let named = read_named(table, "secrets");
     let names = named.iter().map(|name| name.value.clone()).collect();
     secrets.extend(named);
-    Some(HttpGrant { host: host?, methods, path: path.unwrap_or_else(|| ANY_PATH.into()), secrets: names })
+    Some(HttpGrant {
+        host: host?,
+        methods,
+        path: path.unwrap_or_else(|| ANY_PATH.into()),
+        secrets: names,
+        headers: Vec::new(),
+    })
+}
+
+fn read_headers(table: &Table<'_>, item: &Item<'_>) -> Vec<String> {
+    let headers = item.texts();
+    for header in &headers {
+        let refuse =
+            |message: String, hint: &str| table.problems.add(table.problems.at(&header.span, message).hint(hint));
+        if HeaderName::from_bytes(header.value.as_bytes()).is_err() {
+            refuse(format!("`{}` is not the name of a header", header.value), "names are like `x-forwarded-for`");
+        } else if effect(&header.value) == HeaderEffect::Connection {
+            let hint = "it belongs to the connection, which is the host's part; remove it";
+            refuse(format!("the header `{}` cannot be granted", header.value), hint);
+        }
+    }
+    headers.into_iter().map(|header| normalized(&header.value)).collect()
 }
 
 fn read_methods(table: &Table<'_>, item: &Item<'_>) -> Vec<String> {

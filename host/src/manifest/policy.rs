@@ -83,6 +83,8 @@ pub struct HttpPolicy {
     pub path: String,
     /// Secrets that may be sent there.
     pub secrets: Vec<String>,
+    /// Headers that may be set although servers may take a request for another one because of them.
+    pub headers: Vec<String>,
 }
 
 /// The effective policy of every component, in the order of the team. Digests are filled in where they are known.
@@ -123,8 +125,8 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
 }
 
 fn http(grant: &HttpGrant) -> HttpPolicy {
-    let HttpGrant { host, methods, path, secrets } = grant;
-    HttpPolicy { host: host.to_string(), methods: methods.clone(), path: path.clone(), secrets: secrets.clone() }
+    let HttpGrant { host, methods, path, secrets, headers } = grant.clone();
+    HttpPolicy { host: host.to_string(), methods, path, secrets, headers }
 }
 
 fn dir(grant: &crate::plugin::DirGrant) -> DirPolicy {
@@ -204,8 +206,12 @@ fn grants(row: &PolicyRow) -> Vec<(&'static str, String)> {
     if !row.env.is_empty() {
         grants.push(("see", format!("env {}", row.env.join(", "))));
     }
-    for HttpPolicy { host, methods, path, secrets } in &row.http {
-        let with = if secrets.is_empty() { String::new() } else { format!(" with secrets {}", secrets.join(", ")) };
+    for HttpPolicy { host, methods, path, secrets, headers } in &row.http {
+        let named = |what: &str, names: &[String]| match names {
+            [] => String::new(),
+            names => format!(" with {what} {}", names.join(", ")),
+        };
+        let with = named("secrets", secrets) + &named("headers", headers);
         grants.push(("call", format!("{} {host}{path}{with}", methods.join(", "))));
     }
     if !row.secrets.is_empty() {

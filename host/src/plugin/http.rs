@@ -1,9 +1,12 @@
 //! Grants of the network: which hosts, methods and paths, and which secrets may go there. Pure: what an address may
 //! be once a name is resolved, and the exchange itself, is in `services::http`.
 
+pub mod header;
+
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 
+use self::header::HeaderEffect;
 use super::pattern;
 
 /// One entry of `allow.http`.
@@ -17,6 +20,9 @@ pub struct HttpGrant {
     pub path: String,
     /// The secrets that may be sent there, by name.
     pub secrets: Vec<String>,
+    /// The headers that may be set although servers may take a request for another one because of them, as
+    /// [`header::normalized`] spells them. Others need no grant.
+    pub headers: Vec<String>,
 }
 
 /// What is granted where an entry names no methods.
@@ -171,6 +177,23 @@ pub enum Refusal {
         /// The host.
         host: String,
     },
+    /// The request is covered, and setting this header is not.
+    #[error(
+        "the header `{name}` is not granted for `{host}`: servers may take the request for another one because of it; if \
+         that is meant, add `headers = [\"{name}\"]` to that entry of `allow.http`"
+    )]
+    Header {
+        /// The header.
+        name: String,
+        /// The host.
+        host: String,
+    },
+    /// The header is nobody's to set.
+    #[error("the header `{name}` is the host's: it belongs to the connection")]
+    Connection {
+        /// It.
+        name: String,
+    },
     /// Servers do not agree about what the path means.
     #[error(
         "the path `{path}` can be read in several ways, so no grant covers it; write it without encoded dots and slashes"
@@ -181,8 +204,17 @@ pub enum Refusal {
     },
 }
 
-/// Whether a request is granted that sends these secrets.
-pub fn permit(grants: &[HttpGrant], method: &str, url: &Url, secrets: &[String]) -> Result<(), Refusal> {
+/// What a request carries that its grant has to name.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Carried<'a> {
+    /// The names of the secrets that it sends.
+    pub secrets: &'a [String],
+    /// The names of its headers.
+    pub headers: &'a [&'a str],
+}
+
+/// Whether a request is granted that carries this.
+pub fn permit(grants: &[HttpGrant], method: &str, url: &Url, carried: Carried<'_>) -> Result<(), Refusal> {
     let Some(paths) = readings(url.path()) else {
         return Err(Refusal::Ambiguous { path: url.path().to_owned() });
     };
@@ -192,8 +224,17 @@ pub fn permit(grants: &[HttpGrant], method: &str, url: &Url, secrets: &[String])
         let (method, url, path) = (method.to_owned(), shown(url), url.path().to_owned());
         return Err(Refusal::Request { method, url, host, path });
     }
+    for header in carried.headers {
+        let (name, normalized) = ((*header).to_owned(), header::normalized(header));
+        let is_named = || covering.iter().any(|grant| grant.headers.contains(&normalized));
+        match header::effect(header) {
+            HeaderEffect::Connection => return Err(Refusal::Connection { name }),
+            HeaderEffect::Redirects if !is_named() => return Err(Refusal::Header { name, host }),
+            HeaderEffect::Redirects | HeaderEffect::Plain => {}
+        }
+    }
     let unknown = |name: &&String| !covering.iter().any(|grant| grant.secrets.contains(name));
-    match secrets.iter().find(unknown) {
+    match carried.secrets.iter().find(unknown) {
         Some(name) => Err(Refusal::Secret { name: name.clone(), host }),
         None => Ok(()),
     }

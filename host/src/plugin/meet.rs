@@ -78,7 +78,8 @@ fn http(grant: &HttpGrant, bounds: &Bounds) -> Vec<HttpGrant> {
         let methods: Vec<String> = grant.methods.iter().filter(|m| allowed.methods.contains(m)).cloned().collect();
         let sent = |name: &&String| is_named(&allowed.secrets, name);
         let secrets = grant.secrets.iter().filter(sent).cloned().collect();
-        (!methods.is_empty()).then_some(HttpGrant { host, methods, path, secrets })
+        let headers = grant.headers.iter().filter(|name| allowed.headers.contains(name)).cloned().collect();
+        (!methods.is_empty()).then_some(HttpGrant { host, methods, path, secrets, headers })
     };
     bounds.http.iter().filter_map(meet).collect()
 }
@@ -158,6 +159,7 @@ mod tests {
             methods: methods.iter().map(ToString::to_string).collect(),
             path: path.into(),
             secrets: secrets.iter().map(ToString::to_string).collect(),
+            headers: Vec::new(),
         };
         let check = |team: HttpGrant, allowed: HttpGrant, expected: Vec<HttpGrant>| {
             let bounds = Bounds { http: vec![allowed], ..Bounds::default() };
@@ -176,6 +178,12 @@ mod tests {
             all(),
             vec![grant("*.a.example.com", &["GET"], "/x", &[])],
         );
+        let with = |headers: &[&str]| HttpGrant {
+            headers: headers.iter().map(ToString::to_string).collect(),
+            ..grant("a.example.com", &["GET"], "/x", &[])
+        };
+        check(with(&["via", "x-real-ip"]), with(&["via", "forwarded"]), vec![with(&["via"])]);
+        check(with(&["via"]), with(&[]), vec![with(&[])]);
         check(grant("127.0.0.1:80", &["GET"], "/x", &[]), grant("*", &["GET"], "/*", &[]), vec![]);
         check(grant("localhost", &["GET"], "/x", &[]), grant("*", &["GET"], "/*", &[]), vec![]);
         check(grant("a.org", &["GET"], "/x", &[]), all(), vec![]);

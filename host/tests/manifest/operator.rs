@@ -75,7 +75,7 @@ fn the_policy_is_shown_for_people_and_for_scripts() {
         "may write  /out = ",
         "env LANG\n",
         "may call   POST a.example.com/v1/* with secrets TOKEN\n",
-        "may call   GET, HEAD *.b.org:8443/*\n",
+        "may call   GET, HEAD *.b.org:8443/* with headers x-forwarded-for\n",
         "may name   secrets TOKEN, OTHER\n",
         "sha256     abc\n",
         "touch nothing outside\n",

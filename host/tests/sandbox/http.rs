@@ -78,6 +78,7 @@ fn grant() -> Grants {
         methods: vec!["GET".into(), "POST".into()],
         path: "/v1/*".into(),
         secrets: vec!["TOKEN".into()],
+        headers: vec!["x-real-ip".into()],
     };
     Grants {
         http: vec![http],
@@ -142,8 +143,12 @@ fn a_request_that_cannot_be_made_says_why() {
     check(&header("Idempotency-Key", "k"), Ok("GET http://api.example.com/v1/x"));
     for name in ["Host", "Content-Length", "Transfer-Encoding", "Connection", "Accept-Encoding", "Proxy-Authorization"]
     {
-        check(&header(name, "1"), invalid("is the host's"));
+        check(&header(name, "1"), Err((FaultKind::Denied, "is the host's")));
     }
+    for name in ["X-HTTP-Method-Override", "x_http_method_override", "X-Original-URL", "X-Forwarded-For", "Via"] {
+        check(&header(name, "1"), Err((FaultKind::Denied, "servers may take the request for another one")));
+    }
+    check(&header("X_Real_IP", "1"), Ok("GET http://api.example.com/v1/x x_real_ip=1"));
     check(&header("a b", "1"), invalid("is not the name of a header"));
     check(&header("", "1"), invalid("is not the name of a header"));
     check(&header("a", "b\r\nc: d"), invalid("no header can carry"));

@@ -17,6 +17,7 @@ fn failed(items: &str, run_body: &str) -> String {
         methods: vec!["GET".into()],
         path: "/*".into(),
         secrets: vec!["T".into()],
+        headers: Vec::new(),
     };
     let llm = Some(LlmGrant { models: vec!["*".into()], default: None, calls: None });
     plugin.grants = Grants { llm, http: vec![http], ..Grants::default() };

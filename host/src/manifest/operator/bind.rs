@@ -8,7 +8,7 @@ use strata_core::money::Usd;
 
 use super::{Operator, Permission, refuse};
 use crate::manifest::{Definition, Diagnostics};
-use crate::plugin::http::{Refusal, permit};
+use crate::plugin::http::{Carried, Refusal, permit};
 use crate::plugin::{Grants, Limit, Place, Plugin};
 use crate::services::endpoint;
 use crate::services::llm::config::{Config, Endpoint, Provider};
@@ -176,7 +176,7 @@ fn refused(llm: &Config, bounds: &crate::plugin::Bounds) -> Option<String> {
     }
     let Provider::OpenAi(Endpoint { base_url, api_key_env, .. }) = &llm.provider else { return None };
     let url = endpoint::completions(base_url).ok()?;
-    match permit(&bounds.endpoints, "POST", &url, api_key_env.as_slice()) {
+    match permit(&bounds.endpoints, "POST", &url, Carried { secrets: api_key_env.as_slice(), headers: &[] }) {
         Ok(()) => None,
         Err(Refusal::Secret { name, host }) => Some(format!("the key `{name}` for `{host}`")),
         Err(_) => Some(format!("the endpoint `{base_url}`")),

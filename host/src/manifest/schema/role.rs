@@ -152,6 +152,8 @@ pub(super) fn allow() -> Value {
 fn http() -> Value {
     let host = "`api.example.com`, `*.example.com` for the names below it, `*` for all public names; with `:PORT` where \
                 that is not the scheme's own. Private addresses are granted literally.";
+    let headers = "Request headers that may be set although servers may take a request for another one because of them: \
+                   `x-http-method-override`, `x-original-url`, `x-forwarded-for` and their like. Others need no grant.";
     let method = json!({ "type": "string", "pattern": "^[A-Z]+$" });
     let methods = json!({ "type": "array", "items": method, "minItems": 1, "uniqueItems": true, "default": READS });
     let paths = json!({ "type": "string", "pattern": "^/", "default": ANY_PATH });
@@ -160,6 +162,7 @@ fn http() -> Value {
         key("methods", "Methods.", methods),
         key("path", "Paths; `*` stands for any run of characters.", paths),
         key("secrets", "Secrets (environment variables of the host's) that may be sent there.", variables()),
+        key("headers", headers, json!({ "type": "array", "items": { "type": "string" } })),
     ])
 }
 

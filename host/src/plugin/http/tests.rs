@@ -8,6 +8,7 @@ fn grant(host: &str, methods: &[&str], path: &str) -> HttpGrant {
         methods: methods.iter().map(|method| (*method).into()).collect(),
         path: path.into(),
         secrets: vec!["TOKEN".into()],
+        headers: Vec::new(),
     }
 }
 
@@ -19,7 +20,7 @@ fn url(text: &str) -> Url {
 fn a_host_matches_as_it_is_written_and_at_its_port() {
     let check = |host: &str, address: &str, expected: bool| {
         let granted = grant(host, &["GET"], ANY_PATH);
-        assert_eq!(permit(&[granted], "GET", &url(address), &[]).is_ok(), expected, "{host} {address}");
+        assert_eq!(permit(&[granted], "GET", &url(address), Carried::default()).is_ok(), expected, "{host} {address}");
     };
     check("example.com", "https://example.com/", true);
     check("example.com", "http://EXAMPLE.com:80/x", true);
@@ -58,7 +59,7 @@ fn methods_and_paths_match_whatever_way_the_path_is_written() {
     let check = |methods: &[&str], path: &str, request: (&str, &str), expected: bool| {
         let address = url(&format!("https://example.com{}", request.1));
         let granted = grant("example.com", methods, path);
-        let permitted = permit(&[granted], request.0, &address, &[]);
+        let permitted = permit(&[granted], request.0, &address, Carried::default());
         assert_eq!(permitted.is_ok(), expected, "{methods:?} {path} {request:?}: {permitted:?}");
     };
     check(&["GET"], "/v1/*", ("GET", "/v1/x"), true);
@@ -95,7 +96,12 @@ fn a_secret_goes_only_where_an_entry_names_it() {
     let grants = [plain, grant("example.com", &["GET"], "/v1/*")];
     let check = |path: &str, secrets: &[&str], expected: &str| {
         let names: Vec<String> = secrets.iter().map(|name| (*name).into()).collect();
-        let permitted = permit(&grants, "GET", &url(&format!("https://example.com{path}")), &names);
+        let permitted = permit(
+            &grants,
+            "GET",
+            &url(&format!("https://example.com{path}")),
+            Carried { secrets: &names, headers: &[] },
+        );
         let told = permitted.map_or_else(|refusal| refusal.to_string(), |()| "ok".into());
         assert!(told.contains(expected), "{path} {secrets:?}: {told}");
     };
@@ -106,8 +112,42 @@ fn a_secret_goes_only_where_an_entry_names_it() {
 }
 
 #[test]
+fn a_header_that_makes_another_request_of_it_goes_only_where_an_entry_names_it() {
+    let named = |headers: &[&str]| HttpGrant {
+        headers: headers.iter().map(|name| header::normalized(name)).collect(),
+        ..grant("example.com", &["GET"], "/v1/*")
+    };
+    let plain = "accept authorization content-type cookie if-none-match origin prefer range referer user-agent x-api-key \
+                 x-request-id x-goog-upload-protocol x-method-of-payment";
+    let redirecting = "x-http-method-override X-HTTP-Method x_method_override x.http_method.override x-original-method \
+                       x-original-url X_Original_Url x-original-uri x-rewrite-url x-envoy-original-path x-forwarded-path \
+                       x-forwarded-prefix x-forwarded-for x_forwarded_proto x-forwarded-anything forwarded Forwarded-For \
+                       x-host x-http-host-override x-original-host x-real-ip true-client-ip cf-connecting-ip via \
+                       destination x-amz-copy-source x-ms-rename-source script-name remote_user";
+    let connection = "Host host connection Keep-Alive te trailer transfer-encoding transfer_encoding upgrade \
+                      content-length content_length expect accept-encoding proxy-authorization Proxy_Connection";
+    let check = |headers: &str, grants: &[HttpGrant], expected: bool| {
+        for name in headers.split_whitespace() {
+            let carried = Carried { secrets: &[], headers: &[name] };
+            let permitted = permit(grants, "GET", &url("https://example.com/v1/x"), carried);
+            assert_eq!(permitted.is_ok(), expected, "{name}");
+            let told = permitted.map_or_else(|refusal| refusal.to_string(), |()| name.into());
+            assert!(told.contains(name), "{told}");
+        }
+    };
+    check(plain, &[named(&[])], true);
+    let all: Vec<&str> = [redirecting, connection].iter().flat_map(|names| names.split_whitespace()).collect();
+    check(redirecting, &[named(&["x-other"])], false);
+    check(redirecting, &[named(&all)], true);
+    check(connection, &[named(&all)], false);
+    // Elsewhere it is not named.
+    let elsewhere = HttpGrant { path: "/v2/*".into(), ..named(&all) };
+    check(redirecting, &[named(&[]), elsewhere], false);
+}
+
+#[test]
 fn a_refusal_names_the_entry_to_add_and_no_query() {
-    let refusal = permit(&[], "POST", &url("http://127.0.0.1:8080/v1/x?key=abc"), &[]).unwrap_err();
+    let refusal = permit(&[], "POST", &url("http://127.0.0.1:8080/v1/x?key=abc"), Carried::default()).unwrap_err();
     let expected = "`POST http://127.0.0.1:8080/v1/x` is not granted; add to `allow.http`: \
                     `{ host = \"127.0.0.1:8080\", methods = [\"POST\"], path = \"/v1/x\" }`";
     assert_eq!(refusal.to_string(), expected);

@@ -11,34 +11,24 @@ use super::super::ctx::{Ctx, Reply, invalid, undescribed, unexpected};
 use super::super::limits::bytes;
 use super::MANY;
 use crate::gateway::{Answer, Ask};
-use crate::plugin::http::permit;
+use crate::plugin::http::{Carried, permit};
 use crate::services::http::{BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, Request, Response, URL_BYTES};
 
 /// The longest idempotency key; services take 64 to 255 characters.
 const KEY_BYTES: usize = 255;
 /// Secrets that a request names. One needs one or two, and each is looked for in every header.
 const SECRETS: usize = 64;
-/// Headers that belong to the connection, which is the host's.
-const CONNECTION: [&str; 11] = [
-    "accept-encoding",
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-];
 
 type Asked<T> = Result<T, types::HostError>;
+
+fn unmakeable(what: &str) -> types::HostError {
+    invalid(format!("cannot make the request: {what}"))
+}
 
 /// A request that can be made.
 fn read(request: wit::Request) -> Asked<Request> {
     let wit::Request { method, url, headers, body, secrets, timeout_ms, idempotency_key } = request;
-    let wrong = |what: String| invalid(format!("cannot make the request: {what}"));
+    let wrong = |what: String| unmakeable(&what);
     let known = (1..=16).contains(&method.len()) && method.bytes().all(|byte| byte.is_ascii_uppercase());
     if !known || matches!(method.as_str(), "CONNECT" | "TRACE") {
         let method: String = method.chars().take(32).collect();
@@ -62,7 +52,7 @@ fn read(request: wit::Request) -> Asked<Request> {
     if secrets.len() > SECRETS {
         return Err(wrong(format!("it names {} secrets, at most {SECRETS} are put in", secrets.len())));
     }
-    let (headers, named_key) = read_headers(headers).map_err(wrong)?;
+    let (headers, named_key) = read_headers(headers)?;
     let key = idempotency_key.or(named_key);
     if key.as_ref().is_some_and(|key| !is_key(key)) {
         return Err(wrong(format!("an idempotency key has 1 to {KEY_BYTES} printable ASCII characters")));
@@ -75,23 +65,21 @@ fn is_key(key: &str) -> bool {
 }
 
 /// The headers; the key, if one is among them, apart.
-fn read_headers(given: Vec<wit::Header>) -> Result<(Vec<Header>, Option<String>), String> {
+fn read_headers(given: Vec<wit::Header>) -> Asked<(Vec<Header>, Option<String>)> {
+    let wrong = |what: String| Err(unmakeable(&what));
     let length: usize = given.iter().map(|header| header.name.len() + header.value.len()).sum();
     if length > HEADERS_BYTES {
-        return Err(format!("its headers have {length} bytes, at most {HEADERS_BYTES} are sent"));
+        return wrong(format!("its headers have {length} bytes, at most {HEADERS_BYTES} are sent"));
     }
     let mut headers = Vec::new();
     let mut key = None;
     for wit::Header { name, value } in given {
         let name = name.to_ascii_lowercase();
         if HeaderName::from_bytes(name.as_bytes()).is_err() {
-            return Err(format!("`{}` is not the name of a header", name.escape_debug()));
-        }
-        if CONNECTION.contains(&name.as_str()) || name.starts_with("proxy-") {
-            return Err(format!("the header `{name}` is the host's"));
+            return wrong(format!("`{}` is not the name of a header", name.escape_debug()));
         }
         if HeaderValue::from_str(&value).is_err() {
-            return Err(format!("the header `{name}` has a value with characters that no header can carry"));
+            return wrong(format!("the header `{name}` has a value with characters that no header can carry"));
         }
         match name == KEY_HEADER {
             true => key = Some(value),
@@ -111,7 +99,9 @@ impl Ctx {
     /// A request that can be made and is granted.
     fn granted(&mut self, request: wit::Request) -> Asked<Request> {
         let request = read(request)?;
-        let granted = permit(&self.capabilities.http, &request.method, &request.url, &request.secrets);
+        let headers: Vec<&str> = request.headers.iter().map(|header| header.name.as_str()).collect();
+        let carried = Carried { secrets: &request.secrets, headers: &headers };
+        let granted = permit(&self.capabilities.http, &request.method, &request.url, carried);
         granted.map_err(|refusal| self.deny(Grant::Http, refusal.to_string()))?;
         Ok(request)
     }

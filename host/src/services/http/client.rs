@@ -23,7 +23,7 @@ use super::{
     BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, MAX_TIMEOUT_MS, Request, Response, TIMEOUT_MS, URL_BYTES, address,
 };
 use crate::gateway::{Allowance, HostError, HostErrorKind, ITEM_BYTES};
-use crate::plugin::http::{HttpGrant, authority, entitled, permit, shown};
+use crate::plugin::http::{Carried, HttpGrant, authority, entitled, permit, shown};
 use crate::services::client::{self, chain};
 
 /// How often a request is redirected; browsers follow some twenty, services need one or two.
@@ -146,11 +146,14 @@ impl Http {
         known: &mut BTreeSet<String>,
     ) -> Result<reqwest::Response, Failed> {
         let mut hop = Hop { request, url: request.url.clone(), home: true };
+        let headers: Vec<&str> = request.headers.iter().map(|header| header.name.as_str()).collect();
         for _ in 0..=REDIRECTS {
             let secrets: &[String] = if hop.home { &request.secrets } else { &[] };
-            permit(grants, &request.method, &hop.url, secrets).map_err(|refusal| match hop.url == request.url {
-                true => failed(HostErrorKind::Denied, refusal.to_string()),
-                false => failed(HostErrorKind::Denied, format!("redirected: {refusal}")),
+            permit(grants, &request.method, &hop.url, Carried { secrets, headers: &headers }).map_err(|refusal| {
+                match hop.url == request.url {
+                    true => failed(HostErrorKind::Denied, refusal.to_string()),
+                    false => failed(HostErrorKind::Denied, format!("redirected: {refusal}")),
+                }
             })?;
             known.extend(entitled(grants, &hop.url).cloned());
             let response = self.send(&hop, key).await?;

@@ -34,6 +34,7 @@ fn grant(host: &str, secrets: &[&str]) -> HttpGrant {
         methods: ["GET", "HEAD", "POST"].map(String::from).into(),
         path: "/v1/*".into(),
         secrets: secrets.iter().map(|name| (*name).into()).collect(),
+        headers: Vec::new(),
     }
 }
 
