@@ -6,6 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::id::MessageId;
 use crate::json::Json;
@@ -22,6 +23,12 @@ pub const IDEMPOTENCY_KEY: &str = "idempotency_key";
 
 /// What the ids of messages from outside begin with. No message of a role has such an id.
 pub const SENT: &str = "sent-";
+/// Under what `meta` keeps who a message from outside says has sent it.
+pub const CLAIMED_SENDER: &str = "external_sent_from";
+/// Under what `meta` keeps as whom a message from outside says it speaks.
+pub const CLAIMED_ROLE: &str = "external_role";
+/// As whom everything from outside speaks.
+const USER: &str = "user";
 
 /// A published message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +60,7 @@ impl Message {
             id,
             content,
             instruct: None,
-            role: "user".into(),
+            role: USER.into(),
             cause_by,
             sent_from: String::new(),
             send_to: alloc::vec![TO_ALL.into()],
@@ -65,6 +72,27 @@ impl Message {
     /// Returns whether the message was sent from outside the team, whatever sender it names. The idea is not.
     pub fn is_from_outside(&self) -> bool {
         self.id.0.starts_with(SENT)
+    }
+}
+
+impl Message {
+    /// Makes a message from outside one that no role has sent. Who it says has sent it is kept in `meta`.
+    pub(crate) fn set_claims_aside(&mut self) {
+        let sender = core::mem::take(&mut self.sent_from);
+        let role = core::mem::replace(&mut self.role, USER.into());
+        for (key, claim, usual) in [(CLAIMED_SENDER, sender, ""), (CLAIMED_ROLE, role, USER)] {
+            if !claim.is_empty() && claim != usual {
+                self.meta.insert(key.into(), Json::from(Value::String(claim)));
+            }
+        }
+    }
+
+    /// Returns who this message from outside says has sent it.
+    pub(crate) fn claimed_sender(&self) -> Option<String> {
+        match self.meta.get(CLAIMED_SENDER)?.value() {
+            Value::String(name) => Some(name),
+            _ => None,
+        }
     }
 }
 

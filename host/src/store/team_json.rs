@@ -147,9 +147,6 @@ pub fn read_letter(text: &str) -> Result<Message, ImportError> {
         let id = Json::from(Value::from(std::mem::take(&mut message.id.0)));
         message.meta.insert("external_id".into(), id);
     }
-    if message.role.is_empty() {
-        message.role = message.sent_from.clone();
-    }
     Ok(message)
 }
 

@@ -94,7 +94,7 @@ pub enum Named<'a> {
 /// sender's routes; else everyone who watches its label.
 pub fn route(team: &Team, book: &AddressBook, parcel: Parcel<'_>) -> Routed {
     let Parcel { message, from, addressed, itinerary } = parcel;
-    let (legs, rest) = split(book, (from, &message.sent_from), itinerary);
+    let (legs, rest) = split(book, (from, message.claimed_sender().as_deref()), itinerary);
     let mut routed = Routed {
         id: message.id.clone(),
         from,
@@ -128,13 +128,17 @@ pub fn route(team: &Team, book: &AddressBook, parcel: Parcel<'_>) -> Routed {
 
 /// The legs that begin at the sender, who may be outside and then says itself who it is, and the others; each once, or
 /// those that nobody travels would double wherever copies of one message meet.
-fn split(book: &AddressBook, (from, name): (Option<RoleId>, &str), itinerary: Vec<Hop>) -> (Vec<Hop>, Vec<Hop>) {
+fn split(
+    book: &AddressBook,
+    (from, claimed): (Option<RoleId>, Option<&str>),
+    itinerary: Vec<Hop>,
+) -> (Vec<Hop>, Vec<Hop>) {
     let mut seen = BTreeSet::new();
     let first: Vec<bool> = itinerary.iter().map(|leg| seen.insert((&leg.from, &leg.to))).collect();
     let legs = itinerary.into_iter().zip(first).filter_map(|(leg, first)| first.then_some(leg));
     legs.partition(|leg| match from {
         Some(_) => book.roles.get(&leg.from).copied() == from,
-        None => !name.is_empty() && leg.from == name,
+        None => claimed == Some(leg.from.as_str()),
     })
 }
 

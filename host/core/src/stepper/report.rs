@@ -65,9 +65,11 @@ impl Stepper {
         Some(&self.env.message(known).id)
     }
 
-    /// A message from outside, e.g. from the operator. Its id is given here.
+    /// A message from outside, e.g. from the operator. Its id is given here, and it is nobody's word in the team, whoever
+    /// it says has sent it.
     pub fn sent(&self, mut message: Message) -> Event {
         message.id = self.env.next_sent();
+        message.set_claims_aside();
         if message.send_to.is_empty() {
             message.send_to.push(TO_ALL.into());
         }
