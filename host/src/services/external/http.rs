@@ -48,10 +48,6 @@ impl HttpError {
         Self { why, passes: true, asked: None, weight: 1 }
     }
 
-    fn lasting(why: String) -> Self {
-        Self { why, passes: false, asked: None, weight: 1 }
-    }
-
     fn broken(error: reqwest::Error) -> Self {
         let weight = if error.is_timeout() { TIMED_OUT } else { 1 };
         Self { weight, ..Self::passing(chain(&error.without_url())) }
@@ -112,28 +108,48 @@ async fn post(client: &reqwest::Client, url: &Url, letter: &Letter) -> Result<Ve
         let why = format!("the server answered {status}");
         return Err(HttpError { passes, asked: asked(response.headers()), ..HttpError::passing(why) });
     }
-    let body = read(&mut response).await?;
+    // The server has taken the message. Whatever is wrong with the rest of its answer, it is not sent again.
+    let answer = match read(&mut response).await {
+        Ok(body) => messages(&body),
+        Err(why) => Err(why),
+    };
+    Ok(answer.unwrap_or_else(|why| {
+        tracing::warn!("`{url}` took the message, and its answer is no list of messages: {why}; nothing is taken in");
+        Vec::new()
+    }))
+}
+
+/// The messages in an answer, each as text.
+fn messages(body: &[u8]) -> Result<Vec<String>, String> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Vec::new());
     }
-    let wrong = |why: String| HttpError::lasting(format!("the answer is no list of messages: {why}"));
-    let text = str::from_utf8(&body).map_err(|error| wrong(error.to_string()))?;
-    match json::read(text).map_err(|error| wrong(format!("it is {error}")))? {
+    let text = str::from_utf8(body).map_err(|error| error.to_string())?;
+    match json::read(text.trim_start_matches('\u{feff}')).map_err(|error| format!("it is {error}"))? {
         Value::Array(list) => Ok(list.iter().map(Value::to_string).collect()),
-        _ => Err(wrong("it is no list".into())),
+        other => Err(format!("it is {}", kind(&other))),
     }
 }
 
-async fn read(response: &mut Response) -> Result<Vec<u8>, HttpError> {
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+async fn read(response: &mut Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     loop {
         match response.chunk().await {
             Ok(None) => return Ok(body),
             Ok(Some(chunk)) if body.len() + chunk.len() <= MAX_ANSWER => body.extend_from_slice(&chunk),
-            Ok(Some(_)) => {
-                return Err(HttpError::lasting(format!("the answer has more than {MAX_ANSWER} bytes")));
-            }
-            Err(error) => return Err(HttpError::broken(error)),
+            Ok(Some(_)) => return Err(format!("it has more than {MAX_ANSWER} bytes")),
+            Err(error) => return Err(format!("it broke off: {}", chain(&error.without_url()))),
         }
     }
 }
