@@ -20,6 +20,7 @@
 //! | `budget` | who is stopped without money, and what counts |
 //! | `recovery` | what `--recover_path` takes; finished teams; what a repeated attempt is given |
 //! | `external` | messages that leave the team, and what comes back |
+//! | `children` | programs that the host starts end with it, also when it is killed |
 //! | `lineages` | going back to any checkpoint, forks, how they compare |
 //! | `retention` | old checkpoints forgotten and pruned |
 //! | `machine` | homes that are no directories; memory that cannot be made executable |
@@ -77,6 +78,7 @@ mod book;
 mod budget;
 mod c;
 mod calls;
+mod children;
 mod compile_cache;
 mod components;
 mod crash;

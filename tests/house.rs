@@ -129,7 +129,7 @@ const RULES: &[Rule] = &[
     Rule {
         what: "other programs",
         marks: &["process::Command", "Command::new"],
-        only: &["host/src/build", "host/src/services/external"],
+        only: &["host/src/build", "host/src/children", "host/src/services/external"],
     },
     Rule { what: "unsafe code", marks: &["unsafe {", "unsafe fn"], only: &["host/src/sandbox"] },
 ];

@@ -57,6 +57,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+use crate::children;
 use crate::excerpt::excerpt;
 use crate::manifest::Paint;
 use crate::telemetry::Exporting;
@@ -64,6 +65,11 @@ use crate::tidy::tidy;
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|first| first == children::WATCH) {
+        children::watch(std::io::stdin(), std::io::stdout());
+        return ExitCode::SUCCESS;
+    }
+    children::can_be_watched();
     let cli = match help::parse() {
         Ok(cli) => cli,
         Err(error) => {

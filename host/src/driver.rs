@@ -38,7 +38,7 @@ use tokio::sync::{mpsc, watch};
 use crate::gateway::{AttemptId, QUEUE, Question};
 use crate::plugin::Plugin;
 use crate::sandbox::{Directories, PlaceError, Sandbox};
-use crate::services::external::External;
+use crate::services::external::Bridge;
 use crate::services::http::Http;
 use crate::services::llm::{Audience, Models};
 use crate::store::StoreError;
@@ -115,7 +115,7 @@ pub struct Equipment {
     /// The client for http.
     pub http: Arc<Http>,
     /// Where messages for names outside of the team go.
-    pub external: Option<External>,
+    pub external: Option<Bridge>,
     /// Where actions may write files.
     pub directories: Directories,
 }

@@ -34,6 +34,7 @@
 
 pub mod blob;
 pub mod build;
+mod children;
 pub mod cli;
 pub mod difference;
 pub mod doctor;

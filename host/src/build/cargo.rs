@@ -4,6 +4,7 @@ use super::core_module::Lines;
 use super::tool::Caller;
 use super::toolchain::Toolchain;
 use super::{BuildError, toolchain};
+use crate::children::{Purpose, Running, spawn};
 use crate::user;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, Read};
@@ -91,7 +92,8 @@ impl Package {
         let manifest = dir.join("Cargo.toml");
         let mut command = cargo(dir);
         command.args(["metadata", "--no-deps", "--format-version", "1"]);
-        let output = command.output().map_err(no_cargo)?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = spawn(&mut command, Purpose::Build).and_then(Running::output).map_err(no_cargo)?;
         let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
         if !output.status.success() {
             return Err(refused(String::from_utf8_lossy(&output.stderr).into_owned()));
@@ -123,8 +125,8 @@ impl Package {
         if let Toolchain::At(rustc) = &target.toolchain {
             command.env("RUSTC", rustc);
         }
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(no_cargo)?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = spawn(&mut command, Purpose::Build).map_err(no_cargo)?;
         let messages = child.stdout.take().map(|pipe| thread::spawn(move || read_all(pipe)));
         let details = self.follow(&mut child, report);
         let status = child.wait().map_err(no_cargo)?;

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::process::{Command, Stdio};
 
+use crate::children::{Purpose, spawn};
+
 /// Kept of what a program writes. The last lines are the ones that matter: the cause comes after the steps.
 const DETAILS_BYTES: usize = 64 << 10;
 
@@ -51,7 +53,7 @@ pub struct Ended {
 /// Runs a program to its end, without input.
 pub fn run(command: &mut Command) -> io::Result<Ended> {
     let (mut read, write) = io::pipe()?;
-    let child = command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write).spawn();
+    let child = spawn(command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write), Purpose::Build);
     // The command holds the pipe's other end, too: without letting go of it, reading would never end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = child?;

@@ -4,6 +4,7 @@
 
 use super::BuildError;
 use super::tool::Caller;
+use crate::children::{Purpose, spawn};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -34,15 +35,9 @@ pub fn look() -> Option<Toolchain> {
 pub fn find(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Toolchain, BuildError> {
     let no_shell =
         |source| BuildError::Program { program: "sh", hint: "a posix shell finds the compiler for guests", source };
-    let mut child = Caller::default()
-        .program("sh")
-        .args(["-c", SCRIPT])
-        .current_dir(dir)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(no_shell)?;
+    let mut command = Caller::default().program("sh");
+    command.args(["-c", SCRIPT]).current_dir(dir).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = spawn(&mut command, Purpose::Build).map_err(no_shell)?;
     let mut details = String::new();
     if let Some(pipe) = child.stderr.take() {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {

@@ -9,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::Failure;
+use crate::children;
 use crate::services::external;
 
 /// Exit codes as shells know them: 128 + the signal's number.
@@ -49,6 +50,7 @@ impl Signals {
                     end(code);
                 }
                 first.store(code, Ordering::Relaxed);
+                children::end_builds();
                 let _ = send.send(true);
                 let begun = begun.clone();
                 tokio::spawn(async move {

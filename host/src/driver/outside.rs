@@ -8,7 +8,7 @@ use strata_core::id::MessageId;
 use super::end::GRACE;
 use super::{Arrived, Driver, DriverError, WhenIdle};
 use crate::excerpt::excerpt;
-use crate::services::external::{Bridge, External, Incoming, Letter, Tries};
+use crate::services::external::{Bridge, Incoming, Letter, Tries};
 use crate::store::team_json;
 
 /// How much is shown of what nobody hears.
@@ -46,8 +46,8 @@ pub(super) struct Handed {
 }
 
 impl Outside {
-    pub(super) fn new(external: Option<External>) -> Self {
-        Self { bridge: external.map(Bridge::new), patience: Patience::Whole, end: End::default() }
+    pub(super) fn new(bridge: Option<Bridge>) -> Self {
+        Self { bridge, patience: Patience::Whole, end: End::default() }
     }
 
     /// Whether something may come from outside by itself.

@@ -19,6 +19,7 @@ use crate::manifest::diagnostic::suggest;
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::{Limits, Plugin};
 use crate::sandbox::{Directories, FunctionError, Loaded, Metering, Own, WasmSandbox, real_path};
+use crate::services::external::{Bridge, External};
 use crate::services::http::Http;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
@@ -66,10 +67,12 @@ impl Components {
 
     /// What a driver needs to run the team, which keeps off what the host itself saves.
     pub fn equip(&self, definition: &Definition, sandbox: WasmSandbox, own: Own) -> Result<Equipment, LaunchError> {
+        let bridge = |external: &External| Bridge::new(external.clone(), own.storage());
+        let external = definition.external.as_ref().map(bridge);
         Ok(Equipment {
             models: models(definition)?.map(Arc::new),
             http: Arc::new(Http::new(secrets(definition)?)?),
-            external: definition.external.clone(),
+            external,
             ..self.equip_offline(definition, sandbox, own)?
         })
     }

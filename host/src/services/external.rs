@@ -14,6 +14,8 @@ use reqwest::Url;
 
 pub use stdio::kill_all;
 
+use crate::children;
+
 /// The bits of a file's mode that let somebody run it.
 const EXECUTABLE: u32 = 0o111;
 
@@ -87,19 +89,23 @@ pub enum Incoming {
 /// The way to the outside. It is opened with the first message, if not before.
 pub struct Bridge {
     external: External,
+    /// Where the team is saved whose outside this is; none once that was taken over from an earlier process.
+    storage: Option<PathBuf>,
     program: Option<stdio::Program>,
     client: Option<http::Client>,
 }
 
 impl Bridge {
-    /// A way that is not open yet.
-    pub fn new(external: External) -> Self {
-        Self { external, program: None, client: None }
+    /// A way that is not open yet, of a team that is saved here.
+    pub fn new(external: External, storage: Option<&Path>) -> Self {
+        Self { external, storage: storage.map(Path::to_owned), program: None, client: None }
     }
 
     /// Opens the way before there is anything to hand over, where something may come by itself.
     pub fn open(&mut self) -> Result<(), String> {
         if let (External::Stdio { command, dir }, None) = (&self.external, &self.program) {
+            // A process that was killed may have left one that is about to be killed, too.
+            self.storage.take().iter().for_each(|storage| children::take_over(storage));
             self.program = Some(stdio::Program::start(command, dir)?);
         }
         Ok(())
@@ -107,11 +113,11 @@ impl Bridge {
 
     /// Hands a message over. Gives what came back for it at once, or why it could not be handed over.
     pub fn hand_over(&mut self, letter: Letter, tries: Tries) -> BoxFuture<'static, Result<Vec<String>, String>> {
+        let opened = self.open();
         let made = match &self.external {
-            External::Stdio { command, dir } => match &mut self.program {
-                Some(program) => Ok(program.write(letter.text, tries)),
-                None => stdio::Program::start(command, dir)
-                    .map(|program| self.program.insert(program).write(letter.text, tries)),
+            External::Stdio { .. } => match (opened, &mut self.program) {
+                (Ok(()), Some(program)) => Ok(program.write(letter.text, tries)),
+                (opened, _) => Err(opened.err().unwrap_or_default()),
             },
             External::Http { url } => match &self.client {
                 Some(client) => Ok(client.post(letter, tries)),

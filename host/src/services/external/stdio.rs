@@ -4,10 +4,9 @@
 
 use std::future::pending;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc as sync};
 use std::thread;
 use std::time::Duration;
@@ -18,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
 use super::{Incoming, Tries};
+use crate::children::{Purpose, Running, spawn};
 use crate::excerpt::excerpt;
 
 /// The longest line that is read.
@@ -46,7 +46,7 @@ pub(super) fn program(name: &str, dir: &Path) -> PathBuf {
 /// A running program, in a process group of its own: what it starts belongs to it, and what the terminal sends to the
 /// host does not reach it. It is killed, with all of these, when this is dropped.
 pub(super) struct Program {
-    child: Arc<Mutex<Child>>,
+    child: Arc<Mutex<Running>>,
     /// None once its input has ended.
     lines: Option<sync::SyncSender<(String, Written)>>,
     incoming: mpsc::Receiver<Incoming>,
@@ -61,13 +61,9 @@ impl Program {
     pub(super) fn start(command: &[String], dir: &Path) -> Result<Self, String> {
         let Some((name, arguments)) = command.split_first() else { return Err("the command is empty".into()) };
         let program = program(name, dir);
-        let spawned = Command::new(&program)
-            .args(arguments)
-            .current_dir(dir)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .process_group(0)
-            .spawn();
+        let mut command = Command::new(&program);
+        command.args(arguments).current_dir(dir).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let spawned = spawn(&mut command, Purpose::External);
         let mut child = spawned.map_err(|e| format!("cannot start `{}`: {e}", program.display()))?;
         let (stdin, stdout) = (child.stdin.take().map(Arc::new), child.stdout.take());
         let child = Arc::new(Mutex::new(child));
@@ -177,7 +173,7 @@ impl Drop for Program {
 }
 
 /// Those that are there, for the end of this process.
-static STARTED: Mutex<Vec<Weak<Mutex<Child>>>> = Mutex::new(Vec::new());
+static STARTED: Mutex<Vec<Weak<Mutex<Running>>>> = Mutex::new(Vec::new());
 
 /// Kills the programs that still run, with all that they started. This process ends now, and drops nothing.
 pub fn kill_all() {
@@ -185,7 +181,7 @@ pub fn kill_all() {
     started.iter().filter_map(Weak::upgrade).for_each(|child| kill(&child));
 }
 
-fn kill(child: &Mutex<Child>) {
+fn kill(child: &Mutex<Running>) {
     let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
     // While it was not waited for, its group is nobody else's. What one that has ended left behind may go on.
     if let (Ok(None), Some(group)) = (child.try_wait(), Pid::from_raw(child.id().cast_signed())) {
@@ -217,7 +213,7 @@ fn is_unread(stdin: &ChildStdin) -> bool {
 /// Reads lines until there are no more, then waits for the end of the program.
 fn read(
     stdout: Option<ChildStdout>,
-    (child, stdin): (Arc<Mutex<Child>>, Weak<ChildStdin>),
+    (child, stdin): (Arc<Mutex<Running>>, Weak<ChildStdin>),
     found: &mpsc::Sender<Incoming>,
 ) {
     let Some(stdout) = stdout else { return };

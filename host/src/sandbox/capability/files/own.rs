@@ -18,6 +18,11 @@ impl Own {
         Self(Some(real_path(storage).into()))
     }
 
+    /// The directory in which it is saved, if it is.
+    pub fn storage(&self) -> Option<&Path> {
+        self.0.as_deref()
+    }
+
     /// Where it lies in a directory; an empty path where the directory itself lies in it.
     pub(in crate::sandbox) fn inside(&self, directory: &Path) -> Option<PathBuf> {
         let storage = self.0.as_deref()?;
