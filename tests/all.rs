@@ -28,6 +28,7 @@
 //! | `faults` | every way to fail beside an action that is well; what the operator is told |
 //! | `joins` | joins as event lines, as `inspect` shows them, in a stalled team; several faults before one |
 //! | `metagpt` | teams that MetaGPT saved |
+//! | `strangers` | storage that somebody else wrote: what its team file names is not used, and who looks at it uses nothing |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
 //! | `components` | components that cannot be used |
 //! | `javascript` | actions in JavaScript and TypeScript |
@@ -136,6 +137,7 @@ mod signer;
 mod skills;
 mod snake;
 mod storage;
+mod strangers;
 mod stream;
 mod terminal;
 mod together;

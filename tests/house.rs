@@ -71,6 +71,7 @@ const RULES: &[Rule] = &[
             "host/src/cli/events_sink",
             "host/src/skills/files",
             "host/src/trust/lock",
+            "host/src/trust/mark",
             // Where the operator says.
             "host/src/cli/manual",
             "host/src/open",

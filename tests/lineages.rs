@@ -105,12 +105,12 @@ fn every_checkpoint_restored_three_times_cold_and_warm_ends_the_same_and_leaves_
             place.host(&["fork", from, "--at", id, "--to", &to]).expect(0);
             assert_eq!(bytes(&place, "store"), origin);
             assert_eq!(fs::read_dir(place.path(&to)).unwrap().count(), 1, "`team.json` alone");
-            assert_eq!(run_on(&place, &["--recover_path", &to]), left, "{id}");
+            assert_eq!(run_on(&place, &["--recover_path", &to, "--trust"]), left, "{id}");
             assert_eq!(essence_of_lineage(saved(&place, &to)), end, "{id}");
         }
         let warm = format!("warm-{i}");
         copy(&place, "store", &warm);
-        assert_eq!(run_on(&place, &["--recover_path", &warm, "--checkpoint", id]), left, "{id}");
+        assert_eq!(run_on(&place, &["--recover_path", &warm, "--checkpoint", id, "--trust"]), left, "{id}");
         assert_eq!(essence_of_lineage(saved(&place, &warm)), end, "{id}");
         assert_eq!(ids(&place, &warm)[..all.len()], all);
         let told = place.host(&["events", &warm, "--lineage", "main"]).expect(0).events();
@@ -207,7 +207,7 @@ fn copies_of_a_storage_that_went_on_by_themselves_part_where_they_did() {
     copy(&place, "store", "copy");
     place.host(&["send", "copy", "--cause", "note", "--to", "quux", "psst"]).expect(0);
     run_on(&place, &["--recover_path", "store"]);
-    run_on(&place, &["--recover_path", "copy"]);
+    run_on(&place, &["--recover_path", "copy", "--trust"]);
     let told = place.host(&["diff", "store", "copy", "--json"]).expect(0).stdout;
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!((&told["common"], &told["other"]["first"]), (&json!("main-3"), &json!("main-4")));

@@ -70,6 +70,7 @@ impl Place {
             command.env("STRATA_WASM_HOME", wasm);
         }
         command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
+        command.env("XDG_STATE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("state"));
         // Nor does the machine's user bind what is tested.
         command.env("XDG_CONFIG_HOME", self.path("config")).env_remove("STRATA_POLICY");
         command.env("NO_COLOR", "1").env_remove("STRATA_LOG").env_remove("RUST_BACKTRACE");

@@ -11,6 +11,7 @@ mod develop;
 mod doubt;
 mod edit;
 mod files;
+mod foreign;
 mod fork;
 mod inputs;
 mod lock;
@@ -55,6 +56,7 @@ use control::Control;
 pub use develop::{Develop, Developed, develop, made_from, saved_in};
 pub use doubt::{Doubt, doubts};
 pub use files::{SavedFiles, files};
+pub use foreign::{SavedTeamFile, Unrecognized};
 pub use fork::{Fork, Forked, Pending, fork};
 pub use inputs::Inputs;
 pub use lock::{Written, lock};
@@ -135,6 +137,9 @@ pub enum LaunchError {
     /// The saved state is that of another team, or (`--strict`) of other components.
     #[error("the saved team does not fit:{}", lines(.0))]
     Unfit(Vec<String>),
+    /// The team file that is saved is not used.
+    #[error(transparent)]
+    Unrecognized(#[from] Box<Unrecognized>),
     /// The sandbox cannot be set up on this machine.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),

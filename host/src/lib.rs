@@ -64,7 +64,7 @@ pub mod trust;
 mod user;
 
 pub use driver::WhenIdle;
-pub use launch::{Resume, Start};
+pub use launch::{Resume, SavedTeamFile, Start};
 pub use live::{Answered, Given, Handle, LiveEnvironment, Sent};
 pub use manifest::Overrides;
 pub use services::variables::Variables;

@@ -14,6 +14,7 @@ mod json;
 mod llm;
 mod names;
 pub mod operator;
+mod outward;
 pub mod overrides;
 mod place;
 pub mod policy;
@@ -38,6 +39,7 @@ use toml::de::DeTable;
 use self::diagnostic::{Beside, Problems};
 pub use self::diagnostic::{Diagnostic, Diagnostics, Paint, Source};
 use self::operator::Cut;
+pub use self::outward::OutwardUse;
 pub use self::overrides::{OverrideError, Overrides};
 use self::place::{Given, Place};
 use self::schema::places::places;
@@ -82,6 +84,8 @@ pub struct Definition {
     /// Where it is said how the outside is reached.
     beyond: Option<Range<usize>>,
     given: BTreeMap<Slot, Given>,
+    /// The files that it is read with: schemas, replies of a model. Components are not among them.
+    files: BTreeSet<PathBuf>,
     /// What the operators' policies took away.
     cuts: Vec<Cut>,
     /// What may be spent at most, by those policies, and the name of the one that says so.
@@ -133,26 +137,6 @@ impl Definition {
         read_source(path, "team").ok().map(|source| source.text)
     }
 
-    /// The files and directories that a team file names: all that its components are made from and that it is read with,
-    /// as far as it can be read.
-    pub fn named_files(path: &Path) -> BTreeSet<PathBuf> {
-        read_source(path, "team").map(Self::named).unwrap_or_default()
-    }
-
-    /// The same of the text of a team file.
-    pub fn files_named_in(text: &str, name: &str, base: &Path) -> BTreeSet<PathBuf> {
-        Self::named(Source::new(text.to_owned(), name.to_owned(), base.to_owned()))
-    }
-
-    fn named(source: Source) -> BTreeSet<PathBuf> {
-        let source = Arc::new(source);
-        let problems = Problems::new(Arc::clone(&source));
-        if let Ok(document) = document(&source) {
-            authored::read(Table::root(document.get_ref(), &problems));
-        }
-        problems.files()
-    }
-
     /// Whether what an action does depends on a file, as far as the team file says: the schema of its output, or the
     /// replies of the model that it may ask.
     pub fn depends_on(&self, slot: Slot, file: &Path) -> bool {
@@ -171,6 +155,7 @@ impl Definition {
         let document = document(&source)?;
         let authored = authored::read(Table::root(document.get_ref(), &problems));
         let mut checked = check::check(&authored, &problems);
+        let files = outward::files_beside(&problems, &checked.plugins);
         problems.finish()?;
         let default = authored.llm.as_ref().and_then(|llm| llm.model.clone());
         for grant in checked.plugins.values_mut().filter_map(|plugin| plugin.grants.llm.as_mut()) {
@@ -191,6 +176,7 @@ impl Definition {
             places: checked.places,
             modes: checked.modes,
             given: BTreeMap::new(),
+            files,
             cuts: Vec::new(),
             most: None,
         })

@@ -23,6 +23,11 @@ pub(crate) fn data() -> Option<PathBuf> {
     base("XDG_DATA_HOME", ".local/share")
 }
 
+/// Below it lies what programs remember between two runs.
+pub(crate) fn state() -> Option<PathBuf> {
+    base("XDG_STATE_HOME", ".local/state")
+}
+
 /// Below it lies what is gone with the process that made it: among the temporary files, where nobody else can enter.
 pub(crate) fn temporary() -> io::Result<PathBuf> {
     let place = std::env::temp_dir().join(temporary_name());

@@ -198,6 +198,10 @@ pub(super) struct RunArgs {
     /// code is the one it would have had without waiting: 0, or 3, 4, 6, 10.
     #[arg(long)]
     pub(super) keep_alive: bool,
+    /// Use the team file that is saved at PATH, whoever wrote it. It decides which programs are started, which servers are
+    /// contacted and which directories, variables and secrets actions may use.
+    #[arg(long, requires = "recover_path")]
+    pub(super) trust: bool,
     /// How to handle writes whose result is unknown: repeat them (`redo`), continue without them (`skip`), or take this
     /// JSON as the response. For one of several: `ROLE.ACTION=…`, as `inspect` names it.
     #[arg(long, value_name = "redo|skip|VALUE", requires = "recover_path")]

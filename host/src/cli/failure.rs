@@ -91,6 +91,14 @@ impl From<LaunchError> for Failure {
             LaunchError::Store(error) => error.into(),
             LaunchError::Driver(error) => error.into(),
             LaunchError::Definition(diagnostics) => diagnostics.into(),
+            LaunchError::Unrecognized(refused) => {
+                let path = path_word(&refused.path);
+                Self::usage(format!(
+                    "{refused}. Name a team file of your own: `strata-host run TEAM.toml --recover_path {path}`; or, if you \
+                     trust whoever wrote `{}`, add `--trust`",
+                    refused.path.display()
+                ))
+            }
             LaunchError::Unfit(_) => Self::unfit(error.to_string()),
             LaunchError::Unanswered(_) => Self::in_use(error.to_string()),
             LaunchError::Sandbox(_) | LaunchError::Http(_) | LaunchError::Place(_) => Self::internal(error.to_string()),

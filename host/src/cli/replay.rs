@@ -2,6 +2,7 @@
 
 use strata_core::id::Digest;
 
+use super::run::saved_team_file;
 use super::{Failure, ReplayArgs, note, show_line, show_text};
 use crate::launch::{self, Replay};
 use crate::manifest::Overrides;
@@ -17,6 +18,7 @@ pub(super) fn replay(args: ReplayArgs) -> Result<u8, Failure> {
     let replay = Replay {
         path: &args.path,
         team: args.team.as_deref(),
+        saved_team_file: saved_team_file(args.trust),
         overrides: &overrides,
         lineage: args.lineage.as_deref(),
         selection: Selection { step: args.step, action: args.action },

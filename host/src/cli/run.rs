@@ -21,7 +21,9 @@ use super::result::show_result;
 use super::signals::Signals;
 use super::{Failure, RunArgs, exit_code, metrics, note, path_word, screen, tell, warn};
 use crate::driver::{Motion, OnLine, Stop};
-use crate::launch::{Inputs, Notes, Notice, Resume, Resumed, Run, Start, resume, start, storage_by_name};
+use crate::launch::{
+    Inputs, LaunchError, Notes, Notice, Resume, Resumed, Run, SavedTeamFile, Start, resume, start, storage_by_name,
+};
 use crate::manifest::operator::{files as policy_files, in_force};
 use crate::manifest::{Overrides, team_in};
 use crate::narrator::Line;
@@ -186,6 +188,7 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
         let checkpoint = args.checkpoint.clone().map(CheckpointId);
         let what = Resume {
             team: team.as_deref(),
+            saved_team_file: saved_team_file(args.trust),
             answers: &answers,
             calls: args.calls.into(),
             strict: args.strict,
@@ -196,7 +199,8 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
         };
         let resumed = resume(what, report, on_line);
         // Also where it is refused: the line that is named may be mended already.
-        if team.is_none() && !args.quiet && !matches!(resumed, Ok(Resumed::Finished(..))) {
+        let is_looked_for = !matches!(resumed, Ok(Resumed::Finished(..)) | Err(LaunchError::Unrecognized(_)));
+        if team.is_none() && !args.quiet && is_looked_for {
             tell_mended(path, args.policy.as_deref());
         }
         return match resumed? {
@@ -228,6 +232,11 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
         warn(format_args!("`{LAST}` does not lead to this run: {error}"));
     }
     Ok(Launched::Goes(Box::new(started.run)))
+}
+
+/// Which saved team files are used, as `--trust` says.
+pub(super) fn saved_team_file(trust: bool) -> SavedTeamFile {
+    if trust { SavedTeamFile::Trusted } else { SavedTeamFile::OwnOrHarmless }
 }
 
 /// Neither a team nor a default one; perhaps what was taken for the idea was meant.

@@ -67,7 +67,8 @@ pub fn develop(
     if !matches!(content, Ok(Content::Database | Content::TeamJson)) {
         return anew(what, report, on_line);
     }
-    let mut opened = match Opened::open(what.storage, Some(what.team), what.overrides) {
+    let mut opened = match Opened::open(&Resume { team: Some(what.team), ..Resume::new(what.storage, what.overrides) })
+    {
         Err(LaunchError::Unfit(differences)) => {
             let differences = differences.join("; ");
             report(Notice::Note(&format!("the team has changed and begins anew: {differences}")));
@@ -134,7 +135,7 @@ fn place(opened: &Opened, components: &Components, what: &Develop<'_>) -> Result
         return Ok(Place::Anew);
     }
     let saved = store.definition()?;
-    let before = Definition::parse(&saved.text, &saved.name, &saved.base).ok();
+    let before = Definition::parse_alone(&saved.text, &saved.name, &saved.base).ok();
     let replaced = opened.changes(components).into_iter().filter_map(|event| match event {
         Event::ComponentChanged { slot, .. } => Some(slot),
         _ => None,

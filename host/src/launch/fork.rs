@@ -19,6 +19,7 @@ use crate::driver::{DriverError, clock};
 use crate::narrator;
 use crate::sha256::sha256;
 use crate::store::{At, Content, Directory, Durability, Record, Store, StoreError, team_json};
+use crate::trust::mark;
 
 /// What a fork is made of.
 pub struct Fork<'a> {
@@ -85,6 +86,7 @@ fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
     let mut stepper = origin.stepper;
     let edits = edits(stepper.team(), fork.set)?;
     let name = given_name(&stepper, &edits, to);
+    let known = mark::known(Directory::locate(fork.path)?.path());
     let event = begin(&stepper, fork, (name, edits), account)?;
     stepper.apply(&event).map_err(DriverError::from)?;
     let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
@@ -93,6 +95,7 @@ fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
         // What `team.json` cannot hold goes along in a database, and so does what is too much to be read from it.
         blobs => directory.give_with(&text, stepper.env(), &origin.definition, &blobs)?,
     }
+    mark::carry(known, to);
     forked(event, &stepper, to)
 }
 

@@ -9,8 +9,9 @@ use strata_core::event::Event;
 use strata_core::file::Content;
 use strata_core::stepper::Stepper;
 
+use super::foreign::define_saved;
 use super::resume::fits;
-use super::{Components, LaunchError, Notice};
+use super::{Components, LaunchError, Notice, SavedTeamFile};
 use crate::driver::{FilesThen, ModelsThen, Rerun};
 use crate::manifest::diagnostic::suggest;
 use crate::manifest::{Definition, Overrides};
@@ -24,6 +25,8 @@ pub struct Replay<'a> {
     pub path: &'a Path,
     /// The team file, where it is not the saved one.
     pub team: Option<&'a Path>,
+    /// Which saved team files are used where none is given.
+    pub saved_team_file: SavedTeamFile,
     /// What holds in place of what it says: components, and the policies that bind what is run here.
     pub overrides: &'a Overrides,
     /// The lineage, where it is not the current one.
@@ -40,11 +43,15 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(Notice<'_>)) -> R
     if let Some(lineage) = replay.lineage {
         reader.turn_to(lineage)?;
     }
-    let mut definition = match replay.team {
-        Some(team) => Definition::read(team)?,
-        None => super::define_again(&reader.definition()?, Definition::parse)?,
+    let storage = Directory::locate(replay.path)?;
+    let definition = match replay.team {
+        Some(team) => {
+            let mut definition = Definition::read(team)?;
+            definition.apply(replay.overrides)?;
+            definition
+        }
+        None => define_saved(storage.path(), &reader.definition()?, replay.overrides, replay.saved_team_file)?,
     };
-    definition.apply(replay.overrides)?;
     definition.cut().iter().for_each(|line| report(Notice::Note(line)));
     if let Some(action) = &replay.selection.action {
         let names: Vec<String> = definition.plugins.keys().map(|slot| definition.team.slot_name(*slot)).collect();
@@ -62,7 +69,7 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(Notice<'_>)) -> R
     }
     let sandbox = WasmSandbox::one_shot()?;
     let components = Components::load(&definition, &sandbox, report)?;
-    let own = Own::of(Directory::locate(replay.path)?.path());
+    let own = Own::of(storage.path());
     let equipment = components.equip_offline(&definition, sandbox, own)?;
     let plugins: BTreeMap<_, _> = equipment.plugins.clone();
     let models = definition.llm.as_ref().map_or(ModelsThen::None, |llm| ModelsThen::Some(llm.model.clone()));

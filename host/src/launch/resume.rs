@@ -15,9 +15,10 @@ use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
 use super::back::Way;
+use super::foreign::{define_saved, mark_as_own};
 use super::saved::{definition as saved_definition_of, import};
 use super::start::run_id;
-use super::{Components, LaunchError, Makings, Notice, Run, doubt, durability, saved_definition, share};
+use super::{Components, LaunchError, Makings, Notice, Run, SavedTeamFile, doubt, durability, saved_definition, share};
 use crate::driver::{AnswerError, Driver, DriverError, Given, Journal, OnLine, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::{Own, WasmSandbox, real_path};
@@ -33,6 +34,8 @@ pub struct Resume<'a> {
     pub path: &'a Path,
     /// The team file, where it is not the saved one.
     pub team: Option<&'a Path>,
+    /// Which saved team files are used where none is given.
+    pub saved_team_file: SavedTeamFile,
     /// What the command line changes.
     pub overrides: &'a Overrides,
     /// Answers for what is open.
@@ -57,6 +60,7 @@ impl<'a> Resume<'a> {
         Self {
             path,
             team: None,
+            saved_team_file: SavedTeamFile::default(),
             overrides,
             answers: &[],
             calls: CallPolicy::Auto,
@@ -124,11 +128,11 @@ fn load_beside<T>(store: &mut SqliteStore, work: impl FnOnce() -> T) -> (T, Resu
 
 impl Opened {
     /// Opens what is saved at a path, with the team file given or the saved one.
-    pub(super) fn open(path: &Path, team: Option<&Path>, overrides: &Overrides) -> Result<Self, LaunchError> {
-        Self::with(path, |saved| {
-            let mut definition = define(team, saved)?;
-            definition.apply(overrides)?;
-            Ok(definition)
+    pub(super) fn open(resume: &Resume<'_>) -> Result<Self, LaunchError> {
+        let storage = Directory::locate(resume.path)?;
+        Self::with(resume.path, |saved| match resume.team {
+            Some(team) => define_given(team, resume.overrides, saved),
+            None => define_saved(storage.path(), &saved()?, resume.overrides, resume.saved_team_file),
         })
     }
 
@@ -244,7 +248,7 @@ fn project(store: &mut SqliteStore, stepper: &Stepper) -> Result<(), StoreError>
 
 /// Goes on from what is saved. `report` is told what takes long; `on_line` every public line.
 pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(Notice<'_>), on_line: OnLine) -> Result<Resumed, LaunchError> {
-    let mut opened = Opened::open(resume.path, resume.team, resume.overrides)?;
+    let mut opened = Opened::open(&resume)?;
     if resume.team.is_none() {
         moved(&opened.definition, opened.directory.path()).iter().for_each(|line| report(Notice::Warning(line)));
     }
@@ -288,6 +292,7 @@ pub(super) fn go_on(
     let budget = definition.within_budget(if is_said { definition.team.policy.budget } else { env.budget });
     let mut notes = opened.notes();
     let (saved, makings) = (saved_definition(definition), Makings::of(definition));
+    let is_confined = definition.is_confined();
     let mut settled = Vec::new();
     if begun {
         // As it will be once it goes on: then it shows what is in doubt.
@@ -307,7 +312,11 @@ pub(super) fn go_on(
     let elsewhere = opened.way.spent();
     let (journal, directory) = opened.journal(resume.group)?;
     let mut journal = journal.on_line(on_line);
-    if resume.team.is_some() || !resume.overrides.components.is_empty() {
+    let is_new = resume.team.is_some() || !resume.overrides.components.is_empty();
+    if is_new || resume.saved_team_file == SavedTeamFile::Trusted {
+        mark_as_own(directory.path(), &saved, is_confined, report);
+    }
+    if is_new {
         journal.store().set_definition(&saved)?;
     }
     journal.settle(verdicts)?;
@@ -349,19 +358,14 @@ fn moved(definition: &Definition, storage: &Path) -> Option<String> {
     })
 }
 
-/// The team file to go on with: the one given, else the saved one.
-fn define(
-    team: Option<&Path>,
-    saved: impl FnOnce() -> Result<SavedDefinition, LaunchError>,
-) -> Result<Definition, LaunchError> {
-    if let Some(team) = team {
-        let mut definition = Definition::read(team)?;
-        // A cap that it named and names no more is none.
-        let named = || super::define_again(&saved()?, Definition::parse_alone).map(|before| before.says_budget);
-        definition.says_budget = definition.says_budget || named().unwrap_or(false);
-        return Ok(definition);
-    }
-    super::define_again(&saved()?, Definition::parse)
+/// The team file that was given to go on with.
+fn define_given(team: &Path, overrides: &Overrides, saved: SavedNow<'_>) -> Result<Definition, LaunchError> {
+    let mut definition = Definition::read(team)?;
+    // A cap that it named and names no more is none.
+    let named = || super::define_again(&saved()?, Definition::parse_alone).map(|before| before.says_budget);
+    definition.says_budget = definition.says_budget || named().unwrap_or(false);
+    definition.apply(overrides)?;
+    Ok(definition)
 }
 
 pub(super) fn fits(env: &Environment, team: &Team) -> Result<(), LaunchError> {

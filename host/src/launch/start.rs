@@ -9,12 +9,14 @@ use strata_core::id::{RunId, hex};
 use strata_core::stepper::Stepper;
 
 use super::chance::chance;
+use super::foreign::mark_as_own;
 use super::{Components, LaunchError, Makings, Notice, Run, durability, saved_definition, share};
 use crate::driver::{Driver, Journal, OnLine, clock};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::{Own, WasmSandbox};
 use crate::sha256::sha256;
 use crate::store::{Directory, FIRST_LINE, GroupLog, Replace};
+use crate::trust::mark;
 
 /// What a fresh run is made of.
 #[derive(Debug)]
@@ -69,7 +71,12 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(Notice<'_>), on_line: OnLi
     env.idea = idea.clone();
     env.calls = start.calls;
     let (durability, keep) = (durability(&definition), definition.run.checkpoints_kept);
+    let before = mark::known(start.storage);
     let mut created = Directory::new(start.storage).create(start.replace, &env, &saved)?;
+    if let Some(aside) = &created.moved_to {
+        mark::carry(before, aside);
+    }
+    mark_as_own(start.storage, &saved, definition.is_confined(), report);
     share(&mut created.store, start.group, durability);
     let stepper = Stepper::new(Arc::new(definition.team), env);
     let journal = Journal::new(stepper, Box::new(created.store), FIRST_LINE, durability);

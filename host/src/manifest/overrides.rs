@@ -10,7 +10,7 @@ use super::Definition;
 use super::authored::{MAX_PARALLEL, budget};
 use super::diagnostic::{Diagnostics, suggest};
 use super::operator::Operator;
-use super::place::Given;
+use super::place::{CommandLine, Given};
 use super::units::AMOUNTS;
 use crate::services::variables::Variables;
 
@@ -115,7 +115,7 @@ impl Definition {
         }
         self.variables = overrides.variables.clone();
         self.plugins.values_mut().for_each(|plugin| plugin.variables = overrides.variables.clone());
-        self.give(&overrides.components, "command line")?;
+        self.give(&overrides.components, CommandLine::Current)?;
         self.bind(&overrides.operators)?;
         Ok(())
     }
@@ -123,10 +123,10 @@ impl Definition {
     /// Puts the components in place that an earlier command line gave, as [`given_components`](Self::given_components)
     /// told them then. The command line at hand comes on top of it.
     pub(crate) fn give_again(&mut self, components: &[String]) -> Result<(), OverrideError> {
-        self.give(components, "an earlier command line")
+        self.give(components, CommandLine::Earlier)
     }
 
-    fn give(&mut self, components: &[String], by: &'static str) -> Result<(), OverrideError> {
+    fn give(&mut self, components: &[String], from: CommandLine) -> Result<(), OverrideError> {
         let slots = slots_by_name(&self.team, self.plugins.keys());
         for argument in components {
             let (slot, file) = resolve(&slots, argument)?;
@@ -136,7 +136,7 @@ impl Definition {
                 plugin.component = file;
                 plugin.pin = None;
             }
-            self.given.insert(slot, Given::new(argument, by));
+            self.given.insert(slot, Given::new(argument, from));
         }
         Ok(())
     }

@@ -32,14 +32,36 @@ pub(super) struct Place {
 
 /// A component given on the command line in place of the written one, with the words it was given in.
 #[derive(Clone, Debug)]
-pub(super) struct Given(pub(super) Arc<Source>);
+pub(super) struct Given {
+    source: Arc<Source>,
+    from: CommandLine,
+}
+
+/// The command line that gave a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CommandLine {
+    /// That of this call.
+    Current,
+    /// That of an earlier call, which was saved with the team.
+    Earlier,
+}
 
 impl Given {
-    pub(super) fn new(argument: &str, by: &str) -> Self {
-        Self(Arc::new(Source::new(format!("--component {argument}"), by.into(), "/".into())))
+    pub(super) fn new(argument: &str, from: CommandLine) -> Self {
+        let by = match from {
+            CommandLine::Current => "command line",
+            CommandLine::Earlier => "an earlier command line",
+        };
+        let source = Arc::new(Source::new(format!("--component {argument}"), by.into(), "/".into()));
+        Self { source, from }
+    }
+
+    /// Whether the operator gave it in this call.
+    pub(super) fn is_of_this_call(&self) -> bool {
+        self.from == CommandLine::Current
     }
 
     pub(super) fn problem(&self, message: String) -> Diagnostic {
-        Diagnostic::at(&self.0, 0..self.0.text.len(), message)
+        Diagnostic::at(&self.source, 0..self.source.text.len(), message)
     }
 }

@@ -18,6 +18,10 @@ pub(in crate::cli) struct ReplayArgs {
     /// Stop at the first difference, with exit code 3.
     #[arg(long)]
     pub(in crate::cli) verify: bool,
+    /// Use the team file that is saved at PATH, whoever wrote it. It decides which sources are built, and which
+    /// directories and variables actions may read.
+    #[arg(long)]
+    pub(in crate::cli) trust: bool,
     /// Only attempts of this step.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) step: Option<u64>,

@@ -6,7 +6,8 @@ use futures_util::future::BoxFuture;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Response, Url};
 use serde_json::Value;
-use strata_core::json;
+use strata_core::json::foreign::{self, NonFinite};
+use strata_core::json::{self, JsonError};
 
 use super::{Letter, Tries};
 use crate::services::client::{self, chain};
@@ -125,7 +126,10 @@ fn messages(body: &[u8]) -> Result<Vec<String>, String> {
         return Ok(Vec::new());
     }
     let text = str::from_utf8(body).map_err(|error| error.to_string())?;
-    match json::read(text.trim_start_matches('\u{feff}')).map_err(|error| format!("it is {error}"))? {
+    let wrong = |error: JsonError| format!("it is {error}");
+    json::fits(text).map_err(wrong)?;
+    let read = |text: &str| serde_json::from_str::<Value>(text);
+    match foreign::parse(text, NonFinite::Null, read).map_err(wrong)? {
         Value::Array(list) => Ok(list.iter().map(Value::to_string).collect()),
         other => Err(format!("it is {}", kind(&other))),
     }

@@ -1,0 +1,198 @@
+//! What running a team would start, contact, read or write outside of its storage directory. Components that are files
+//! are not among it: they run in the sandbox, and without any of these uses they reach nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use strata_core::id::Slot;
+
+use super::diagnostic::{Beside, Problems, Source};
+use super::place::Given;
+use super::table::Table;
+use super::{Definition, authored, document, read_source};
+use crate::plugin::http::HttpGrant;
+use crate::plugin::{Access, Grants, Plugin};
+use crate::services::external::External;
+use crate::services::llm::config::{Endpoint, Provider};
+use crate::tidy::tidy;
+
+/// Something outside of the storage directory that a team would use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutwardUse {
+    /// A program is started, outside of any sandbox.
+    Start {
+        /// The program and its arguments.
+        command: Vec<String>,
+    },
+    /// A directory of source is built, which runs code of its author outside of any sandbox.
+    Build {
+        /// Which action needs it: `ROLE.ACTION`.
+        action: String,
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Messages of the team are sent to a server.
+    Post {
+        /// Its address.
+        url: String,
+    },
+    /// A language model is asked.
+    Model {
+        /// The address of its endpoint.
+        base_url: String,
+        /// The variable whose value is sent there as a key.
+        key: Option<String>,
+    },
+    /// An action may make requests.
+    Request {
+        /// `ROLE.ACTION`.
+        action: String,
+        /// Where to, and with what.
+        grant: HttpGrant,
+    },
+    /// An action may use a directory.
+    Directory {
+        /// `ROLE.ACTION`.
+        action: String,
+        /// The directory.
+        dir: PathBuf,
+        /// Whether it may write there.
+        access: Access,
+    },
+    /// An action is shown a variable of the environment.
+    Variable {
+        /// `ROLE.ACTION`.
+        action: String,
+        /// Its name.
+        name: String,
+    },
+    /// An action may refer to a secret, which is a variable of the environment.
+    Secret {
+        /// `ROLE.ACTION`.
+        action: String,
+        /// Its name.
+        name: String,
+    },
+    /// A file is read: replies of a model, or a schema.
+    File {
+        /// The file.
+        file: PathBuf,
+    },
+}
+
+impl fmt::Display for OutwardUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start { command } => write!(f, "start the program {command:?} (`[env.external]`)"),
+            Self::Build { action, dir } => write!(f, "build the source in `{}` (`{action}`)", tidy(dir)),
+            Self::Post { url } => write!(f, "send messages to `{url}` (`[env.external]`)"),
+            Self::Model { base_url, key: None } => write!(f, "ask the language model at `{base_url}` (`[llm]`)"),
+            Self::Model { base_url, key: Some(key) } => {
+                write!(f, "ask the language model at `{base_url}` with the key in the variable `{key}` (`[llm]`)")
+            }
+            Self::Request { action, grant } => {
+                let HttpGrant { host, methods, path, secrets, .. } = grant;
+                write!(f, "let `{action}` make requests: {} {host}{path}", methods.join(", "))?;
+                if secrets.is_empty() { Ok(()) } else { write!(f, " with the secrets {}", secrets.join(", ")) }
+            }
+            Self::Directory { action, dir, access } => {
+                let verb = if *access == Access::Write { "read and write" } else { "read" };
+                write!(f, "let `{action}` {verb} the directory `{}`", tidy(dir))
+            }
+            Self::Variable { action, name } => write!(f, "let `{action}` read the variable `{name}`"),
+            Self::Secret { action, name } => write!(f, "let `{action}` use the secret `{name}`"),
+            Self::File { file } => write!(f, "read the file `{}`", tidy(file)),
+        }
+    }
+}
+
+impl Definition {
+    /// Whether the file names nothing that could be outside of a storage directory, whatever the operator's policies have
+    /// left of it.
+    pub fn is_confined(&self) -> bool {
+        let has_model = self.llm.is_some() || self.cuts.iter().any(|cut| cut.slot.is_none());
+        let grants = self.places.values().any(|place| place.allow.is_some());
+        let builds = self.plugins.values().any(|plugin| plugin.component.is_dir());
+        self.external.is_none() && self.files.is_empty() && !has_model && !grants && !builds
+    }
+
+    /// The files and directories that a team file names: all that its components are made from and that it is read with,
+    /// as far as it can be read.
+    pub fn named_files(path: &Path) -> BTreeSet<PathBuf> {
+        read_source(path, "team").map(Self::named).unwrap_or_default()
+    }
+
+    /// The same of the text of a team file.
+    pub fn files_named_in(text: &str, name: &str, base: &Path) -> BTreeSet<PathBuf> {
+        Self::named(Source::new(text.to_owned(), name.to_owned(), base.to_owned()))
+    }
+
+    fn named(source: Source) -> BTreeSet<PathBuf> {
+        let source = Arc::new(source);
+        // Nothing of it is read: whoever wrote the text may be a stranger.
+        let problems = Problems::with(Arc::clone(&source), Beside::Left);
+        if let Ok(document) = document(&source) {
+            authored::read(Table::root(document.get_ref(), &problems));
+        }
+        problems.files()
+    }
+
+    /// Returns everything outside of `storage` that running the team would use. Components that the command line gives
+    /// are left out: the operator has named them.
+    pub fn outward_uses(&self, storage: &Path) -> Vec<OutwardUse> {
+        let storage = storage.canonicalize().ok();
+        // Where something leads that is not there yet cannot be told: it counts as outside.
+        let is_inside = |path: PathBuf| storage.as_ref().is_some_and(|storage| path.starts_with(storage));
+        let is_outside = |path: &Path| !path.canonicalize().is_ok_and(is_inside);
+        let mut uses = Vec::new();
+        match &self.external {
+            Some(External::Stdio { command, .. }) => uses.push(OutwardUse::Start { command: command.clone() }),
+            Some(External::Http { url }) => uses.push(OutwardUse::Post { url: url.to_string() }),
+            None => {}
+        }
+        if let Some(Provider::OpenAi(Endpoint { base_url, api_key_env, .. })) =
+            self.llm.as_ref().map(|llm| &llm.provider)
+        {
+            uses.push(OutwardUse::Model { base_url: base_url.clone(), key: api_key_env.clone() });
+        }
+        for (slot, plugin) in &self.plugins {
+            let action = self.team.slot_name(*slot);
+            if plugin.component.is_dir() && !self.given.get(slot).is_some_and(Given::is_of_this_call) {
+                uses.push(OutwardUse::Build { action: action.clone(), dir: absolute(&plugin.component) });
+            }
+            granted(&action, &plugin.grants, &mut uses, &is_outside);
+        }
+        let files = self.files.iter().filter(|file| is_outside(file));
+        uses.extend(files.map(|file| OutwardUse::File { file: absolute(file) }));
+        uses
+    }
+}
+
+/// The files that a team file is read with: schemas, replies of a model.
+pub(super) fn files_beside(problems: &Problems, plugins: &BTreeMap<Slot, Plugin>) -> BTreeSet<PathBuf> {
+    let mut files = problems.files();
+    files.retain(|file| plugins.values().all(|plugin| plugin.component != *file));
+    files
+}
+
+fn granted(action: &str, grants: &Grants, uses: &mut Vec<OutwardUse>, is_outside: &dyn Fn(&Path) -> bool) {
+    let action = || action.to_owned();
+    for grant in &grants.http {
+        uses.push(OutwardUse::Request { action: action(), grant: grant.clone() });
+    }
+    for grant in grants.dirs.iter().filter(|grant| is_outside(&grant.host)) {
+        uses.push(OutwardUse::Directory { action: action(), dir: absolute(&grant.host), access: grant.access });
+    }
+    for name in &grants.env {
+        uses.push(OutwardUse::Variable { action: action(), name: name.clone() });
+    }
+    for name in &grants.secrets {
+        uses.push(OutwardUse::Secret { action: action(), name: name.clone() });
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}

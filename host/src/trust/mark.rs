@@ -1,0 +1,182 @@
+//! Marks: which storage directories this user's own host has written, and with which team files.
+//!
+//! A mark lies outside of the storage directory, in the user's own state directory
+//! (`$XDG_STATE_HOME/strata-host/written`), so nothing that is copied or unpacked somewhere can carry one. It is found by
+//! the path of the storage directory and holds the number and the time of birth of that directory, and the digests of
+//! the team files with which it was written. A directory that was copied or moved, or that took the place of another, has
+//! no mark. Neither has a team file that somebody else put into a marked directory.
+
+use std::fs::{self, Metadata};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use strata_core::id::hex;
+
+use crate::sha256::Sha256;
+use crate::store::SavedDefinition;
+use crate::user;
+
+/// So many team files are known of one directory; the oldest are forgotten first.
+const MAX_DEFINITIONS: usize = 32;
+/// A mark is smaller; a larger file is another file.
+const MAX_BYTES: u64 = 64 << 10;
+/// How long the mark of a directory is kept that is not there any more: it may be on a disk that is not mounted.
+const KEPT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+/// Why marks cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum MarkError {
+    /// The user has no state directory.
+    #[error("neither `XDG_STATE_HOME` nor `HOME` names a directory")]
+    NoHome,
+    /// It cannot be used.
+    #[error("cannot use `{}`: {source}", path.display())]
+    Unusable {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What is known of a storage directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Mark {
+    /// Where it is.
+    path: PathBuf,
+    /// Its number in its file system.
+    inode: u64,
+    /// When it was made, in nanoseconds since 1970, where the file system knows.
+    born_ns: Option<u64>,
+    /// The digests of the team files with which it was written, oldest first.
+    definitions: Vec<String>,
+}
+
+impl Mark {
+    /// A mark of a directory as it is now, without team files.
+    fn of(path: PathBuf, meta: &Metadata) -> Self {
+        let born = meta.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        let born_ns = born.and_then(|since| u64::try_from(since.as_nanos()).ok());
+        Self { path, inode: meta.ino(), born_ns, definitions: Vec::new() }
+    }
+
+    /// Whether both are of the same directory.
+    fn is_of_same(&self, other: &Self) -> bool {
+        (&self.path, self.inode, self.born_ns) == (&other.path, other.inode, other.born_ns)
+    }
+
+    fn add(&mut self, definition: String) {
+        self.definitions.retain(|known| *known != definition);
+        self.definitions.push(definition);
+        let excess = self.definitions.len().saturating_sub(MAX_DEFINITIONS);
+        self.definitions.drain(..excess);
+    }
+}
+
+/// Returns whether this user's host wrote a storage directory with this team file.
+pub(crate) fn is_marked(storage: &Path, definition: &SavedDefinition) -> Result<bool, MarkError> {
+    Ok(marked(storage)?.is_some_and(|mark| mark.definitions.contains(&digest(definition))))
+}
+
+/// Marks a storage directory as written with this team file.
+pub(crate) fn mark(storage: &Path, definition: &SavedDefinition) -> Result<(), MarkError> {
+    add(storage, [digest(definition)])
+}
+
+/// The team files with which this user's host wrote a storage directory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known(Vec<String>);
+
+/// Returns the team files that are known of a storage directory: none where it has no mark, or none can be read.
+pub(crate) fn known(storage: &Path) -> Known {
+    Known(marked(storage).ok().flatten().map(|mark| mark.definitions).unwrap_or_default())
+}
+
+/// Marks a storage directory to which the host itself moved or copied a team. If marks cannot be written, it has none.
+pub(crate) fn carry(known: Known, to: &Path) {
+    if !known.0.is_empty() {
+        let _ = add(to, known.0);
+    }
+}
+
+fn add(storage: &Path, definitions: impl IntoIterator<Item = String>) -> Result<(), MarkError> {
+    let (file, now) = place(storage)?;
+    let shelf = file.parent().unwrap_or(&file);
+    user::make_private(shelf).map_err(|error| unusable(shelf, io::Error::other(error.to_string())))?;
+    forget_gone(shelf);
+    let mut mark = read(&file)?.filter(|mark| mark.is_of_same(&now)).unwrap_or(now);
+    definitions.into_iter().for_each(|definition| mark.add(definition));
+    write(&file, &mark).map_err(|source| unusable(&file, source))
+}
+
+/// The mark of a storage directory, if it is of this very directory.
+fn marked(storage: &Path) -> Result<Option<Mark>, MarkError> {
+    let (file, now) = place(storage)?;
+    Ok(read(&file)?.filter(|mark| mark.is_of_same(&now)))
+}
+
+/// The file with the mark of a storage directory, and a mark of that as it is now.
+fn place(storage: &Path) -> Result<(PathBuf, Mark), MarkError> {
+    let path = storage.canonicalize().map_err(|source| unusable(storage, source))?;
+    let meta = fs::metadata(&path).map_err(|source| unusable(&path, source))?;
+    let name = hex(&Sha256::new().with(path.as_os_str().as_encoded_bytes()).finish());
+    // Of a few directories each, which are gone through when one is added.
+    let (shelf, name) = name.split_at(2);
+    let shelf = user::state().ok_or(MarkError::NoHome)?.join("strata-host/written").join(shelf);
+    Ok((shelf.join(name), Mark::of(path, &meta)))
+}
+
+fn read(file: &Path) -> Result<Option<Mark>, MarkError> {
+    let opened = match fs::File::open(file) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        opened => opened.map_err(|source| unusable(file, source))?,
+    };
+    let meta = opened.metadata().map_err(|source| unusable(file, source))?;
+    // One that others can write says nothing.
+    if !meta.is_file() || !user::is_private(&meta) {
+        return Err(unusable(file, io::Error::other("it is not a private file of this user")));
+    }
+    let mut bytes = Vec::new();
+    opened.take(MAX_BYTES).read_to_end(&mut bytes).map_err(|source| unusable(file, source))?;
+    Ok(serde_json::from_slice(&bytes).ok())
+}
+
+fn write(file: &Path, mark: &Mark) -> io::Result<()> {
+    let shelf = file.parent().unwrap_or(Path::new("."));
+    // Private, as the library makes them.
+    let mut new = tempfile::NamedTempFile::new_in(shelf)?;
+    new.write_all(&serde_json::to_vec(mark)?)?;
+    new.as_file().sync_all()?;
+    new.persist(file).map_err(|error| error.error)?;
+    fs::File::open(shelf)?.sync_all()
+}
+
+/// Removes marks of directories that have been gone for long. What cannot be removed stays.
+fn forget_gone(shelf: &Path) {
+    let Ok(entries) = fs::read_dir(shelf) else { return };
+    for entry in entries.flatten() {
+        let is_old = |meta: Metadata| meta.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT));
+        let is_gone = || read(&entry.path()).is_ok_and(|mark| mark.is_none_or(|mark| !mark.path.exists()));
+        if entry.metadata().is_ok_and(is_old) && is_gone() {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn digest(definition: &SavedDefinition) -> String {
+    let SavedDefinition { name, base, text, components } = definition;
+    let base = base.to_string_lossy();
+    let parts = [name.as_str(), &base, text].into_iter().chain(components.iter().map(String::as_str));
+    // With their lengths: nothing of one can be taken for the beginning of the next.
+    let add = |sum: Sha256, part: &str| sum.with((part.len() as u64).to_le_bytes()).with(part);
+    hex(&parts.fold(Sha256::new(), add).finish())
+}
+
+fn unusable(path: &Path, source: io::Error) -> MarkError {
+    MarkError::Unusable { path: path.to_owned(), source }
+}
