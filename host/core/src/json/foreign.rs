@@ -16,7 +16,7 @@ pub enum NonFinite {
 
 /// Parses `text` with `parse`, leniently: a byte order mark is skipped, and the escape of an unpaired surrogate stands
 /// for U+FFFD. Bounds on size and depth are those of `parse`. Fails with the error of the strict parser if the text is
-/// not JSON for another reason.
+/// not JSON for another reason, too.
 pub fn parse<T>(
     text: &str,
     non_finite: NonFinite,
@@ -30,7 +30,7 @@ pub fn parse<T>(
     match (parse(&repaired.text), repaired.non_finite) {
         (Ok(_), Some(word)) if non_finite == NonFinite::Refused => Err(JsonError::NonFinite(word)),
         (Ok(parsed), _) => Ok(parsed),
-        (Err(_), _) => Err(error),
+        (Err(error), _) => Err(JsonError::Syntax(error.to_string())),
     }
 }
 
@@ -50,7 +50,7 @@ fn repair(text: &str) -> Option<Repaired> {
         repaired.text.push_str(&bare[copied..flaw.at]);
         copied = flaw.at + flaw.len;
         match flaw.kind {
-            FlawKind::Unpaired { .. } => repaired.text.push_str(REPLACEMENT),
+            FlawKind::Unpaired => repaired.text.push_str(REPLACEMENT),
             FlawKind::NonFinite(word) => {
                 repaired.text.push_str("null");
                 repaired.non_finite.get_or_insert(word);
@@ -62,45 +62,6 @@ fn repair(text: &str) -> Option<Repaired> {
     }
     repaired.text.push_str(&bare[copied..]);
     Some(repaired)
-}
-
-/// Joins surrogate pairs that a stream of JSON documents has split: the first half ends a text of one document, the
-/// second begins a text of a later one.
-#[derive(Debug, Default)]
-pub struct SplitPairs {
-    /// The first half of a pair whose second half has not come yet, as its escape.
-    pending: Option<String>,
-}
-
-impl SplitPairs {
-    /// Returns the next document of the stream with halves moved: a first half at the end of a text is left out, and
-    /// put before the second half that begins a later text. All else stays as it is, for the lenient reader.
-    pub fn join(&mut self, text: &str) -> String {
-        let mut joined = String::with_capacity(text.len());
-        let mut copied = 0;
-        for flaw in Flaws::of(text) {
-            let FlawKind::Unpaired { half, begins, ends } = flaw.kind else { continue };
-            let escape = &text[flaw.at..flaw.at + flaw.len];
-            joined.push_str(&text[copied..flaw.at]);
-            copied = flaw.at + flaw.len;
-            match half {
-                Half::Second if begins => joined.extend(self.pending.take().as_deref().into_iter().chain([escape])),
-                Half::First if ends => {
-                    if self.pending.replace(escape.into()).is_some() {
-                        joined.push_str(REPLACEMENT);
-                    }
-                }
-                _ => joined.push_str(escape),
-            }
-        }
-        joined.push_str(&text[copied..]);
-        joined
-    }
-
-    /// Whether the stream has ended within a pair. Its first half then stands for U+FFFD.
-    pub fn is_pending(&self) -> bool {
-        self.pending.is_some()
-    }
 }
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -119,8 +80,8 @@ struct Flaw {
 }
 
 enum FlawKind {
-    /// Half a surrogate pair, and whether it is the first or last thing in its text.
-    Unpaired { half: Half, begins: bool, ends: bool },
+    /// Half a surrogate pair.
+    Unpaired,
     /// A number that JSON does not have.
     NonFinite(&'static str),
 }
@@ -135,13 +96,13 @@ enum Half {
 struct Flaws<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Where the text in quotes begins that `at` is in.
-    text: Option<usize>,
+    /// Whether `at` is in a text.
+    in_text: bool,
 }
 
 impl<'a> Flaws<'a> {
     fn of(text: &'a str) -> Self {
-        Self { bytes: text.as_bytes(), at: 0, text: None }
+        Self { bytes: text.as_bytes(), at: 0, in_text: false }
     }
 
     /// The half of a pair that is escaped at a position.
@@ -166,7 +127,7 @@ impl<'a> Flaws<'a> {
     }
 
     /// Goes behind the escape at `at`. Returns what is wrong with it.
-    fn skip_escape(&mut self, text: usize) -> Option<Flaw> {
+    fn skip_escape(&mut self) -> Option<Flaw> {
         let at = self.at;
         let half = self.half(at);
         let is_pair = half == Some(Half::First) && self.half(at + ESCAPE_BYTES) == Some(Half::Second);
@@ -175,9 +136,7 @@ impl<'a> Flaws<'a> {
             Some(_) if is_pair => 2 * ESCAPE_BYTES,
             Some(_) => ESCAPE_BYTES,
         };
-        let half = half.filter(|_| !is_pair)?;
-        let ends = self.bytes.get(self.at) == Some(&b'"');
-        Some(Flaw { at, len: ESCAPE_BYTES, kind: FlawKind::Unpaired { half, begins: text + 1 == at, ends } })
+        half.filter(|_| !is_pair).map(|_| Flaw { at, len: ESCAPE_BYTES, kind: FlawKind::Unpaired })
     }
 }
 
@@ -186,18 +145,14 @@ impl Iterator for Flaws<'_> {
 
     fn next(&mut self) -> Option<Flaw> {
         while let Some(byte) = self.bytes.get(self.at) {
-            let flaw = match (self.text, byte) {
-                (Some(text), b'\\') => self.skip_escape(text),
-                (None, b'N' | b'I' | b'-') if let Some(word) = self.non_finite() => {
+            let flaw = match (self.in_text, byte) {
+                (true, b'\\') => self.skip_escape(),
+                (false, b'N' | b'I' | b'-') if let Some(word) = self.non_finite() => {
                     self.at += word.len();
                     Some(Flaw { at: self.at - word.len(), len: word.len(), kind: FlawKind::NonFinite(word) })
                 }
-                (text, byte) => {
-                    match (text, byte) {
-                        (Some(_), b'"') => self.text = None,
-                        (None, b'"') => self.text = Some(self.at),
-                        _ => {}
-                    }
+                (in_text, byte) => {
+                    self.in_text = in_text != (*byte == b'"');
                     self.at += 1;
                     None
                 }
@@ -276,22 +231,5 @@ mod tests {
             assert!(matches!(read(text), Err(JsonError::Syntax(_))), "{text}");
             assert!(matches!(nulled(text), Err(JsonError::Syntax(_))), "{text}");
         }
-    }
-
-    #[test]
-    fn a_pair_that_is_split_over_documents_is_joined() {
-        let check = |documents: &[&str], expected: &[&str], pending: bool| {
-            let mut pairs = SplitPairs::default();
-            let mut texts = documents.iter().map(|text| read(&pairs.join(text)).expect("a document"));
-            assert!(texts.by_ref().eq(expected.iter().map(|text| json!({ "text": text }))), "{documents:?}");
-            drop(texts);
-            assert_eq!(pairs.is_pending(), pending, "{documents:?}");
-        };
-        check(&[r#"{"text":"hi \ud83d"}"#, r#"{"text":"\ude00!"}"#], &["hi ", "\u{1f600}!"], false);
-        check(&[r#"{"text":"\ud83d"}"#, r#"{"text":""}"#, r#"{"text":"\ude00"}"#], &["", "", "\u{1f600}"], false);
-        check(&[r#"{"text":"\ud83d"}"#, r#"{"text":"\ude00\ud83d"}"#], &["", "\u{1f600}"], true);
-        check(&[r#"{"text":"\ud83d"}"#, r#"{"text":"a\ud83d"}"#], &["", "a\u{fffd}"], true);
-        check(&[r#"{"text":"\ude00"}"#, r#"{"text":"\ud83d!"}"#], &["\u{fffd}", "\u{fffd}!"], false);
-        check(&[r#"{"text":"\ud83d\ude00"}"#], &["\u{1f600}"], false);
     }
 }

@@ -29,7 +29,11 @@ pub(super) fn role() -> Value {
         key("addresses", "Further names for it.", texts()),
         key("react", react, words(&["by_order", "react", "plan_and_act"])),
         key("max_react_loop", "How many actions one activation makes at most, for `react`.", rounds),
-        key("think", "What chooses the next action, for `react`. Without it, the team's model.", reference("think")),
+        key(
+            "think",
+            "What chooses the next action, for `react`. Without it, the team's model; a single action needs neither.",
+            reference("think"),
+        ),
         key("action", "Its actions, in order.", tables("action")),
     ];
     keys.extend(caps());

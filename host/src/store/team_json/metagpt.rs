@@ -92,6 +92,12 @@ pub(super) fn reopen(
         }
     }
     if news.is_empty() {
+        if at >= 0 {
+            let name = &role.name;
+            messages
+                .repeats
+                .warn(format!("`{name}` stood at action {at}, but not on which message: it does not go on"));
+        }
         return Ok(());
     }
     // What a role is at is neither new to it nor remembered.

@@ -79,15 +79,20 @@ struct Instruct<'a> {
 
 impl Serialize for Instruct<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let more = self.meta.iter().filter_map(|(name, value)| Some((name.strip_prefix(INSTRUCT)?, value)));
+        let more = self.meta.iter().filter_map(|(name, value)| Some((field_of_instruct(name)?, value)));
         let mut out = serializer.serialize_map(None)?;
         out.serialize_entry("class", &self.content.class)?;
-        for (name, value) in more.filter(|(name, _)| !matches!(*name, "class" | "value")) {
+        for (name, value) in more {
             out.serialize_entry(name, &Document(value))?;
         }
         out.serialize_entry("value", &Document(&self.content.value))?;
         out.end()
     }
+}
+
+/// The field of structured content that something is which travels with a message.
+fn field_of_instruct(name: &str) -> Option<&str> {
+    name.strip_prefix(INSTRUCT).filter(|field| !matches!(*field, "class" | "value"))
 }
 
 /// What else travels with a message. What belongs to its structured content is written there.
@@ -98,7 +103,7 @@ struct Meta<'a> {
 
 impl Serialize for Meta<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let is_elsewhere = |name: &str| self.has_instruct && name.starts_with(INSTRUCT);
+        let is_elsewhere = |name: &str| self.has_instruct && field_of_instruct(name).is_some();
         serializer.collect_map(
             self.meta.iter().filter(|(name, _)| !is_elsewhere(name)).map(|(name, value)| (name, Document(value))),
         )
