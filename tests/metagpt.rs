@@ -65,7 +65,9 @@ fn a_plan_goes_on_at_its_first_open_task() {
 #[test]
 fn mail_that_nobody_had_read_is_read() {
     let roles = [role("Bob", WRITE, &["Read"]), role("Ann", IDEA, &["Write"]), role("Sam", IDEA, &["Ponder"])];
-    assert_eq!(said(&saved("unread-mail", &roles.concat())), ["Read(Write(an idea))", "Ponder(an idea)"]);
+    let mut said = said(&saved("unread-mail", &roles.concat()));
+    said.sort();
+    assert_eq!(said, ["Ponder(an idea)", "Read(Write(an idea))"]);
 }
 
 #[test]
