@@ -3,7 +3,7 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::time::Duration;
 
-use strata_core::id::RoleId;
+use strata_core::id::{RequestId, RoleId};
 use strata_core::request::Request;
 use tokio::task::JoinHandle;
 
@@ -18,6 +18,8 @@ use crate::launch::Run;
 pub(super) struct Prompt {
     /// The line that is being typed.
     typing: Option<JoinHandle<std::io::Result<Vec<u8>>>>,
+    /// The question that was shown last: what is typed since then is meant for it.
+    shown: Option<RequestId>,
 }
 
 /// How long a line that has left the terminal takes at most to arrive here.
@@ -49,7 +51,7 @@ impl Prompt {
     /// A prompt, where somebody sits at a terminal.
     pub(super) fn at_terminal() -> Option<Self> {
         let attended = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        attended.then_some(Self { typing: None })
+        attended.then_some(Self { typing: None, shown: None })
     }
 
     /// Asks everything that is open, until the time of something is over. Each answer is recorded at once.
@@ -86,7 +88,10 @@ impl Prompt {
 
     /// Asks until there is an answer that fits, or none shall be given.
     async fn one(&mut self, run: &mut Run, request: &Request, stop: &mut Stop) -> Result<One, Failure> {
-        self.discard_typed().await;
+        if self.shown.as_ref() != Some(&request.id) {
+            self.discard_typed().await;
+            self.shown = Some(request.id.clone());
+        }
         loop {
             let _ = write!(std::io::stderr(), "> ").and_then(|()| std::io::stderr().flush());
             let typing = self.typing.get_or_insert_with(|| tokio::task::spawn_blocking(read_line));
@@ -180,8 +185,6 @@ fn chosen<'a>(request: &'a Request, line: &str) -> (String, Option<&'a str>) {
 
 #[cfg(test)]
 mod tests {
-    use strata_core::id::RequestId;
-
     use super::*;
 
     #[test]
