@@ -34,7 +34,6 @@ const RULES: &[Rule] = &[
             "message.starts_with(",
             "message.ends_with(",
             "message.strip_prefix(",
-            "message.find(",
             "msg.contains(",
             "msg.starts_with(",
             "to_string().contains(",

@@ -50,7 +50,11 @@ pub(super) fn compare(recorded: &Event, again: &Again, rest: &Recorded) -> Optio
             _ => Some(ends(recorded, again)),
         },
         (Event::CallFailed { fault: one, .. }, Again::Ended(event, _)) => match event.as_ref() {
-            Event::CallFailed { fault: other, .. } if (one.kind, one.cause) == (other.kind, other.cause) => {
+            Event::CallFailed { fault: other, .. } if one.kind != other.kind => Some(ends(recorded, again)),
+            Event::CallFailed { fault: other, .. } if one.cause != other.cause => {
+                Some(part("the fault's cause", one.cause.name(), other.cause.name()))
+            }
+            Event::CallFailed { fault: other, .. } => {
                 (one.message != other.message).then(|| part("the fault's message", &one.message, &other.message))
             }
             _ => Some(ends(recorded, again)),
@@ -78,9 +82,7 @@ fn ends(recorded: &Event, again: &Again) -> Parted {
 fn end(event: &Event) -> String {
     match event {
         Event::CallFinished { .. } => "success".into(),
-        Event::CallFailed { fault, .. } => {
-            format!("{} ({}): {}", fault.kind.name(), fault.cause.name(), fault.message)
-        }
+        Event::CallFailed { fault, .. } => format!("{}: {}", fault.kind.name(), fault.message),
         Event::RequestOpened { request, .. } => format!("asks a person: {}", request.question),
         Event::CallSuspended { .. } => "suspended: no budget was left for a call".into(),
         _ => "no end".into(),
