@@ -293,6 +293,11 @@ fn a_script_has_the_limits_of_its_action() {
         let failed = place.host(&["run", team, "--storage", "store", "--component", &component]).expect(3);
         let expected = format!("fault: Runner action 0 `Run` attempt 1: {fault}");
         assert!(failed.stderr.contains(&expected), "`{expected}`: {}", failed.stderr);
+        if fault.starts_with("cpu") {
+            let line = format!("    greedy.{ending}:1: a loop, perhaps this one: while");
+            assert!(failed.stderr.contains(&line), "`{line}`: {}", failed.stderr);
+            assert!(!failed.stderr.contains("wasm"), "no frames of the interpreter: {}", failed.stderr);
+        }
     }
 }
 

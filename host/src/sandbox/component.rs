@@ -293,7 +293,11 @@ impl Sandbox for WasmSandbox {
         Box::pin(async move {
             // Waiting for a slot is not the guest's time.
             let _slot = inner.slots.acquire().await;
-            attempt::run(&component.ready, call, gateway).await
+            let mut ended = attempt::run(&component.ready, call, gateway).await;
+            if let (Some(script), Err(fault)) = (&component.script, &mut ended.result) {
+                script.locate(fault);
+            }
+            ended
         })
     }
 }

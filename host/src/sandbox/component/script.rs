@@ -4,12 +4,18 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use strata_core::fault::{Fault, FaultCause};
 use strata_core::id::Digest;
 use strata_core::json::Json;
 
 use super::{LoadError, Loaded, Manifest, Metering, Shelved, WasmSandbox};
 use crate::blob::digest_of;
+use crate::excerpt::excerpt;
 use crate::plugin::{Limits, Plugin};
+
+/// How many loops of a script a fault lists, and how much of each line.
+const LOOPS: usize = 8;
+const LINE_CHARS: usize = 80;
 
 /// A script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +74,35 @@ impl ScriptFile {
         said.join(" ").trim().to_owned()
     }
 
+    /// Replaces the frames of the interpreter in a fault, which say nothing about the script. Where the script was is not known
+    /// to the host; if it computed for too long, it was in one of its loops, which are listed, or recursed.
+    pub(super) fn locate(&self, fault: &mut Fault) {
+        if fault.backtrace.is_empty() {
+            return;
+        }
+        fault.backtrace = match fault.cause {
+            FaultCause::CpuLimit | FaultCause::FuelLimit | FaultCause::TimeLimit => self.loops(),
+            _ => Vec::new(),
+        };
+        if fault.backtrace.is_empty() {
+            fault.backtrace.push(format!("{} (a script; the interpreter does not say at which line)", self.name));
+        }
+    }
+
+    /// Returns the lines of the script in which a loop begins.
+    fn loops(&self) -> Vec<String> {
+        let text = self.text.as_deref().unwrap_or_default();
+        let is_loop = |line: &str| {
+            let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+            comment(line).is_none() && words.any(|word| matches!(word, "while" | "for" | "do"))
+        };
+        let numbered = (1..).zip(text.lines()).filter(|(_, line)| is_loop(line));
+        let shown = |(number, line): (usize, &str)| {
+            format!("{}:{number}: a loop, perhaps this one: {}", self.name, excerpt(line.trim(), LINE_CHARS))
+        };
+        numbered.map(shown).take(LOOPS).collect()
+    }
+
     /// The plugin as the interpreter is called with it: its config is the script and the script's own config.
     pub(super) fn configure(&self, plugin: &Plugin) -> Plugin {
         let script = self.text.as_ref().map(|text| json!({ "name": self.name, "text": text }));
@@ -97,6 +132,22 @@ mod tests {
         assert_eq!(one, script("1").digest(&interpreter));
         assert_ne!(one, script("2").digest(&interpreter));
         assert_ne!(one, script("1").digest(&Digest("j".into())));
+    }
+
+    #[test]
+    fn a_fault_shows_lines_of_the_script_and_no_frames_of_its_interpreter() {
+        use strata_core::fault::FaultKind;
+        let check = |text: &str, cause: FaultCause, expected: &[&str]| {
+            let frames = vec!["PyEval_EvalFrame".to_owned()];
+            let mut fault = Fault { backtrace: frames, ..Fault::new(FaultKind::Cpu, "") }.caused_by(cause);
+            script(text).locate(&mut fault);
+            assert_eq!(fault.backtrace, expected, "{text}");
+        };
+        let unknown = "a.js (a script; the interpreter does not say at which line)";
+        let found = "a.js:3: a loop, perhaps this one: while (true) {}";
+        check("// for all\nlet format = 1;\n  while (true) {}\n", FaultCause::CpuLimit, &[found]);
+        check("while (true) {}", FaultCause::Unspecified, &[unknown]);
+        check("f()", FaultCause::FuelLimit, &[unknown]);
     }
 
     #[test]
