@@ -146,9 +146,20 @@ impl<'a> Ending<'a> {
         recover(self.storage, self.policy)
     }
 
+    /// Returns the option that names the newest checkpoint, in a lineage that was forked. The commands that are advised then
+    /// go on with that lineage, also after another one was resumed.
+    fn checkpoint(&self) -> String {
+        let env = self.stepper.env();
+        match &env.checkpoint {
+            Some(id) if !env.lineage.forks.is_empty() => format!(" --checkpoint {}", shell_word(&id.0)),
+            _ => String::new(),
+        }
+    }
+
     /// The ways to go on after faults.
     fn ways(&self, cures: &[Cure]) -> Vec<String> {
-        let (resume, what) = (self.resume(), self.what());
+        let at = self.checkpoint();
+        let (resume, what) = (self.resume() + &at, self.what() + &at);
         let when = |command: String, when: &str| format!("{command}   {}", painted(FAINT, &format!("# {when}")));
         let unsent = self.stepper.env().outbox.iter().any(|outbound| outbound.failed.is_some());
         let file = (unsent || cures.iter().any(|cure| cure.file)).then(|| {

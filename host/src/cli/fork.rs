@@ -6,13 +6,21 @@ use strata_core::id::CheckpointId;
 use super::edits::look_for_edits;
 use super::terminal::warn;
 use super::{Failure, ForkArgs, note, path_word, print, shell_word, show_json};
-use crate::launch::{Fork, Pending, fork as make};
+use crate::launch::{Fork, LaunchError, Pending, fork as make};
+use crate::store::StoreError;
 
 pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
     let at = CheckpointId(args.at.clone());
     let to = args.to.as_deref();
     look_for_edits(&args.path);
-    let made = make(&Fork { path: &args.path, at: &at, set: &args.set, to })?;
+    let made = make(&Fork { path: &args.path, at: &at, set: &args.set, to });
+    let made = made.map_err(|error| match error {
+        LaunchError::Store(error @ StoreError::NoCheckpoint { .. }) => {
+            let path = path_word(&args.path);
+            Failure::usage(format!("{error}:\n  strata-host checkpoints {path}"))
+        }
+        error => error.into(),
+    })?;
     if args.json {
         let told = json!({
             "checkpoint": made.checkpoint.0, "lineage": made.lineage, "parent": made.parent.0,
