@@ -6,6 +6,7 @@ use strata_core::team::{Deliver, Mode};
 
 use super::section;
 use crate::manifest::http;
+use crate::manifest::names::is_legible;
 use crate::manifest::table::{At, Table};
 use crate::services::endpoint::Service;
 use crate::services::external::External;
@@ -41,7 +42,12 @@ pub(super) fn read_routes(root: &Table<'_>) -> Vec<Route> {
 
 fn read_route(table: &Table<'_>) -> Route {
     let from = table.required("from").and_then(|item| item.text());
-    let label = table.item("label").and_then(|item| item.legible());
+    let label = table.item("label").and_then(|item| item.text());
+    // It may have several lines.
+    let lines = label.iter().flat_map(|label| label.value.lines().map(|line| (line.trim(), &label.span)));
+    for (line, span) in lines {
+        is_legible(&At { value: line.to_owned(), span: span.clone() }, table.problems);
+    }
     let label = label.map(|label| label.value).unwrap_or_default();
     let arms = if table.has("case") { read_cases(table) } else { read_plain(table) };
     Route { from, label, arms }
