@@ -90,6 +90,46 @@ fn a_report_holds_all_of_a_team_that_failed_was_resumed_and_forked() {
     assert_eq!(String::from_utf8(place.read("page.html")).unwrap(), page);
 }
 
+/// A publishes a document; what else it sends goes to roles that no route of the team file leads to.
+const PUBLISHED: &str = r##"
+schema = "strata.team/1"
+[team]
+name = "published"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Write"
+component = "probe.wasm"
+config = { steps = [{ emit = "one", to = ["B"] }, { emit = "two", to = ["B"] }, { say = """# Title
+
+Some **bold** text and <b>markup</b>, [safe](https://a.example/) and [unsafe](javascript:a).
+![picture](https://a.example/a.png)
+""" }] }
+[[role]]
+name = "B"
+watch = ["Nothing"]
+[[role.action]]
+name = "Read"
+component = "probe.wasm"
+config = { steps = [{ fail = "error", attempts = [1] }] }
+"##;
+
+#[test]
+fn a_report_begins_with_the_result_and_draws_what_went_along_no_route() {
+    let place = Place::with(PUBLISHED);
+    place.run().expect(3);
+    let page = report(&place, "store");
+    assert!(page.find("id=\"result\"").unwrap() < page.find("id=\"summary\"").unwrap());
+    let document = ["<h3>Title</h3>", "<strong>bold</strong>", "&lt;b&gt;markup&lt;/b&gt;", "and unsafe."];
+    let more = ["<a href=\"https://a.example/\">safe</a>", "[image https://a.example/a.png: picture]", "Newest output"];
+    holds(&page, &[&document[..], &more].concat());
+    assert!(!page.contains("<img") && !page.contains("href=\"javascript"));
+    holds(&page, &["edge conditional chosen", ">2 messages</text>", ">chosen at run time</text>"]);
+    assert!(!place.host(&["graph", "team.toml"]).expect(0).stdout.contains("run time"));
+}
+
 #[test]
 fn a_run_that_failed_stands_where_its_newest_checkpoint_is() {
     let place = Place::with(&team());

@@ -5,6 +5,7 @@
 
 mod dot;
 mod mermaid;
+mod observed;
 mod of_team;
 mod svg;
 #[cfg(test)]
@@ -14,6 +15,8 @@ mod text;
 use std::fmt;
 
 use strata_core::team::Team;
+
+pub use observed::{Recipient, Sent};
 
 /// More edges than this are no picture for anybody, and without a bound a team in which all watch all would have
 /// billions.
@@ -86,6 +89,8 @@ pub enum EdgeKind {
     Always,
     /// They do if a condition holds.
     Conditional,
+    /// They went there in a run, because an action chose so.
+    Chosen,
     /// It only tells that the two belong together: a group and its member, a join and a role that it waits for.
     Tie,
 }

@@ -25,6 +25,8 @@ pub use room::{Kept, Text};
 pub struct Report {
     /// The team and how its run stands.
     pub facts: Facts,
+    /// The newest output that a role published.
+    pub result: Option<Output>,
     /// The team as a picture in SVG, or why there is none.
     pub picture: Result<String, String>,
     /// The names of the roles, in the order of the team.
@@ -82,6 +84,21 @@ pub struct Facts {
     pub span_ms: Option<(i64, i64)>,
     /// Why it does not go on by itself, in a line for each reason.
     pub troubles: Vec<Text>,
+}
+
+/// What a role published.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The id of the message.
+    pub id: String,
+    /// The role.
+    pub from: String,
+    /// The label.
+    pub cause: String,
+    /// The text.
+    pub text: Text,
+    /// Structured content.
+    pub data: Option<Text>,
 }
 
 /// What the storage holds beside the state and its events.

@@ -65,6 +65,7 @@ fn edge_attributes(edge: &Edge) -> String {
     let look = match edge.kind {
         EdgeKind::Always => None,
         EdgeKind::Conditional => Some("style=dashed".to_owned()),
+        EdgeKind::Chosen => Some("style=dashed, color=chocolate".to_owned()),
         EdgeKind::Tie => Some("style=dotted, arrowhead=none".to_owned()),
     };
     let lines: Vec<String> = edge.label.iter().flat_map(|line| wrap(line, COLUMNS, usize::MAX)).collect();

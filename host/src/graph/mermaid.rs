@@ -45,7 +45,7 @@ fn arrow(edge: &Edge) -> String {
     let Edge { from, to, .. } = edge;
     let line = match edge.kind {
         EdgeKind::Always => "-->",
-        EdgeKind::Conditional => "-.->",
+        EdgeKind::Conditional | EdgeKind::Chosen => "-.->",
         EdgeKind::Tie => "---",
     };
     match edge.label.is_empty() {

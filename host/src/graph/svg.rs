@@ -79,6 +79,7 @@ impl Svg {
             let class = match edge.kind {
                 EdgeKind::Always => "edge",
                 EdgeKind::Conditional => "edge conditional",
+                EdgeKind::Chosen => "edge conditional chosen",
                 EdgeKind::Tie => "edge tie",
             };
             self.line(format_args!("<path class=\"{class}\" d=\"{path}\"/>"));
@@ -133,12 +134,21 @@ impl Svg {
     fn text(&mut self, line: &Line) {
         let (class, x, y) = (line.style.class(), line.x, line.y);
         let text = escape(&line.text);
-        self.line(format_args!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>"));
+        // How wide other letters are differs from font to font: the viewer fits them into the width that was planned.
+        let fitted = match line.text.is_ascii() {
+            true => String::new(),
+            false => format!(" textLength=\"{:.1}\" lengthAdjust=\"spacingAndGlyphs\"", width(&line.text, line.style)),
+        };
+        self.line(format_args!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\"{fitted}>{text}</text>"));
     }
 
     fn label(&mut self, edge: &Edge, card: &Card, at: Option<Point>) {
         let Some(at) = at.filter(|_| !card.lines.is_empty()) else { return };
-        let class = if edge.kind == EdgeKind::Conditional { "at conditional" } else { "at" };
+        let class = match edge.kind {
+            EdgeKind::Conditional => "at conditional",
+            EdgeKind::Chosen => "at chosen",
+            EdgeKind::Always | EdgeKind::Tie => "at",
+        };
         let (w, h) = (card.width, card.height);
         self.line(format_args!("<g class=\"{class}\" transform=\"translate({:.1} {:.1})\">", at.x, at.y));
         self.line(format_args!("<title>{}</title>", escape(&edge.label.join(" "))));

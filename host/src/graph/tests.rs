@@ -49,6 +49,7 @@ fn edges(graph: &Graph) -> String {
         let arrow = match edge.kind {
             EdgeKind::Always => "->",
             EdgeKind::Conditional => "?>",
+            EdgeKind::Chosen => "!>",
             EdgeKind::Tie => "--",
         };
         let line = format!("{} {arrow} {} {}", name(edge.from), name(edge.to), edge.label.join("/"));
@@ -145,4 +146,38 @@ fn a_team_in_which_all_hear_all_is_refused_and_a_large_one_is_written_as_text_on
     assert!(large.write(super::Format::Dot).is_ok() && large.write(super::Format::Mermaid).is_ok());
     let error = large.write(super::Format::Svg).expect_err("it is too large");
     assert!(error.to_string().contains("it has 2001 nodes and edges, at most 1500; try `--format dot`"), "{error}");
+}
+
+#[test]
+fn what_a_run_sent_elsewhere_is_an_edge_of_its_own() {
+    use strata_core::id::RoleId;
+
+    use super::Recipient;
+    let team = roles("A<UserRequirement B<a C D")
+        + "env = { groups = { g = ['C'] }, external = { kind = 'stdio', command = ['x'] } }\n\
+           route = [{ from = 'B', to = ['g'] }, { from = 'C', to = ['j'] }]\n\
+           join = [{ id = 'j', from = ['C', 'D'], to = 'A' }]";
+    let mut graph = graph(&team).expect("it can be drawn");
+    let before = edges(&graph);
+    let role = |place| Recipient::Role(RoleId(place));
+    let sent = [
+        // Along ways of the team file.
+        ((RoleId(0), role(1)), 5),
+        ((RoleId(1), role(2)), 5),
+        ((RoleId(2), Recipient::Join(0)), 5),
+        // Elsewhere.
+        ((RoleId(0), role(2)), 1),
+        ((RoleId(1), Recipient::Join(0)), 2),
+        ((RoleId(3), Recipient::Outside("X".into())), 3),
+    ];
+    graph.add_sent(&sent.into_iter().collect());
+    let added = [
+        "A !> C 1 message/chosen at run time",
+        "B !> join:j 2 messages/chosen at run time",
+        "D !> outside:X 3 messages/chosen at run time",
+    ];
+    assert_eq!(edges(&graph), format!("{before}\n{}", added.join("\n")));
+    for format in [super::Format::Mermaid, super::Format::Dot, super::Format::Svg] {
+        assert!(graph.write(format).expect("it is written").contains("chosen at run time"), "{format:?}");
+    }
 }

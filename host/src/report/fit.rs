@@ -8,6 +8,10 @@ impl Report {
     pub(super) fn fit(&mut self) {
         let mut room = Room::new();
         let mut fit = |text: &mut Text| room.fit(text);
+        if let Some(output) = &mut self.result {
+            fit(&mut output.text);
+            output.data.iter_mut().for_each(&mut fit);
+        }
         fit(&mut self.facts.idea);
         self.facts.troubles.iter_mut().for_each(&mut fit);
         self.faults.iter_mut().rev().for_each(|fault: &mut Fault| {

@@ -12,7 +12,7 @@ use strata_core::request::{Answer, Request};
 use strata_core::stepper::{Illegal, Stepper};
 
 use super::room::{Kept, Text};
-use super::{Beside, Facts, Mark, MarkKind, Question, Report, Spending, State, Step, state};
+use super::{Beside, Facts, Mark, MarkKind, Output, Question, Report, Spending, State, Step, state};
 use crate::excerpt::excerpt;
 use crate::graph::{Format, Graph};
 use crate::store::Record;
@@ -31,6 +31,8 @@ const MAX_RARE: usize = 400;
 const MAX_STATES: usize = 120;
 /// Characters of a message, an output, an answer.
 const TEXT_CHARS: usize = 6_000;
+/// Characters of the result: a long document is still shown whole.
+const RESULT_CHARS: usize = 400_000;
 /// Characters of the idea, of reasons, of lines of a log.
 const SHORT_CHARS: usize = 2_000;
 
@@ -214,9 +216,14 @@ impl Gathering {
         let facts = facts(&self.stepper, self.span_ms);
         let messages = self.ways.messages(&self.stepper);
         let team = self.stepper.team();
-        let picture = Graph::of(team).and_then(|graph| graph.write(Format::Svg)).map_err(|error| error.to_string());
+        let drawn = Graph::of(team).map(|mut graph| {
+            graph.add_sent(&self.ways.sent);
+            graph
+        });
+        let picture = drawn.and_then(|graph| graph.write(Format::Svg)).map_err(|error| error.to_string());
         let mut report = Report {
             facts,
+            result: result(&self.stepper),
             picture,
             roles: team.roles.iter().map(|role| role.name.clone()).collect(),
             steps: self.steps,
@@ -236,6 +243,20 @@ impl Gathering {
         report.fit();
         report
     }
+}
+
+/// The newest output that a role published.
+fn result(stepper: &Stepper) -> Option<Output> {
+    let (team, env) = (stepper.team(), stepper.env());
+    let mut published = env.history.iter().rev().map(|message| env.message(*message));
+    let output = published.find(|message| team.roles.iter().any(|role| role.name == message.sent_from))?;
+    Some(Output {
+        id: output.id.0.clone(),
+        from: output.sent_from.clone(),
+        cause: output.cause_by.clone(),
+        text: Text::of(&output.content, RESULT_CHARS),
+        data: output.instruct.as_ref().map(|data| Text::of(data.value.as_str(), TEXT_CHARS)),
+    })
 }
 
 fn ended(status: Status) -> MarkKind {

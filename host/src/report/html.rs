@@ -1,7 +1,7 @@
 //! A report as one page of HTML that needs nothing beside itself.
 //!
 //! Whatever a guest, a model or a person wrote is hostile: it passes `escape`, stands in no attribute but as an id that we
-//! made, and never in a script: scripts are given no data. The page forbids itself everything but its own script and
+//! made or as the harmless link that `markdown` lets through, and never in a script: scripts are given no data. The page forbids itself everything but its own script and
 //! styles, by their digests. Sections are in a file each.
 
 mod activity;
@@ -9,8 +9,10 @@ mod calls;
 mod costs;
 mod escape;
 mod faults;
+mod markdown;
 mod messages;
 mod overview;
+mod result;
 mod states;
 mod time;
 mod timeline;
@@ -44,6 +46,7 @@ pub fn page(report: &Report) -> String {
     ));
     overview::head(&mut page, report);
     page.put(format_args!("<main>\n"));
+    result::section(&mut page, report);
     overview::summary(&mut page, report);
     faults::section(&mut page, report);
     timeline::section(&mut page, report);

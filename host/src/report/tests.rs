@@ -13,6 +13,7 @@ use strata_core::money::Usd;
 use strata_core::rules::Rules;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
+use strata_core::text::is_invisible;
 
 use super::{Beside, Gathering, html};
 use crate::manifest::Definition;
@@ -30,7 +31,9 @@ fn team(text: &str) -> Arc<Team> {
 }
 
 fn small() -> Arc<Team> {
-    let name = serde_json::to_string(&HOSTILE.replace('\0', "")).unwrap();
+    // No name holds what is not seen.
+    let name: String = HOSTILE.chars().filter(|c| !is_invisible(*c)).collect();
+    let name = serde_json::to_string(&name).unwrap();
     let team_file = format!(
         "schema = \"strata.team/1\"\n[team]\nname = {name}\n[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\
          [[role.action]]\nname = \"One\"\ncomponent = \"one.wasm\"\n"
@@ -130,7 +133,8 @@ fn nothing_that_anybody_wrote_is_taken_for_markup() {
     let page = life.page();
 
     // All of it is there, as text: in the message, the call, the fault, the model, the log.
-    let shown = "&lt;script&gt;boo()&lt;/script&gt;&lt;img src=x onerror=boo()&gt;&quot; onclick=&quot;boo()[U+202E]";
+    let shown = "&lt;script&gt;boo()&lt;/script&gt;&lt;img src=x onerror=boo()&gt;&quot; onclick=&quot;boo()";
+    assert!(page.matches("boo()[U+202E][U+2028]").count() >= 8, "{page}");
     assert!(page.matches(shown).count() >= 10, "{page}");
     for (mark, count) in [("<script", 1), ("</script", 1), ("<img", 0), ("boo()\"", 0), ("\0", 0), ("\u{202e}", 0)] {
         assert_eq!(page.matches(mark).count(), count, "{mark}");

@@ -51,7 +51,7 @@ fn graph_of(texts: &[String]) -> Graph {
     let edge = |(i, text): (usize, &String), step: usize| Edge {
         from: NodeId(i),
         to: NodeId((i + step) % texts.len()),
-        kind: [EdgeKind::Always, EdgeKind::Conditional, EdgeKind::Tie][i % 3],
+        kind: [EdgeKind::Always, EdgeKind::Conditional, EdgeKind::Tie, EdgeKind::Chosen][i % 4],
         label: vec![text.clone(), text.clone()],
     };
     let edges = texts.iter().enumerate().flat_map(|it| [edge(it, 0), edge(it, 1), edge(it, 2)]);

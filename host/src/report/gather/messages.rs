@@ -9,10 +9,15 @@ use strata_core::stepper::Stepper;
 use super::super::Message;
 use super::super::room::{Kept, Text};
 use super::{MAX_MESSAGES, TEXT_CHARS};
+use crate::graph::{Recipient, Sent};
 
 /// Where each message went.
 #[derive(Default)]
-pub(super) struct Ways(BTreeMap<MessageId, Way>);
+pub(super) struct Ways {
+    of: BTreeMap<MessageId, Way>,
+    /// How many messages roles sent to whom, before joins let them go further.
+    pub(super) sent: Sent,
+}
 
 struct Way {
     to: Vec<String>,
@@ -42,12 +47,20 @@ impl Ways {
         let joins = routed.joins.iter().map(|id| format!("join {}", team.joins[id.index()].id));
         let outside = routed.outside.iter().map(|name| format!("{name} (outside)"));
         let lost = routed.dead.iter().map(|name| format!("there is no role or alias {name}"));
+        let to_roles = routed.to.iter().map(|id| Recipient::Role(*id));
+        let to_joins = routed.joins.iter().map(|id| Recipient::Join(id.index()));
+        let to_outside = routed.outside.iter().map(|name| Recipient::Outside(name.clone()));
+        if let Some(from) = routed.from {
+            for to in to_roles.chain(to_joins).chain(to_outside) {
+                *self.sent.entry((from, to)).or_default() += 1;
+            }
+        }
         let way = Way {
             to: roles.chain(joins).chain(outside).collect(),
             lost: lost.chain(routed.dropped.clone()).collect(),
             sent,
         };
-        self.0.insert(routed.id.clone(), way);
+        self.of.insert(routed.id.clone(), way);
     }
 
     /// What joins let go goes on to whom they deliver it.
@@ -55,7 +68,7 @@ impl Ways {
         let team = stepper.team();
         for Released { messages, to, .. } in released {
             for (_, id) in messages {
-                let Some(way) = self.0.get_mut(id) else { continue };
+                let Some(way) = self.of.get_mut(id) else { continue };
                 for role in to.iter().map(|id| &team.role(*id).name) {
                     if !way.to.contains(role) {
                         way.to.push(role.clone());
@@ -71,7 +84,7 @@ impl Ways {
         let mut kept = Kept::at_most(MAX_MESSAGES);
         env.messages.iter().for_each(|message| kept.push(message));
         kept.map(|message| {
-            let way = self.0.get(&message.id);
+            let way = self.of.get(&message.id);
             Message {
                 id: message.id.0.clone(),
                 from: message.sent_from.clone(),

@@ -17,6 +17,7 @@ pub(super) fn head(page: &mut Page, report: &Report) {
         facts.status
     ));
     let sections = [
+        ("result", if facts.status == "done" { "Result" } else { "Newest output" }, report.result.is_some()),
         ("faults", "Faults", report.faults.all() > 0),
         ("timeline", "Timeline", report.attempts.all() > 0),
         ("activity", "Activity", report.attempts.all() > 0),

@@ -49,6 +49,17 @@
     show(states.length - 1);
   }
 
+  // Paper shows all that is folded; afterwards it is as it was.
+  let folded = [];
+  window.addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const one of folded) one.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    for (const one of folded) one.open = false;
+    folded = [];
+  });
+
   // What is linked to is unfolded.
   const unfold = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));

@@ -56,11 +56,11 @@ pub(super) fn section(page: &mut Page, report: &Report) {
 
     page.put(format_args!("<div class=\"timeline\"><ul class=\"lanes\" aria-hidden=\"true\">\n"));
     for lane in lanes {
-        page.put(format_args!("<li>{}</li>\n", esc(&excerpt(&report.roles[*lane], 22))));
+        page.put(format_args!("<li><span>{}</span></li>\n", esc(&excerpt(&report.roles[*lane], 22))));
     }
     page.put(format_args!(
         "</ul><div class=\"scroll\" tabindex=\"0\"><svg role=\"img\" aria-label=\"What roles did in time\" width=\"{width:.0}\" \
-         height=\"{high:.0}\">\n"
+         height=\"{high:.0}\" viewBox=\"0 0 {width:.0} {high:.0}\" preserveAspectRatio=\"none\">\n"
     ));
     for place in 0..lanes.len() {
         let y = HEAD + LANE * place as f64;

@@ -1,0 +1,81 @@
+//! What a run sent along no way of its team file: recipients that actions chose while they ran.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use strata_core::id::RoleId;
+
+use super::text::clean;
+use super::{Edge, EdgeKind, Graph, MAX_EDGES, Node, NodeId, NodeKind};
+
+/// To whom a message was sent.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Recipient {
+    /// A role of the team.
+    Role(RoleId),
+    /// A join, by its place in the team.
+    Join(usize),
+    /// Somebody outside of the team.
+    Outside(String),
+}
+
+/// How many messages roles sent to whom.
+pub type Sent = BTreeMap<(RoleId, Recipient), usize>;
+
+impl Graph {
+    /// Adds an edge for each pair of a sender and a recipient between whom the team file has no way. The graph must be that
+    /// of the team in which the messages were sent.
+    pub fn add_sent(&mut self, sent: &Sent) {
+        let ways = self.ways();
+        for ((from, to), count) in sent {
+            let from = self.role(*from);
+            let to = match to {
+                Recipient::Role(role) => self.role(*role),
+                Recipient::Join(place) => self.nth(NodeKind::Join, *place),
+                Recipient::Outside(name) => Some(self.outside(name)),
+            };
+            let (Some(from), Some(to)) = (from, to) else { continue };
+            if ways.contains(&(from, to)) || self.edges.len() >= MAX_EDGES {
+                continue;
+            }
+            let messages = if *count == 1 { "1 message".to_owned() } else { format!("{count} messages") };
+            let label = vec![messages, "chosen at run time".to_owned()];
+            self.edges.push(Edge { from, to, kind: EdgeKind::Chosen, label });
+        }
+    }
+
+    /// The pairs that edges join, also by way of a group.
+    fn ways(&self) -> BTreeSet<(NodeId, NodeId)> {
+        let is_group = |id: NodeId| self.nodes[id.0].kind == NodeKind::Group;
+        let mut members: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        for edge in self.edges.iter().filter(|edge| edge.kind == EdgeKind::Tie && is_group(edge.from)) {
+            members.entry(edge.from).or_default().push(edge.to);
+        }
+        let mut ways = BTreeSet::new();
+        for edge in &self.edges {
+            ways.insert((edge.from, edge.to));
+            ways.extend(members.get(&edge.to).into_iter().flatten().map(|member| (edge.from, *member)));
+        }
+        ways
+    }
+
+    /// The node of a role: roles follow the idea, in the order of the team.
+    fn role(&self, id: RoleId) -> Option<NodeId> {
+        let is_role = |node: &&Node| matches!(node.kind, NodeKind::Role | NodeKind::Human);
+        let node = NodeId(1 + id.index());
+        self.nodes.get(node.0).filter(is_role).map(|_| node)
+    }
+
+    fn nth(&self, kind: NodeKind, place: usize) -> Option<NodeId> {
+        self.numbered().filter(|(_, node)| node.kind == kind).nth(place).map(|(id, _)| id)
+    }
+
+    fn outside(&mut self, name: &str) -> NodeId {
+        let name = clean(name);
+        let known = self.numbered().find(|(_, node)| node.kind == NodeKind::Outside && node.name == name);
+        if let Some((id, _)) = known {
+            return id;
+        }
+        self.nodes.push(Node { kind: NodeKind::Outside, name, note: "outside".into(), actions: Vec::new() });
+        NodeId(self.nodes.len() - 1)
+    }
+}
