@@ -2,6 +2,7 @@
 //! their own.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -15,6 +16,24 @@ pub fn a_mistyped_config_is_refused(place: &Place) {
     place.write("press/mistyped.toml", team.replacen("{ instruction =", "{ instructoin =", 1));
     let refused = place.host(&["check", "press/mistyped.toml"]).expect(2).stderr;
     assert!(refused.contains("did you mean `instruction`?"), "{refused}");
+}
+
+/// Runs the commands that a README shows, in its directory.
+#[track_caller]
+fn the_commands_of_a_readme_work(place: &Place, dir: &str) {
+    let readme = String::from_utf8(place.read(&format!("{dir}/README.md"))).unwrap();
+    let commands = readme.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    assert_eq!(commands.lines().count(), 3, "{readme}");
+    let host = place.command(&[]);
+    let bin = place.path("bin");
+    fs::create_dir_all(&bin).unwrap();
+    symlink(host.get_program(), bin.join("strata-host")).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c", commands]).current_dir(place.path(dir));
+    shell.envs(host.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("PATH", path);
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -32,6 +51,7 @@ fn a_new_team_runs_and_its_action_passes_its_test() {
     let again = place.host(&["build", "press/respond"]).expect(0);
     assert_eq!(again.stderr, "");
     a_mistyped_config_is_refused(&place);
+    the_commands_of_a_readme_work(&place, "press");
 
     let mut tests = Command::new("cargo");
     tests.args(["test", "--quiet"]).current_dir(&action);

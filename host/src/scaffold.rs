@@ -117,6 +117,9 @@ pub enum ScaffoldError {
     },
 }
 
+/// What a new action says of itself, whatever its language.
+const README: &str = include_str!("scaffold/action.md");
+
 /// A file to be written: its path, and what is in it.
 type New = (String, Vec<u8>);
 
@@ -143,6 +146,8 @@ pub fn team(parent: &Path, name: &str, language: &Language) -> Result<PathBuf, S
 
 fn action_files(name: &str, language: &Language) -> Vec<New> {
     let mut files = filled_in(language.template, name);
+    let readme = README.replace("{{language}}", language.name).replace("{{test}}", language.test);
+    files.extend(filled_in(&[("README.md", readme.as_bytes())], name));
     if let Some((dir, kit)) = &language.beside {
         files.extend(kit.files().iter().map(|(path, content)| (format!("{dir}/{path}"), content.to_vec())));
     }

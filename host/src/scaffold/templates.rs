@@ -60,4 +60,5 @@ pub const LANGUAGES: &[Language] = &[
 ];
 
 /// A team of two that needs no model of its own.
-pub(super) const TEAM: &[Embedded] = embedded!["plugins/teams/template": "gitignore", "replies.toml", "team.toml"];
+pub(super) const TEAM: &[Embedded] =
+    embedded!["plugins/teams/template": "README.md", "gitignore", "replies.toml", "team.toml"];

@@ -28,6 +28,10 @@ fn an_action_carries_its_name() {
         assert_eq!(dir, parent.path().join("greet-people"));
         let found = files(parent.path());
         assert!(found.contains("greet-people/.gitignore"), "{found:?}");
+        let readme = fs::read_to_string(dir.join("README.md")).expect("it has one");
+        assert!(readme.starts_with("# greet-people\n") && !readme.contains("{{"), "{readme}");
+        let commands = readme.split("```").nth(1).expect("its commands");
+        assert!(commands.contains(language.test) && commands.contains("\nstrata-host build\n"), "{readme}");
         let texts: Vec<String> =
             found.iter().map(|file| fs::read_to_string(parent.path().join(file)).expect("text")).collect();
         assert!(texts.iter().any(|text| text.contains("greet-people")), "{}", language.name);
