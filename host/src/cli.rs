@@ -29,6 +29,7 @@ mod manual;
 mod metrics;
 mod new;
 mod plain;
+mod progress;
 mod prompt;
 mod prune;
 mod replay;

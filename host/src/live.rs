@@ -281,7 +281,7 @@ impl Drop for LiveEnvironment {
 /// What came up before a run goes where the program's log goes.
 fn log(notice: Notice<'_>) {
     match notice {
-        Notice::Note(text) => tracing::info!("{text}"),
+        Notice::Note(text) | Notice::Busy(text) => tracing::info!("{text}"),
         Notice::Warning(text) => tracing::warn!("{text}"),
     }
 }

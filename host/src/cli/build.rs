@@ -2,10 +2,14 @@
 
 use std::path::Path;
 
-use super::{Failure, note, print};
+use super::progress::Progress;
+use super::{Failure, print};
 
 pub(super) fn build(dir: &Path) -> Result<u8, Failure> {
-    let built = crate::build::build(dir, &mut |line| note(line)).map_err(|error| Failure::usage(error.to_string()))?;
+    let mut progress = Progress::begin();
+    let built = crate::build::build(dir, &mut |line| progress.note(line));
+    drop(progress);
+    let built = built.map_err(|error| Failure::usage(error.to_string()))?;
     print(&built.component.display().to_string());
     Ok(0)
 }

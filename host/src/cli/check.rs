@@ -1,6 +1,7 @@
 //! `check`: validates a team, links its components, prints what each may do. No action of the team is run.
 
-use super::{CheckArgs, Failure, note, show_document, show_text, tell, warn};
+use super::{CheckArgs, Failure, note, show_document, show_text, warn};
+use crate::cli::progress::Progress;
 use crate::launch::Components;
 use crate::manifest::operator::in_force;
 use crate::manifest::{Definition, policy};
@@ -10,7 +11,10 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let mut definition = Definition::read(&args.team)?;
     definition.bind(&in_force(args.policy.as_deref())?)?;
     let sandbox = WasmSandbox::one_shot().map_err(|error| Failure::internal(error.to_string()))?;
-    let components = Components::load(&definition, &sandbox, &mut tell)?;
+    let mut progress = Progress::begin();
+    let components = Components::load(&definition, &sandbox, &mut |notice| progress.tell(notice));
+    drop(progress);
+    let components = components?;
     components.equip(&definition, sandbox, Own::default())?;
     definition.cut().iter().for_each(note);
     // Of the last a run tells when it happens.

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::args::DescribeArgs;
-use super::{Failure, note, show_document, skill, warn};
+use super::{Failure, show_document, skill, warn};
 use crate::blob::digest_of;
+use crate::cli::progress::Progress;
 use crate::interface::component;
 use crate::interface::manifest::document;
 use crate::interface::own;
@@ -54,7 +55,7 @@ fn one(path: &Path, args: &DescribeArgs) -> Result<Value, Failure> {
         return Ok(document(&skill.digest, &skill.manifest));
     }
     let sandbox = WasmSandbox::one_shot().map_err(|error| Failure::internal(error.to_string()))?;
-    let (file, bytes) = read_component(path, &mut |line| note(line)).map_err(Failure::usage)?;
+    let (file, bytes) = read(path)?;
     let digest = digest_of(&bytes);
     let loaded = sandbox.load_plain(digest, &bytes, (Metering::Plain, &Limits::default()));
     let loaded = loaded.map_err(|error| unfit(&file, &error))?;
@@ -70,9 +71,15 @@ fn one(path: &Path, args: &DescribeArgs) -> Result<Value, Failure> {
     Ok(description)
 }
 
+/// A component's file and its bytes; one that is source is built first.
+fn read(path: &Path) -> Result<(PathBuf, Vec<u8>), Failure> {
+    let mut progress = Progress::begin();
+    read_component(path, &mut |line| progress.note(line)).map_err(Failure::usage)
+}
+
 /// A component's file, its bytes, and what it says about itself.
 pub(super) fn load(path: &Path, sandbox: &WasmSandbox) -> Result<(PathBuf, Vec<u8>, Loaded), Failure> {
-    let (file, bytes) = read_component(path, &mut |line| note(line)).map_err(Failure::usage)?;
+    let (file, bytes) = read(path)?;
     let loaded = sandbox.load(&bytes, Metering::Plain).map_err(|error| unfit(&file, &error))?;
     Ok((file, bytes, loaded))
 }

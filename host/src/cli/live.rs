@@ -180,7 +180,7 @@ impl Flight {
 }
 
 /// A time for people: `12s`, `3m05s`, `2h03m`.
-fn clock(ms: i64) -> String {
+pub(super) fn clock(ms: i64) -> String {
     let seconds = ms.max(0) / 1000;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds}s"),

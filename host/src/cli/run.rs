@@ -19,7 +19,8 @@ use super::reporter::{Loudness, Reporter};
 use super::requests::answer_of;
 use super::result::show_result;
 use super::signals::Signals;
-use super::{Failure, RunArgs, exit_code, metrics, note, path_word, screen, tell, warn};
+use super::{Failure, RunArgs, exit_code, metrics, note, path_word, screen, warn};
+use crate::cli::progress::Progress;
 use crate::driver::{Motion, OnLine, Stop};
 use crate::launch::{
     Inputs, LaunchError, Notes, Notice, Resume, Resumed, Run, SavedTeamFile, Start, resume, start, storage_by_name,
@@ -172,9 +173,10 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
         components: args.component.clone(),
         ..Overrides::default()
     };
+    let mut progress = Progress::begin();
     let report = &mut |notice: Notice<'_>| {
         if !args.quiet || matches!(notice, Notice::Warning(_)) {
-            tell(notice);
+            progress.tell(notice);
         }
     };
     if let Some(path) = &args.recover_path {

@@ -201,7 +201,7 @@ pub(super) fn warn(text: impl Display) {
 /// Tells the operator what came up before a run.
 pub(super) fn tell(notice: Notice<'_>) {
     match notice {
-        Notice::Note(text) => note(text),
+        Notice::Note(text) | Notice::Busy(text) => note(text),
         Notice::Warning(text) => warn(text),
     }
 }

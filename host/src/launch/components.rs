@@ -198,11 +198,14 @@ impl Loading<'_> {
         let (definition, sandbox, path) = (self.definition, self.sandbox, &plugin.component);
         let refuse = |why: &Unloadable| Refused::Anywhere(why.told(plugin));
         let limit = plugin.limits.component_bytes;
-        let read = || Source::read(path, limit, &definition.trust, &mut |line| report(Notice::Note(line)));
+        let read = || Source::read(path, limit, &definition.trust, &mut |line| report(Notice::Busy(line)));
         let source = self.sources.entry((path.clone(), limit)).or_insert_with(read);
         let source = source.as_ref().map_err(refuse)?;
         admit(definition, (slot, plugin), source, self.lock.as_ref())?;
-        let load = || source.load(sandbox, plugin);
+        let load = || {
+            source.compiling(sandbox, plugin).iter().for_each(|line| report(Notice::Busy(line)));
+            source.load(sandbox, plugin)
+        };
         let made = self.made.entry(Making::of(plugin)).or_insert_with(load);
         let mut made = made.as_ref().map_err(refuse)?.clone();
         if let Some(function) = &plugin.function {

@@ -18,6 +18,9 @@ use crate::trust::signature::{Keys, Untrusted};
 /// A script is handed over with each call; what is larger is a bundle, and better built.
 const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 
+/// A component with more bytes takes seconds to compile.
+const LONG_TO_COMPILE: usize = 4 << 20;
+
 /// What a team file names as a component.
 pub(super) struct Source {
     /// The file; that of the built component, where the team file names a directory.
@@ -75,6 +78,16 @@ impl Source {
         let digest = script.digest(&made_from);
         let signed = trusted.check(path, written.as_deref().unwrap_or_default().as_bytes(), &digest);
         Ok(Self { file, bytes, script: Some(Interpreted { script, interpreter }), digest, signed })
+    }
+
+    /// Returns what to tell while it is compiled, where that takes a while.
+    pub(super) fn compiling(&self, sandbox: &WasmSandbox, plugin: &Plugin) -> Option<String> {
+        let (name, digest) = match &self.script {
+            Some(Interpreted { script, interpreter }) => (format!("the interpreter of {}", script.name), interpreter),
+            None => (tidy(&self.file), &self.digest),
+        };
+        let waits = self.bytes.len() > LONG_TO_COMPILE && !sandbox.is_compiled(digest, Metering::of(&plugin.limits));
+        waits.then(|| format!("compiling {name} to machine code, once"))
     }
 
     /// Makes it ready to be called as a plugin says.

@@ -130,6 +130,12 @@ impl WasmSandbox {
         Self::with_cache(Cache::none(), Work::Teams)
     }
 
+    /// Returns whether compiled code of a component is kept, so that loading it takes no time.
+    pub fn is_compiled(&self, digest: &Digest, metering: Metering) -> bool {
+        let engine = self.inner.engines.get(metering);
+        engine.is_ok_and(|engine| self.inner.cache.holds(&self.inner.cache.key(digest, engine)))
+    }
+
     fn with_cache(cache: Cache, work: Work) -> Result<Self, SandboxError> {
         Ok(Self::of(Arc::new(Inner {
             engines: Engines::new(work)?,

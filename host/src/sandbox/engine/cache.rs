@@ -98,6 +98,11 @@ impl Cache {
         format!("{digest}-{:016x}", hasher.finish())
     }
 
+    /// Returns whether something is kept under a name, damaged or not.
+    pub(in crate::sandbox) fn holds(&self, key: &str) -> bool {
+        self.dir.as_ref().is_some_and(|dir| dir.join(key).exists())
+    }
+
     /// What is kept under a name, if it is undamaged.
     pub(in crate::sandbox) fn get(&self, key: &str) -> Option<Entry> {
         let path = self.dir.as_ref()?.join(key);
