@@ -207,3 +207,19 @@ fn what_cannot_be_seen_is_refused_in_names_that_are_sent() {
         assert!(refused.contains("U+200B") || refused.contains("U+2060"), "{refused}");
     }
 }
+
+#[test]
+fn the_last_output_is_shown_without_what_is_not_seen() {
+    let text: String = UNSEEN.iter().flat_map(|c| ['a', *c]).collect::<String>() + EMOJI;
+    let written: String = text.chars().map(|c| format!("\\U{:08X}", u32::from(c))).collect();
+    let role = "[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"Say\"\n";
+    let say = format!("component = \"probe.wasm\"\nconfig = {{ steps = [{{ say = \"{written}\" }}] }}\n");
+    let head = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n";
+    let place = Place::with(&format!("{head}{role}{say}"));
+    let shown = place.host(&["run", "team.toml", "--storage", "store"]).expect(0).stdout;
+    assert!(shown.contains("a\u{fffd}a\u{fffd}") && shown.contains(EMOJI), "{shown:?}");
+    assert!(!shown.contains(UNSEEN), "{shown:?}");
+    let json = place.host(&["run", "team.toml", "--storage", "again", "--json"]).expect(0).stdout;
+    assert!(!json.contains(UNSEEN), "{json:?}");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["output"], text);
+}

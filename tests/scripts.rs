@@ -348,3 +348,15 @@ return zipfile.ZipFile(packed).read("a").decode()
     assert_eq!(finished(&ended)[1]["content"], "packed");
     assert!(place.path("out/deep/er").is_dir());
 }
+
+#[test]
+fn a_byte_order_mark_before_a_script_is_no_part_of_it() {
+    let cases =
+        [("work.py", "return f\"{1 + 1} words\"\n"), ("work.js", "#!/usr/bin/env node\nreturn `${1 + 1} words`;\n")];
+    for (file, text) in cases {
+        let place = team(file);
+        place.write(file, format!("\u{feff}{text}"));
+        let ended = place.run().expect(0);
+        assert_eq!(finished(&ended).last().unwrap()["content"], "2 words", "{file}");
+    }
+}

@@ -19,6 +19,7 @@ const SELDOM: Duration = Duration::from_secs(30);
 /// Shows what is under way until it is dropped.
 pub(super) struct Progress {
     current: Arc<Mutex<Option<Current>>>,
+    quiet: bool,
     /// Dropped when the time need not move any more.
     _clock: Sender<()>,
 }
@@ -44,11 +45,20 @@ impl Progress {
                 }
             }
         });
-        Self { current, _clock: clock }
+        Self { current, quiet: false, _clock: clock }
+    }
+
+    /// Chooses whether nothing but warnings is shown.
+    pub(super) fn only_warnings(mut self, quiet: bool) -> Self {
+        self.quiet = quiet;
+        self
     }
 
     /// Tells the operator what comes up.
     pub(super) fn tell(&mut self, notice: Notice<'_>) {
+        if self.quiet && !matches!(notice, Notice::Warning(_)) {
+            return;
+        }
         if let Notice::Busy(what) = notice {
             *lock(&self.current) = Some(Current { what: what.to_owned(), began_ms: now_ms() });
         }

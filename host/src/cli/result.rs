@@ -1,13 +1,11 @@
 //! What a run leaves on stdout: its last output, or with `--json` a summary that contains it.
 
-use std::io::IsTerminal;
 use std::path::Path;
 
 use strata_core::event::Status;
 use strata_core::stepper::{Stepper, step_of_fault};
 
 use super::reporter::place;
-use super::terminal::print;
 use super::{RunArgs, joins, show_json, show_text};
 
 /// Shows the result of a run that ended with this status. Where events go to stdout, nothing is put between them.
@@ -24,11 +22,11 @@ pub(super) fn show_result(args: &RunArgs, status: Status, stepper: &Stepper, pat
     }
 }
 
-/// Writes a role's output, followed by a line feed if it has none. A terminal gets nothing that would change it; a file
-/// or a program gets the exact text.
+/// Writes a role's output, followed by a line feed if it has none. What would change a terminal or is not seen is
+/// replaced, also where stdout is a file: that is shown later. Programs get the exact text with `--json`.
 fn show_output(output: &str) {
     let text = output.strip_suffix('\n').unwrap_or(output);
-    if std::io::stdout().is_terminal() { show_text(&text.replace("\r\n", "\n")) } else { print(text) }
+    show_text(&text.replace("\r\n", "\n"));
 }
 
 fn summary(status: Status, stepper: &Stepper, path: &Path, output: Option<&str>) -> serde_json::Value {

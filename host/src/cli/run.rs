@@ -173,12 +173,8 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
         components: args.component.clone(),
         ..Overrides::default()
     };
-    let mut progress = Progress::begin();
-    let report = &mut |notice: Notice<'_>| {
-        if !args.quiet || matches!(notice, Notice::Warning(_)) {
-            progress.tell(notice);
-        }
-    };
+    let mut progress = Progress::begin().only_warnings(args.quiet);
+    let report = &mut |notice: Notice<'_>| progress.tell(notice);
     if let Some(path) = &args.recover_path {
         if idea.is_some() {
             warn(format_args!("the idea is ignored: a resume uses the saved one"));

@@ -247,9 +247,7 @@ impl Gathering {
 
 /// The newest output that a role published.
 fn result(stepper: &Stepper) -> Option<Output> {
-    let (team, env) = (stepper.team(), stepper.env());
-    let mut published = env.history.iter().rev().map(|message| env.message(*message));
-    let output = published.find(|message| team.roles.iter().any(|role| role.name == message.sent_from))?;
+    let output = stepper.env().last_output(stepper.team())?;
     Some(Output {
         id: output.id.0.clone(),
         from: output.sent_from.clone(),
