@@ -242,7 +242,9 @@ fn a_role_with_one_action_needs_nothing_that_chooses() {
     let thinker = |more: &str, llm: &str| {
         let text = smallest.replace("[[role]]", &format!("{llm}[[role]]\nreact = \"react\"\n{more}"));
         let team = Definition::parse(&text, "team.toml", &folder("good")).unwrap();
-        team.check_ready().unwrap();
+        // Its component is not there.
+        let error = team.check_ready().unwrap_err().to_string();
+        assert!(!error.contains("nothing chooses"), "{error}");
         let React::Choose { thinker, .. } = team.team.roles[0].react else { panic!("it chooses") };
         thinker
     };

@@ -211,7 +211,7 @@ mod tests {
     fn numbers_that_json_does_not_have_are_refused_by_name_or_null() {
         for word in NON_FINITE {
             for text in
-                [format!("{word}"), format!("[1,{word}]"), format!("{{\"a\": {word} }}"), format!("\u{feff}{word}")]
+                [word.to_string(), format!("[1,{word}]"), format!("{{\"a\": {word} }}"), format!("\u{feff}{word}")]
             {
                 assert_eq!(read(&text), Err(JsonError::NonFinite(word)), "{text}");
                 let expected = serde_json::from_str(&text.replace(word, "null").replace('\u{feff}', ""));
