@@ -30,6 +30,7 @@
 //! | `metagpt` | teams that MetaGPT saved |
 //! | `strangers` | storage that somebody else wrote: what its team file names is not used, and who looks at it uses nothing |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged, newer |
+//! | `lost` | a log that was lost or damaged; pipes in place of files; what is not written over |
 //! | `components` | components that cannot be used |
 //! | `javascript` | actions in JavaScript and TypeScript |
 //! | `compile_cache` | compiled components: made once, verified, private, as is what builds run |
@@ -104,6 +105,7 @@ mod joins;
 mod lineages;
 mod live;
 mod live_part;
+mod lost;
 mod machine;
 mod map_reduce;
 mod metagpt;

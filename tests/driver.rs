@@ -46,7 +46,7 @@ impl Store for WatchedStore {
         let mut ledger = self.ledger.lock().unwrap();
         ledger.appends += 1;
         if ledger.fails_at.is_some_and(|at| ledger.appends >= at) {
-            return Err(StoreError::Full { path: "team.db".into(), action: "write" });
+            return Err(StoreError::Full { path: "team.db".into(), action: "write", inodes: false });
         }
         ledger.records.extend_from_slice(records);
         self.store.append(records, durability)
@@ -58,7 +58,7 @@ impl Store for WatchedStore {
 
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
         if self.ledger.lock().unwrap().no_snapshots {
-            return Err(StoreError::Full { path: "team.db".into(), action: "write" });
+            return Err(StoreError::Full { path: "team.db".into(), action: "write", inodes: false });
         }
         self.store.save_snapshot(env)
     }

@@ -32,7 +32,7 @@ pub(crate) fn state() -> Option<PathBuf> {
 pub(crate) fn temporary() -> io::Result<PathBuf> {
     let place = std::env::temp_dir().join(temporary_name());
     match DirBuilder::new().mode(0o700).create(&place) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(without_temporary(&error)),
         _ => {}
     }
     // Somebody else may have been there first.
@@ -41,6 +41,16 @@ pub(crate) fn temporary() -> io::Result<PathBuf> {
         return Err(io::Error::other(format!("`{}` is not a private directory of this user", place.display())));
     }
     Ok(place)
+}
+
+/// Says of an error that it is about the place of temporary files, and what to do.
+pub(crate) fn without_temporary(error: &io::Error) -> io::Error {
+    let place = std::env::temp_dir();
+    io::Error::other(format!(
+        "the directory for temporary files `{}` cannot be used: {error}; create it, or set TMPDIR to a directory that \
+         exists and that this user can write to",
+        place.display()
+    ))
 }
 
 /// What that directory is called.

@@ -9,6 +9,7 @@ mod project;
 use super::sdk::{self, PYTHON};
 use super::sources::{Place, fingerprint};
 use super::{BuildError, Built, at, component, pypi, tool};
+use crate::user;
 use environment::Environment;
 use project::Project;
 use std::fs;
@@ -35,7 +36,8 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
 }
 
 fn componentize(dir: &Path, project: &Project, environment: &Environment, to: &Path) -> Result<(), BuildError> {
-    let entry = tempfile::tempdir().map_err(|source| BuildError::File { path: std::env::temp_dir(), source })?;
+    let entry = tempfile::tempdir()
+        .map_err(|error| BuildError::File { path: std::env::temp_dir(), source: user::without_temporary(&error) })?;
     let path = entry.path().join(ENTRY).with_extension("py");
     at(&path, fs::write(&path, project.entry()))?;
     let (wit, sdk) = (sdk::WIT.unpack()?, PYTHON.unpack()?);

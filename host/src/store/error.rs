@@ -75,14 +75,17 @@ pub enum StoreError {
     },
     /// The disk is full.
     #[error(
-        "cannot {action} `{}`: no space is left; what was saved before is intact, free some space and resume",
-        path.display()
+        "cannot {action} `{}`: {}; what was saved before is intact, free some space and resume",
+        path.display(),
+        if *inodes { "the file system has no room for another file (no inodes are left)" } else { "no space is left" }
     )]
     Full {
         /// The file or directory.
         path: PathBuf,
         /// What was attempted.
         action: &'static str,
+        /// Whether it is full of files, and not of what they hold.
+        inodes: bool,
     },
     /// Another process works on the directory.
     #[error("`{}` is in use by {}; wait for it to end or stop it", path.display(), holder(*pid))]
@@ -196,7 +199,10 @@ impl StoreError {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Self::Permission { path, action, source }
             }
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path, action },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                let inodes = has_no_inodes(&path);
+                Self::Full { path, action, inodes }
+            }
             _ => Self::Io { path, action, source },
         }
     }
@@ -209,15 +215,13 @@ impl StoreError {
             Some(
                 ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::TypeMismatch | ErrorCode::Unknown,
             ) => Self::Corrupt { path, what: source.to_string() },
-            // SQLite does not say why; the file system does, unless it is about another file beside it.
-            Some(ErrorCode::CannotOpen) if let Err(error) = std::fs::File::open(&path) => {
-                Self::io(&path, action, error)
-            }
+            // SQLite does not say why; the file system does. It may be about another file beside it.
+            Some(ErrorCode::CannotOpen) if let Some(error) = cannot_open(&path) => Self::io(&path, action, error),
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 let source = io::Error::new(io::ErrorKind::PermissionDenied, source);
                 Self::Permission { path, action, source }
             }
-            Some(ErrorCode::DiskFull) => Self::Full { path, action },
+            Some(ErrorCode::DiskFull) => Self::Full { path, action, inodes: false },
             Some(_) => Self::Database { path, action, source },
             // A row that does not have the columns or the types it was given: SQLite never saw a reason to complain.
             None => Self::Corrupt { path, what: source.to_string() },
@@ -227,6 +231,23 @@ impl StoreError {
     pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Self {
         Self::Corrupt { path: path.to_path_buf(), what: what.into() }
     }
+}
+
+/// Why a file cannot be opened, or none be made beside it.
+fn cannot_open(path: &Path) -> Option<io::Error> {
+    match std::fs::File::open(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Some(error),
+        _ => {
+            let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+            tempfile::tempfile_in(above.unwrap_or(Path::new("."))).err()
+        }
+    }
+}
+
+/// Whether the file system that a path lies in takes no more files.
+fn has_no_inodes(path: &Path) -> bool {
+    let place = path.ancestors().find(|place| place.exists()).unwrap_or(Path::new("."));
+    rustix::fs::statvfs(place).is_ok_and(|room| room.f_files > 0 && room.f_favail == 0)
 }
 
 /// Names a team file.

@@ -96,7 +96,8 @@ impl SqliteStore {
         let fail = |e| StoreError::sqlite(&path, "open", e);
         let conn = Connection::open_with_flags(&path, flags).map_err(fail)?;
         // What is refused is left as it is.
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(fail)?;
+        let has_log = std::fs::metadata(directory.join(LOG)).is_ok_and(|log| log.len() > 0);
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log).map_err(fail)?;
         let reader = Reader::ready(conn, path.clone())?;
         line::forbid_checkpoints(&reader.conn).map_err(fail)?;
         reader.conn.pragma_update(None, "synchronous", write::SYNCHRONOUS).map_err(fail)?;

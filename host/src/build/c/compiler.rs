@@ -5,6 +5,7 @@ use crate::build::sdk::C;
 use crate::build::sources::of_rule;
 use crate::build::tool::Caller;
 use crate::build::{BuildError, at, cache, tool};
+use crate::user;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -124,5 +125,6 @@ fn run(command: &mut Command) -> Result<tool::Ended, BuildError> {
 }
 
 fn temporary() -> Result<tempfile::TempDir, BuildError> {
-    tempfile::tempdir().map_err(|source| BuildError::File { path: std::env::temp_dir(), source })
+    tempfile::tempdir()
+        .map_err(|error| BuildError::File { path: std::env::temp_dir(), source: user::without_temporary(&error) })
 }

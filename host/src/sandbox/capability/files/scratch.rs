@@ -38,7 +38,7 @@ impl Scratch {
             let dir = match &place {
                 Ok(place) => builder.prefix(PREFIX).tempdir_in(place),
                 // Nobody sweeps what a killed process leaves there: it could be anybody's.
-                Err(_) => builder.prefix(PUBLIC_PREFIX).tempdir(),
+                Err(_) => builder.prefix(PUBLIC_PREFIX).tempdir().map_err(|error| user::without_temporary(&error)),
             };
             let path = dir?.keep();
             let lock = open(&path)?;

@@ -1,0 +1,181 @@
+//! A run that was killed, and whose log was lost or damaged since: it is refused, and never begins anew. And files that
+//! are no files, or that a run needs, where a command reads or writes.
+
+use std::fs;
+use std::process::Command;
+
+use crate::place::Place;
+
+const WAITS: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "waits"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "One"
+component = "probe.wasm"
+[[role.action]]
+name = "Two"
+component = "probe.wasm"
+config = { steps = [{ sleep = "90s", attempts = [1] }] }
+"#;
+
+/// A run that was killed while its second action was under way.
+fn killed() -> Place {
+    let place = Place::with(WAITS);
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    while process.until("action-started", Some("A"))["action"] != "Two" {}
+    process.kill();
+    let _ = fs::remove_file(place.path("store/team.db-shm"));
+    place
+}
+
+#[test]
+fn a_killed_run_whose_log_is_damaged_or_gone_is_refused_and_never_begins_anew() {
+    let place = killed();
+    let log = place.read("store/team.db-wal");
+    let whole: Vec<(&str, Vec<u8>)> =
+        ["team.db", "team.db-progress", "team.json"].map(|name| (name, place.read(&format!("store/{name}")))).into();
+    let frame = 24 + 4096;
+    let flips = [1, 5, 10, 15, 17, 21, 25, 29, 32 + 24 + 200, 32 + frame + 24 + 200, 32 + 2 * frame + 3];
+    let flipped = |at: usize| {
+        let mut bad = log.clone();
+        bad[at] ^= 1;
+        Some(bad)
+    };
+    let empty = [Some(Vec::new()), None, Some(log[..32 + frame].to_vec())];
+    for bad in flips.into_iter().map(flipped).chain(empty) {
+        for (name, bytes) in &whole {
+            place.write(&format!("store/{name}"), bytes);
+        }
+        let path = place.path("store/team.db-wal");
+        match &bad {
+            Some(bytes) => fs::write(&path, bytes).unwrap(),
+            // An empty one may be gone already.
+            None => drop(fs::remove_file(&path)),
+        }
+        for args in [
+            &["inspect", "store"][..],
+            &["events", "store"],
+            &["run", "--recover_path", "store"],
+            &["run", "team.toml", "--storage", "store"],
+        ] {
+            let ended = place.host(args).expect(1);
+            assert!(ended.stderr.contains("changes were recorded in it"), "{args:?}: {}", ended.stderr);
+            assert!(ended.stderr.contains("go on from `team.json`"), "{args:?}: {}", ended.stderr);
+            assert_eq!(ended.stdout, "");
+        }
+    }
+    // With its log it goes on.
+    for (name, bytes) in whole.iter().chain([&("team.db-wal", log)]) {
+        place.write(&format!("store/{name}"), bytes);
+    }
+    let ended = place.resume().expect(0);
+    assert_eq!(crate::stream::actions(&ended.events(), "action-started"), ["A.Two"]);
+}
+
+#[test]
+fn what_is_said_of_a_lost_log_works() {
+    let place = killed();
+    fs::remove_file(place.path("store/team.db-wal")).unwrap();
+    place.resume().expect(1);
+    for name in ["team.db", "team.db-progress"] {
+        fs::rename(place.path(&format!("store/{name}")), place.path(name)).unwrap();
+    }
+    place.write("team.toml", WAITS.replace("{ sleep = \"90s\", attempts = [1] }", ""));
+    let ended = place.host(&["run", "team.toml", "--recover_path", "store", "--events", "-"]).expect(0);
+    assert_eq!(crate::stream::actions(&ended.events(), "action-started"), ["A.One", "A.Two"]);
+}
+
+#[test]
+fn a_pipe_in_place_of_a_file_is_refused_and_never_waited_for() {
+    let team = WAITS
+        .replace("{ sleep = \"90s\", attempts = [1] }", "{ llm = \"x\" }")
+        .replace("[[role]]", "[llm]\nprovider = \"scripted\"\nreplies = \"replies.toml\"\n[[role]]");
+    let team = team + "allow = { llm = { models = [\"*\"] } }\n";
+    let cases: [(&str, &[&str]); 6] = [
+        ("pipe", &["--events", "pipe"]),
+        ("pipe", &["--record", "pipe"]),
+        ("pipe", &["--policy", "pipe"]),
+        ("pipe", &["--component", "A.One=pipe"]),
+        ("strata.lock", &[]),
+        ("replies.toml", &[]),
+    ];
+    for (name, options) in cases {
+        let place = Place::with(&team);
+        place.write("replies.toml", "[[reply]]\ntext = \"y\"\n");
+        let _ = fs::remove_file(place.path(name));
+        assert!(Command::new("mkfifo").arg(place.path(name)).status().unwrap().success());
+        let args = [&["run", "team.toml", "--storage", "store"], options].concat();
+        let ended = place.host(&args).expect(2);
+        let said = ["it is no regular file", "it is not a file", "it is a pipe that nobody reads", "there is no file"];
+        assert!(said.iter().any(|said| ended.stderr.contains(said)), "{args:?}: {}", ended.stderr);
+        assert!(!place.path("store/team.db").exists(), "{args:?}");
+    }
+    let place = Place::with(WAITS);
+    place.host(&["run", "team.toml", "--storage", "store", "--max-steps", "1", "--quiet", "--events", "/dev/null"]);
+    assert!(Command::new("mkfifo").arg(place.path("pipe")).status().unwrap().success());
+    let ended = place.host(&["report", "store", "-o", "pipe"]);
+    assert!(ended.code != Some(0) && ended.stderr.contains("a pipe that nobody reads"), "{}", ended.stderr);
+}
+
+#[test]
+fn nothing_is_written_over_what_the_team_is_made_of_whatever_it_is_called() {
+    let team = r#"
+schema = "strata.team/1"
+[team]
+name = "small"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "One"
+component = "probe.wasm"
+output_schema = "schema.json"
+config = { steps = [{ fail = "error" }] }
+"#;
+    let place = Place::with(team);
+    place.write("schema.json", "{}");
+    place.write("policy.toml", "schema = \"strata.policy/1\"\n");
+    fs::copy(place.path("probe.wasm"), place.path("other.wasm")).unwrap();
+    place.write("probe.wasm.minisig", "untrusted comment: x\n");
+    place.host(&["lock", "team.toml"]).expect(0);
+    place.run().expect(3);
+    let inputs = ["team.toml", "probe.wasm", "schema.json", "strata.lock", "store/team.db", "store/team.json"];
+    fs::hard_link(place.path("probe.wasm"), place.path("hard")).unwrap();
+    std::os::unix::fs::symlink("team.toml", place.path("link")).unwrap();
+    let names = inputs.iter().chain(["probe.wasm.minisig", "hard", "link", "./store/../team.toml"].iter());
+    let before: Vec<Vec<u8>> = inputs.iter().map(|name| place.read(name)).collect();
+    for name in names {
+        let is_saved = name.starts_with("store/team");
+        for args in [
+            &["report", "store", "-o", name][..],
+            &["run", "--recover_path", "store", "--events", name],
+            &["run", "--recover_path", "store", "--record", name],
+            &["run", "team.toml", "--storage", "elsewhere", "--events", name],
+            &["run", "team.toml", "--storage", "elsewhere", "--record", name],
+        ] {
+            if is_saved && args.contains(&"elsewhere") {
+                continue;
+            }
+            let ended = place.host(args).expect(2);
+            assert!(ended.stderr.contains("which would be written over"), "{args:?}: {}", ended.stderr);
+            assert!(!place.path("elsewhere").exists(), "{args:?}");
+        }
+    }
+    for (option, name) in [("--policy", "policy.toml"), ("--component", "other.wasm")] {
+        let value = if option == "--component" { "A.One=other.wasm" } else { name };
+        let ended = place.host(&["run", "--recover_path", "store", option, value, "--events", name]).expect(2);
+        assert!(ended.stderr.contains("which would be written over"), "{option}: {}", ended.stderr);
+    }
+    let after: Vec<Vec<u8>> = inputs.iter().map(|name| place.read(name)).collect();
+    assert!(before == after);
+    // What is none of these may be there already.
+    place.write("events", "mine");
+    place.host(&["run", "--recover_path", "store", "--events", "events"]).expect(3);
+    place.host(&["report", "store", "-o", "events"]).expect(0);
+}
