@@ -355,6 +355,8 @@ pub(super) fn almost<'a>(word: &str, candidates: impl IntoIterator<Item = &'a st
 
 /// The candidate that is most alike, from 0 for nothing to 1 for all of it.
 fn within_reach<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>, least: f64) -> Option<&'a str> {
+    /// To compare two words takes time with the product of their lengths. No name that somebody typed is longer.
+    const LONGEST_COMPARED: usize = 100;
     let word = word.to_lowercase();
     let letters = word.chars().count();
     // As many letters as one is longer are wrong at least.
@@ -363,7 +365,7 @@ fn within_reach<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>, l
             length if length < letters => (length, letters),
             length => (letters, length),
         };
-        less as f64 >= least * more as f64
+        more <= LONGEST_COMPARED && less as f64 >= least * more as f64
     };
     candidates
         .into_iter()
