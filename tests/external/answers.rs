@@ -23,7 +23,7 @@ fn what_is_outside_speaks_as_nobody_in_the_team() {
     place.write("bridge.sh", format!("while read -r line; do echo '{says}'; echo '{says}'; done"));
     place.run().expect(4);
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
-    assert!(shown.contains("B <- outside [Answer] approved"), "{shown}");
+    assert!(shown.contains("B <- outside [Answer] sent-0: approved"), "{shown}");
     assert!(!shown.contains("<- A [Answer]"), "{shown}");
     let last = shown.lines().find(|line| line.starts_with("A  ")).unwrap();
     assert!(!last.contains("approved"), "{last}");

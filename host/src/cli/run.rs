@@ -197,8 +197,7 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
         };
         let resumed = resume(what, report, on_line);
         // Also where it is refused: the line that is named may be mended already.
-        let is_looked_for = !matches!(resumed, Ok(Resumed::Finished(..)) | Err(LaunchError::Unrecognized(_)));
-        if team.is_none() && !args.quiet && is_looked_for {
+        if team.is_none() && !args.quiet && is_mendable(&resumed) {
             tell_mended(path, args.policy.as_deref());
         }
         return match resumed? {
@@ -218,8 +217,7 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
         warn(not_a_team(idea));
     }
     let replace = if args.force { Replace::Unfinished } else { Replace::Never };
-    let calls = args.calls.into();
-    let what = Start { idea, replace, calls, ..Start::new(&team, storage, &overrides) };
+    let what = Start { idea, replace, calls: args.calls.into(), ..Start::new(&team, storage, &overrides) };
     let started = start(what, report, on_line)?;
     if let Some(aside) = started.moved_to {
         report(Notice::Note(&format!("the team that was saved there is now in `{}`", aside.display())));
@@ -230,6 +228,11 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
         warn(format_args!("`{LAST}` does not lead to this run: {error}"));
     }
     Ok(Launched::Goes(Box::new(started.run)))
+}
+
+/// Whether another text of the team file may make a difference to a resume.
+fn is_mendable(resumed: &Result<Resumed, LaunchError>) -> bool {
+    !matches!(resumed, Ok(Resumed::Finished(..)) | Err(LaunchError::Unrecognized(_)))
 }
 
 /// Which saved team files are used, as `--trust` says.

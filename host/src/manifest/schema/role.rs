@@ -158,6 +158,7 @@ fn http() -> Value {
                 that is not the scheme's own. Private addresses are granted literally.";
     let headers = "Request headers that may be set although servers may take a request for another one because of them: \
                    `x-http-method-override`, `x-original-url`, `x-forwarded-for` and their like. Others need no grant.";
+    let header = json!({ "type": "string", "pattern": "^[0-9A-Za-z!#$%&'*+.^_`|~-]+$" });
     let method = json!({ "type": "string", "pattern": "^[A-Z]+$" });
     let methods = json!({ "type": "array", "items": method, "minItems": 1, "uniqueItems": true, "default": READS });
     let paths = json!({ "type": "string", "pattern": "^/", "default": ANY_PATH });
@@ -166,7 +167,7 @@ fn http() -> Value {
         key("methods", "Methods.", methods),
         key("path", "Paths; `*` stands for any run of characters.", paths),
         key("secrets", "Secrets (environment variables of the host's) that may be sent there.", variables()),
-        key("headers", headers, json!({ "type": "array", "items": { "type": "string" } })),
+        key("headers", headers, json!({ "type": "array", "items": header, "uniqueItems": true })),
     ])
 }
 
