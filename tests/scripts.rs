@@ -360,3 +360,19 @@ fn a_byte_order_mark_before_a_script_is_no_part_of_it() {
         assert_eq!(finished(&ended).last().unwrap()["content"], "2 words", "{file}");
     }
 }
+
+#[test]
+fn coroutines_of_python_run_and_time_zones_say_what_is_missing() {
+    let place = team("work.py");
+    let runs = |text: &str| {
+        place.write("work.py", text);
+        finished(&place.host(&["run", "team.toml", "--force", "--storage", "store", "--events", "-"]).expect(0)).pop()
+    };
+    let coroutines = "import asyncio\nasync def f(n):\n    await asyncio.sleep(0.01)\n    return n\n\
+        async def main():\n    return await asyncio.gather(f(1), f(2))\nreturn str(asyncio.run(main()))\n";
+    assert_eq!(runs(coroutines).unwrap()["content"], "[1, 2]");
+    let zones = "import zoneinfo\ntry:\n    zoneinfo.ZoneInfo(\"Europe/Berlin\")\n\
+        except zoneinfo.ZoneInfoNotFoundError as error:\n    return error.args[0]\n";
+    let told = runs(zones).unwrap();
+    assert!(told["content"].as_str().unwrap().contains("no time zone database"), "{told}");
+}

@@ -1,5 +1,6 @@
 """What scripts may import, beside the SDK: modules of the standard library. They are loaded here, when the component is
-made, since nothing can be loaded when a script runs. What needs threads, sockets or other programs is left out.
+made, since nothing can be loaded when a script runs. What needs threads, sockets or other programs is left out; asyncio
+runs coroutines and timers without them, and zoneinfo says that there is no time zone database.
 """
 
 # ruff: noqa: F401
@@ -12,3 +13,47 @@ import textwrap, time, timeit, tokenize, tomllib, traceback, types, typing, unic
 import weakref, xml.etree.ElementTree, xml.sax.saxutils, zipfile, zlib, zoneinfo
 import doctest, unittest
 import graphlib
+import asyncio, asyncio.base_events, asyncio.events
+import zoneinfo._common
+
+
+class _Waits:
+    """In place of a selector, which needs sockets: nothing comes from outside, so that waiting is sleeping."""
+
+    def select(self, timeout: float | None = None) -> list:
+        if timeout is None:
+            raise RuntimeError("asyncio: everything waits, and nothing in the sandbox can wake it")
+        if timeout > 0:
+            time.sleep(timeout)
+        return []
+
+
+class _Loop(asyncio.base_events.BaseEventLoop):
+    """A loop of coroutines and timers, without sockets, threads and signals."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._selector = _Waits()
+
+    def _process_events(self, event_list: list) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+
+class _Policy(asyncio.events._BaseDefaultEventLoopPolicy):
+    _loop_factory = _Loop
+
+
+asyncio.events._set_event_loop_policy(_Policy())
+
+
+def _no_zones(key: str) -> None:
+    raise zoneinfo.ZoneInfoNotFoundError(
+        f"no time zone {key!r}: the sandbox has no time zone database; use datetime.timezone with an offset, or "
+        "zoneinfo.ZoneInfo.from_file with a file that is granted"
+    )
+
+
+zoneinfo._common.load_tzdata = _no_zones
