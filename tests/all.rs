@@ -43,6 +43,7 @@
 //! | `inspecting` | parts of what is saved: an action, the calls of the host, a message |
 //! | `output` | what goes to stdout and what to stderr; `inspect`, `checkpoints`, `check` |
 //! | `result` | the last output on stdout; where a run is saved if nobody says where |
+//! | `slips` | slips of the pen on the command line and in a team file; words of suggested commands |
 //! | `events` | event lines on stdout, in a file and from the records |
 //! | `observing` | metrics, and spans for a collector |
 //! | `report` | a run as one page, in a real browser where there is one |
@@ -137,6 +138,7 @@ mod shared_log;
 mod signals;
 mod signer;
 mod skills;
+mod slips;
 mod snake;
 mod storage;
 mod strangers;

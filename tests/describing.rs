@@ -150,3 +150,36 @@ fn the_doctor_says_what_to_do_about_what_is_wrong() {
         findings.as_array().unwrap().iter().all(|finding| finding["state"] == "good" || finding["advice"].is_string())
     );
 }
+
+#[test]
+fn caches_are_listed_with_their_sizes_and_removed_by_name() {
+    let place = Place::empty();
+    place.write("cache/strata-host/python/tools-1/file", [0; 2048]);
+    place.write("cache/strata-host/c/library-1/file", [0; 1024]);
+    place.write("cache/other/file", "not ours");
+    let clean = |args: &[&str]| {
+        let mut command = place.command(&[&["clean"], args].concat());
+        command.env("XDG_CACHE_HOME", place.path("cache"));
+        crate::process::Process::spawn(command).end()
+    };
+    let listed = clean(&[]).expect(0);
+    assert!(listed.stdout.contains("python           2 KiB"), "{}", listed.stdout);
+    assert!(listed.stderr.contains("nothing was removed"), "{}", listed.stderr);
+    assert!(clean(&["--all", "--dry-run"]).expect(0).stderr.contains("3 KiB would be removed"));
+    let refused = clean(&["pyton"]).expect(2).stderr;
+    assert!(refused.contains("did you mean `python`?"), "{refused}");
+    assert!(place.path("cache/strata-host/python/tools-1/file").exists());
+    assert!(clean(&["python"]).expect(0).stderr.contains("2 KiB removed"));
+    assert!(!place.path("cache/strata-host/python/tools-1").exists());
+    assert!(place.path("cache/strata-host/c/library-1/file").exists());
+    let parts: Value = serde_json::from_str(&clean(&["--json"]).expect(0).stdout).unwrap();
+    let part =
+        |name: &str| parts.as_array().unwrap().iter().find(|part| part["name"] == name).unwrap()["bytes"].clone();
+    assert_eq!((part("python"), part("c")), (0.into(), 1024.into()));
+    let mut command = place.command(&["doctor"]);
+    command.env("XDG_CACHE_HOME", place.path("cache"));
+    let told = crate::process::Process::spawn(command).end().expect(0).stdout;
+    assert!(told.lines().any(|line| line.starts_with("ok   caches")), "{told}");
+    clean(&["--all"]).expect(0);
+    assert!(place.path("cache/other/file").exists());
+}

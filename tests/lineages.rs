@@ -272,7 +272,7 @@ fn what_is_no_fork_is_refused_and_nothing_is_made() {
         (&["run", "--recover_path", "store", "--checkpoint", "none"], "there is no checkpoint `none`"),
         (&["fork", "store", "--at", "main-1", "--to", "store"], "holds a team"),
         (&["fork", "store", "--at", "main-1", "--set", "nowhere/k=1", "--to", "x"], "`tracking`, `role/foo`"),
-        (&["fork", "store", "--at", "main-1", "--set", "tracking/k=a"], "a text needs quotes"),
+        (&["fork", "store", "--at", "main-1", "--set", "tracking/k={a"], "has to end as it"),
         (&["events", "store", "--lineage", "none"], "there is no lineage `none`"),
         (&["events", "store@none"], "there is no lineage `none`"),
         (&["diff", "store", "store@none"], "there is no checkpoint `none`"),

@@ -7,6 +7,7 @@ mod args;
 mod build;
 mod check;
 mod checkpoints;
+mod clean;
 mod describe;
 mod dev;
 mod diff;
@@ -61,6 +62,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 use crate::children;
 use crate::excerpt::excerpt;
 use crate::manifest::Paint;
+use crate::shell::{path_word, word as shell_word};
 use crate::telemetry::Exporting;
 use crate::tidy::tidy;
 
@@ -103,6 +105,7 @@ pub fn main() -> ExitCode {
         Command::Schema => describe::schema(),
         Command::Skill(command) => skill::skill(&command),
         Command::Doctor(args) => doctor::doctor(&args),
+        Command::Clean(args) => clean::clean(&args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { dir } => manual::pages(&dir),
         Command::New(args) => new::new(&args),
@@ -157,21 +160,6 @@ fn init_log(verbose: u8) -> Exporting {
 fn show_document(document: &impl serde::Serialize) -> Result<(), Failure> {
     show_json(&serde_json::to_string_pretty(document).map_err(|error| Failure::internal(error.to_string()))?);
     Ok(())
-}
-
-/// A text as one word of a shell's.
-fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.into();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// A path as one word of a shell's that no program takes for an option.
-fn path_word(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    shell_word(&if text.starts_with('-') { format!("./{text}") } else { text.into_owned() })
 }
 
 /// What a run is to go on with, and under which policy: one that was named does not hold by itself.

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::build::clean::parts;
 use crate::build::inventory::{Tool, inventory};
 use crate::interface::own;
 use crate::sandbox::{Allocation, WasmSandbox, bytes};
+use crate::shell::path_word;
 use crate::skills::Shelf;
 use crate::store::speed;
 
@@ -58,6 +60,7 @@ pub fn examine(storage: &Path) -> Vec<Finding> {
     let version = env!("CARGO_PKG_VERSION");
     let mut findings = vec![Finding::good("host", format!("strata-host {version}, for actions of {}", own::package()))];
     findings.extend(sandbox());
+    findings.extend(caches());
     findings.push(shelf());
     findings.push(disk(storage));
     findings.extend(inventory().into_iter().map(tool));
@@ -91,7 +94,7 @@ fn cache(sandbox: &WasmSandbox) -> Finding {
         let advice = "set XDG_CACHE_HOME or HOME to a directory that only you can enter (mode 700)";
         return Finding::doubtful("cache", "compiled code is not kept: there is no private directory for it", advice);
     };
-    let place = place.display();
+    let (place, word) = (place.display(), path_word(&place));
     let foreign = match health.foreign {
         0 => String::new(),
         some => format!(" ({some} of another build)"),
@@ -99,9 +102,19 @@ fn cache(sandbox: &WasmSandbox) -> Finding {
     let found = format!("{} compiled components{foreign}, {} in `{place}`", health.files, bytes(health.bytes));
     if health.damaged > 0 {
         let found = format!("{found}, {} of them damaged", health.damaged);
-        return Finding::doubtful("cache", found, format!("they are compiled again when needed; or: `rm -r {place}`"));
+        return Finding::doubtful("cache", found, format!("they are compiled again when needed; or: `rm -r {word}`"));
     }
     Finding::good("cache", found)
+}
+
+/// The sizes of all caches, if there are any.
+fn caches() -> Option<Finding> {
+    let parts = parts();
+    let all: u64 = parts.iter().map(|part| part.bytes).sum();
+    let parts: Vec<String> =
+        parts.iter().filter(|part| part.bytes > 0).map(|part| format!("{} {}", part.name, bytes(part.bytes))).collect();
+    let found = format!("{} in all ({}); `strata-host clean` removes them", bytes(all), parts.join(", "));
+    (!parts.is_empty()).then(|| Finding::good("caches", found))
 }
 
 fn shelf() -> Finding {

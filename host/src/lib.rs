@@ -56,6 +56,7 @@ pub mod sandbox;
 pub mod scaffold;
 pub mod services;
 mod sha256;
+mod shell;
 pub mod skills;
 pub mod store;
 pub mod telemetry;

@@ -5,6 +5,7 @@
 
 mod advice;
 mod authored;
+mod beside;
 mod check;
 mod condition;
 pub mod diagnostic;
@@ -36,6 +37,7 @@ use strata_core::team::React::Choose;
 use strata_core::team::{Team, Thinker};
 use toml::de::DeTable;
 
+pub(crate) use self::beside::beside;
 use self::diagnostic::{Beside, Problems};
 pub use self::diagnostic::{Diagnostic, Diagnostics, Paint, Source};
 use self::operator::Cut;
@@ -201,6 +203,8 @@ impl Definition {
                 true => ("script", "give a script that is there; paths are relative to the team file"),
                 false => ("component", "give a component, a directory with the source of one, or a script"),
             };
+            let near = beside(&plugin.component).map(|near| self.source.shown(&near));
+            let hint = near.map_or_else(|| hint.to_owned(), |near| format!("did you mean `{near}`?"));
             let message = format!("cannot find the {what} `{path}`: {error}");
             let problem = self.at(*slot, message, |place| place.component.clone());
             Some(Diagnostics::from(problem.hint(hint)))
@@ -311,22 +315,6 @@ impl Definition {
     }
 }
 
-/// A file like one that is not there.
-fn beside(path: &Path) -> Option<String> {
-    /// Larger directories are not looked through.
-    const MOST: usize = 1000;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entries = std::fs::read_dir(directory).ok()?.take(MOST).filter_map(Result::ok);
-    let paths = entries.map(|entry| PathBuf::from(entry.file_name()));
-    let stems: Vec<String> = paths
-        .filter(|other| other.extension() == path.extension())
-        .filter_map(|other| Some(other.file_stem()?.to_str()?.to_owned()))
-        .collect();
-    let near = diagnostic::closest(path.file_stem()?.to_str()?, stems.iter().map(String::as_str))?;
-    let name = format!("{near}.{}", path.extension()?.to_str()?);
-    Some(path.with_file_name(name).display().to_string())
-}
-
 /// The team file in a directory, if there is one.
 pub(crate) fn team_in(dir: &Path) -> Option<String> {
     let team = dir.join("team.toml");
@@ -341,7 +329,9 @@ fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
         Diagnostics::from(Diagnostic::new(message))
     };
     let meta = std::fs::metadata(path).map_err(|e| match beside(path) {
-        Some(near) if e.kind() == ErrorKind::NotFound => fail(format!("there is none; did you mean `{near}`?")),
+        Some(near) if e.kind() == ErrorKind::NotFound => {
+            fail(format!("there is none; did you mean `{}`?", near.display()))
+        }
         _ => fail(e.to_string()),
     })?;
     if !meta.is_file() {

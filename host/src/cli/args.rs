@@ -1,5 +1,6 @@
 //! The command line's arguments: commands, flags and their help. What they do is in a file each.
 
+mod clean;
 mod dev;
 mod doctor;
 mod files;
@@ -20,6 +21,7 @@ use super::new::NewArgs;
 use crate::driver::WhenIdle;
 use crate::store::follow_link;
 
+pub(super) use clean::CleanArgs;
 pub(super) use dev::DevArgs;
 pub(super) use doctor::DoctorArgs;
 pub(super) use files::FilesArgs;
@@ -118,6 +120,8 @@ pub(super) enum Command {
     Skill(SkillCommand),
     /// Check this machine for what teams need: toolchains, the cache, the shelf, the disk.
     Doctor(DoctorArgs),
+    /// List the caches with their sizes, or remove what is in them.
+    Clean(CleanArgs),
     /// Print a shell completion script.
     #[command(after_help = "Examples:\n  \
         strata-host completions bash > ~/.local/share/bash-completion/completions/strata-host\n  \
@@ -248,7 +252,7 @@ impl From<Calls> for CallPolicy {
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  strata-host check team.toml\n  strata-host check team.toml --json | jq '.[].host_calls'"
+    after_help = "Examples:\n  strata-host check team.toml\n  strata-host check team.toml --deny-warnings\n  strata-host check team.toml --json | jq '.[].host_calls'"
 )]
 pub(super) struct CheckArgs {
     /// The team file.
@@ -260,6 +264,9 @@ pub(super) struct CheckArgs {
     /// Print the policy as JSON.
     #[arg(long)]
     pub(super) json: bool,
+    /// Fail, with exit code 2, if there is a warning.
+    #[arg(long)]
+    pub(super) deny_warnings: bool,
 }
 
 #[derive(Args)]

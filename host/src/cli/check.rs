@@ -1,8 +1,8 @@
 //! `check`: validates a team, links its components, prints what each may do. No action of the team is run.
 
-use super::{CheckArgs, Failure, note, show_document, show_text, warn};
+use super::{CheckArgs, Failure, counted, note, show_document, show_text, warn};
 use crate::cli::progress::Progress;
-use crate::launch::Components;
+use crate::launch::{Components, Notice};
 use crate::manifest::operator::in_force;
 use crate::manifest::{Definition, policy};
 use crate::sandbox::{Own, WasmSandbox};
@@ -11,19 +11,30 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let mut definition = Definition::read(&args.team)?;
     definition.bind(&in_force(args.policy.as_deref())?)?;
     let sandbox = WasmSandbox::one_shot().map_err(|error| Failure::internal(error.to_string()))?;
+    let mut warnings = 0_u64;
     let mut progress = Progress::begin();
-    let components = Components::load(&definition, &sandbox, &mut |notice| progress.tell(notice));
+    let components = Components::load(&definition, &sandbox, &mut |notice| {
+        warnings += u64::from(matches!(notice, Notice::Warning(_)));
+        progress.tell(notice);
+    });
     drop(progress);
     let components = components?;
     components.equip(&definition, sandbox, Own::default())?;
     definition.cut().iter().for_each(note);
     // Of the last a run tells when it happens.
-    definition.doubts().iter().chain(&definition.unheard()).for_each(warn);
+    for doubt in definition.doubts().iter().chain(&definition.unheard()) {
+        warnings += 1;
+        warn(doubt);
+    }
     let rows = policy::rows(&definition, &components.digests());
     if args.json {
         show_document(&rows)?;
     } else {
         show_text(policy::render(&rows).trim_end());
+    }
+    if args.deny_warnings && warnings > 0 {
+        let warnings = counted(warnings, "warning");
+        return Err(Failure::usage(format!("{warnings}, which `--deny-warnings` does not allow")));
     }
     Ok(0)
 }

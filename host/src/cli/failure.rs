@@ -8,7 +8,7 @@ use super::path_word;
 use super::terminal::{BAD, note, painted};
 use crate::driver::DriverError;
 use crate::launch::LaunchError;
-use crate::manifest::{Diagnostics, Paint};
+use crate::manifest::{Diagnostics, Paint, beside};
 use crate::skills::SkillError;
 use crate::store::{StoreError, of_file};
 
@@ -125,7 +125,7 @@ impl From<StoreError> for Failure {
             _ => 2,
         };
         let hint = match &error {
-            StoreError::Absent { path } => without_place(path),
+            StoreError::Absent { path } => without_place(path).or_else(|| meant(path)),
             _ => None,
         };
         Self::new(code, format!("{error}{}", hint.unwrap_or_default()))
@@ -136,6 +136,11 @@ impl From<StoreError> for Failure {
 fn without_place(path: &Path) -> Option<String> {
     let (team, _) = path.to_str()?.rsplit_once('@')?;
     Path::new(team).exists().then(|| format!("; `{team}` is there, and this command takes no `@` with an id behind it"))
+}
+
+/// Returns what to say of a directory with a similar name.
+fn meant(path: &Path) -> Option<String> {
+    beside(path).filter(|near| near.is_dir()).map(|near| format!("; did you mean `{}`?", near.display()))
 }
 
 /// The exit code of a run that ended with this status.

@@ -11,6 +11,7 @@ use super::reporter::place;
 use super::{Failure, path_word, preview};
 use crate::driver::Given;
 use crate::narrator::rfc3339;
+use crate::shell::quoted;
 
 /// How much of a schema or a default is shown.
 const PREVIEW: usize = 200;
@@ -67,6 +68,6 @@ pub(super) fn listing(stepper: &Stepper) -> Vec<String> {
 /// The command that answers what is open.
 pub(super) fn command(stepper: &Stepper, path: &Path) -> String {
     let answers: Vec<String> =
-        stepper.env().requests().map(|(_, request)| format!("'{}=ANSWER'", request.id)).collect();
+        stepper.env().requests().map(|(_, request)| quoted(&format!("{}=ANSWER", request.id))).collect();
     format!("strata-host answer {} {}", path_word(path), answers.join(" "))
 }

@@ -4,7 +4,7 @@
 mod configured;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ use crate::services::http::Http;
 use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
 use crate::services::llm::config::ConfigError;
+use crate::shell::path_word;
 use crate::trust::lock::{Lock, Mismatch, Name};
 
 /// A team's components, loaded and checked.
@@ -238,7 +239,7 @@ fn admit(
     let lock = lock.filter(|_| !definition.is_given(slot));
     let name = || Name::of(&plugin.component, definition.skill(slot), &definition.source.base);
     if let Some(mismatch) = lock.and_then(|lock| lock.check(&name(), source.locked()).err()) {
-        let team = &definition.source.name;
+        let team = path_word(Path::new(&definition.source.name));
         let lock = format!("lock it: `strata-host lock {team}`");
         let hint = match mismatch {
             Mismatch::Changed { .. } => format!("put the locked one back, or, if it is meant, {lock}"),

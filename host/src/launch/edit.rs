@@ -1,4 +1,4 @@
-//! What `--set` says: `SCOPE/KEY=JSON`. Scopes are named as in `team.json`: a shared one by its name, that of a role as
+//! What `--set` says: `SCOPE/KEY=JSON`, or a bare word for a text. Scopes are named as in `team.json`: a shared one by its name, that of a role as
 //! `role/NAME`.
 
 use strata_core::edit::{Edit, Edited};
@@ -20,13 +20,23 @@ pub(super) fn parse(team: &Team, text: &str) -> Result<Edit, String> {
     let rest = &text[name.len() + 1..];
     // Keys may hold equals signs: what follows the right one is a document.
     let read = |(at, _): (usize, &str)| Some((&rest[..at], Json::parse(&rest[at + 1..]).ok()?));
-    let Some((key, value)) = rest.match_indices('=').find_map(read) else {
-        return Err(format!("`{text}` sets no value: JSON has to follow `=`; a text needs quotes, as in `k=\"text\"`"));
+    let Some((key, value)) = rest.match_indices('=').find_map(read).or_else(|| bare_word(rest)) else {
+        return Err(format!(
+            "`{text}` sets no value: JSON or a text has to follow `=`, and what begins as JSON has to end as it"
+        ));
     };
     if key.is_empty() {
         return Err(format!("`{text}` names no key: it has to be SCOPE/KEY=JSON"));
     }
     Ok(Edit { scope: scope.clone(), key: key.into(), value })
+}
+
+/// Returns the key before the first equals sign, and what follows as a text, unless it is empty or begins as JSON does
+/// that is no single word.
+fn bare_word(rest: &str) -> Option<(&str, Json)> {
+    let (key, text) = rest.split_once('=')?;
+    let begins_as_json = text.trim_start().starts_with(['{', '[', '"']);
+    (!text.is_empty() && !begins_as_json).then(|| (key, Json::from(serde_json::Value::from(text))))
 }
 
 /// What an edit changes, as it is named in `--set`.
@@ -87,6 +97,10 @@ component = "x.wasm"
         check("tracking/k=\"a=b\"", Ok((shared("tracking"), "k", "\"a=b\"")));
         check("tracking/k=1=2", Ok((shared("tracking"), "k=1", "2")));
         check("tracking/a/b=null", Ok((shared("tracking"), "a/b", "null")));
+        check("tracking/k=nine", Ok((shared("tracking"), "k", "\"nine\"")));
+        check("tracking/k=two words", Ok((shared("tracking"), "k", "\"two words\"")));
+        check("tracking/k=a=b", Ok((shared("tracking"), "k", "\"a=b\"")));
+        check("tracking/k=1a", Ok((shared("tracking"), "k", "\"1a\"")));
         check("a/k=[1,2]", Ok((shared("a"), "k", "[1,2]")));
         check("a/b/k={}", Ok((shared("a/b"), "k", "{}")));
         check("role/X/k=true", Ok((Edited::Role(RoleId(0)), "k", "true")));
@@ -99,7 +113,10 @@ component = "x.wasm"
         check("role/k=9", Err("the scopes are"));
         check("tracking=9", Err("SCOPE/KEY=JSON"));
         check("tracking/k", Err("sets no value"));
-        check("tracking/k=nine", Err("a text needs quotes"));
+        check("tracking/k=", Err("sets no value"));
+        for broken in ["{", "{x", "[1", "\"open", " {"] {
+            check(&format!("tracking/k={broken}"), Err("what begins as JSON has to end as it"));
+        }
         check("tracking/=9", Err("names no key"));
         check("", Err("SCOPE/KEY=JSON"));
     }

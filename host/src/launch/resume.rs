@@ -22,6 +22,7 @@ use super::{Components, LaunchError, Makings, Notice, Run, SavedTeamFile, doubt,
 use crate::driver::{AnswerError, Driver, DriverError, Given, Journal, OnLine, Verdict, WhenIdle, judge, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::{Own, WasmSandbox, real_path};
+use crate::shell::path_word;
 use crate::store::{
     At, Content, Directory, Durability, FIRST_LINE, Fill, GroupLog, Saved, SavedDefinition, SqliteStore, Store,
     StoreError, team_json,
@@ -350,9 +351,10 @@ fn moved(definition: &Definition, storage: &Path) -> Option<String> {
     let beside = storage.ancestors().skip(1).take(NEAR).map(|above| above.join(name)).find(|file| file.is_file())?;
     let own = base.join(name);
     (beside != own && !storage.starts_with(&base)).then(|| {
-        let (own, beside, storage) = (own.display(), beside.display(), storage.display());
+        let (team, storage) = (path_word(&beside), path_word(&storage));
+        let (own, beside) = (own.display(), beside.display());
         format!(
-            "the team goes by `{own}` and the files beside that; to go by `{beside}`: `strata-host run {beside} \
+            "the team goes by `{own}` and the files beside that; to go by `{beside}`: `strata-host run {team} \
              --recover_path {storage}`"
         )
     })

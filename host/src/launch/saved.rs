@@ -10,6 +10,7 @@ use strata_core::team::Team;
 use super::{LaunchError, define_again};
 use crate::driver::DriverError;
 use crate::manifest::Definition;
+use crate::shell::path_word;
 use crate::store::team_json::{self, ImportError};
 use crate::store::{
     At, CheckpointRow, Content, Directory, Holder, Reader, SavedDefinition, StoreError, checkpoints_held,
@@ -126,8 +127,8 @@ pub(super) fn definition(directory: &Directory, bytes: &[u8]) -> Result<SavedDef
     match team_json::saved_definition(bytes) {
         Ok(Some(definition)) => Ok(definition),
         Ok(None) => {
-            let (file, place) = (path.display(), directory.path().display());
-            let hint = format!("give it: `run TEAM.toml --recover_path {place}`");
+            let (file, place) = (path.display(), path_word(directory.path()));
+            let hint = format!("give it: `strata-host run TEAM.toml --recover_path {place}`");
             Err(LaunchError::Missing(format!("`{file}` does not hold the team file it goes by; {hint}")))
         }
         Err(source) => Err(LaunchError::Import { path, source }),

@@ -26,11 +26,36 @@ const SIZES: [(&str, u64); 9] = [
 const DURATIONS: [(&str, u64); 4] =
     [("ms", 1_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000)];
 
+/// Words that people write for units of time, in the singular.
+const DURATION_WORDS: [(&str, &str); 13] = [
+    ("ms", "ms"),
+    ("msec", "ms"),
+    ("milli", "ms"),
+    ("millisecond", "ms"),
+    ("s", "s"),
+    ("sec", "s"),
+    ("second", "s"),
+    ("m", "m"),
+    ("min", "m"),
+    ("minute", "m"),
+    ("h", "h"),
+    ("hr", "h"),
+    ("hour", "h"),
+];
+
+/// Returns a question for what was most likely meant, with a blank behind it; nothing if that is not known.
+fn meant_by(number: &str, unit: Option<&str>) -> String {
+    let unit = unit.filter(|_| !number.is_empty());
+    unit.map(|unit| format!("did you mean `{number}{unit}`? ")).unwrap_or_default()
+}
+
 /// Bytes, from `64MiB`, `1.5 GB`, `4096`.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     let Some((_, factor)) = SIZES.iter().find(|(name, _)| *name == unit) else {
-        return Err("a size is a number with B, KB, MB, GB, KiB, MiB or GiB: `64MiB`".into());
+        let meant = SIZES.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(name, _)| *name);
+        let what = "a size is a number with B, KB, MB, GB, KiB, MiB or GiB: `64MiB`";
+        return Err(meant_by(number, meant) + what);
     };
     scale(number, *factor).ok_or_else(|| "expected a number that fits 64 bits: `64MiB`".into())
 }
@@ -39,7 +64,10 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let Some((_, factor)) = DURATIONS.iter().find(|(name, _)| *name == unit) else {
-        return Err("a duration is a number with ms, s, m or h: `1.5s`".into());
+        let unit = unit.to_ascii_lowercase();
+        let meant = DURATION_WORDS.iter().find(|(word, _)| *word == unit || format!("{word}s") == unit);
+        let what = "a duration is a number with ms, s, m or h: `1.5s`";
+        return Err(meant_by(number, meant.map(|(_, name)| *name)) + what);
     };
     let nanos = scale(number, *factor).ok_or("expected a number that comes to at most `720h`: `1.5s`")?;
     let duration = Duration::from_nanos(nanos);
@@ -130,6 +158,19 @@ mod tests {
         check("18446744073709551615GiB", None);
         check("99999999999999999999", None);
         check(".", None);
+    }
+
+    #[test]
+    fn units_that_are_nearly_right_are_asked_about() {
+        let of_size = |text: &str| parse_size(text).unwrap_err();
+        let of_duration = |text: &str| parse_duration(text).unwrap_err();
+        assert!(of_size("64mib").starts_with("did you mean `64MiB`? a size is"), "{}", of_size("64mib"));
+        assert!(of_size("64 gb").starts_with("did you mean `64GB`?"), "{}", of_size("64 gb"));
+        assert!(of_size("64 bananas").starts_with("a size is"), "{}", of_size("64 bananas"));
+        for (text, meant) in [("10sec", "10s"), ("5 minutes", "5m"), ("1 Hour", "1h"), ("20MS", "20ms")] {
+            assert!(of_duration(text).starts_with(&format!("did you mean `{meant}`?")), "{}", of_duration(text));
+        }
+        assert!(of_duration("fast").starts_with("a duration is"), "{}", of_duration("fast"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use clap::Args;
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  strata-host fork store --at main-1 --set tracking/k=9 --to branch\n  \
-    strata-host fork store --at main-1 --set 'role/Engineer/plan=\"shorter\"'")]
+    strata-host fork store --at main-1 --set role/Engineer/plan=shorter")]
 pub(in crate::cli) struct ForkArgs {
     /// The storage directory or its team.json.
     #[arg(value_parser = super::saved_path())]
@@ -15,6 +15,7 @@ pub(in crate::cli) struct ForkArgs {
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) at: String,
     /// Set a value in a scope of the new lineage: a scope of the team file, or `role/NAME` for a role's private one.
+    /// What is not JSON is a text, unless it begins with `{`, `[` or `"`.
     #[arg(long, value_name = "SCOPE/KEY=JSON")]
     pub(in crate::cli) set: Vec<String>,
     /// Write the new lineage to this directory as a separate team, instead of into the same storage.

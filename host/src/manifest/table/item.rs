@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::{At, Table};
-use crate::manifest::diagnostic::Problems;
+use crate::manifest::diagnostic::{Problems, closest};
 use crate::manifest::names::is_legible;
 use crate::manifest::schema::places::places;
 use crate::manifest::{json, units};
@@ -267,7 +267,9 @@ impl<'a> Item<'a> {
         if found.is_none() {
             let allowed: Vec<String> = words.iter().map(|(w, _)| format!("`{w}`")).collect();
             let message = format!("`{}` cannot be `{}`", self.key, text.value);
-            self.refuse(message, format!("one of {}", allowed.join(", ")));
+            let meant = closest(&text.value, words.iter().map(|(word, _)| *word));
+            let meant = meant.map(|meant| format!("did you mean `{meant}`? It is ")).unwrap_or_default();
+            self.refuse(message, format!("{meant}one of {}", allowed.join(", ")));
             self.unread();
         }
         found.map(|(_, value)| *value)

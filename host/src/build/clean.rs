@@ -1,0 +1,133 @@
+//! The parts of the user's cache, with their sizes, and removing them. All of it can be made again: components are
+//! compiled again when they are needed, and the tools of languages are downloaded or unpacked again at the next build.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::user;
+
+/// The parts: what each is called, and where it lies below the user's cache directory.
+const PARTS: [(&str, &str, &str); 6] = [
+    ("compiled", "strata-host/compiled", "compiled components"),
+    ("sdk", "strata-host/sdk", "the SDKs of this program and of earlier ones"),
+    ("python", "strata-host/python", "tools and packages of Python actions"),
+    ("javascript", "strata-host/javascript", "tools of JavaScript actions"),
+    ("c", "strata-host/c", "the library of C actions"),
+    ("rust", "strata/rust-wasm", "what compiles Rust actions"),
+];
+/// What the names of lock files begin or end with. Lock files stay: whoever waits for one has it open.
+const LOCKS: (&str, &str) = ("lock-", ".lock");
+
+/// A part of the cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CachePart {
+    /// What it is called.
+    pub name: &'static str,
+    /// What is in it.
+    pub what: &'static str,
+    /// Its directory.
+    pub path: PathBuf,
+    /// The size of all files in it; zero if it does not exist.
+    pub bytes: u64,
+}
+
+/// What was removed of a part.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// The size of the files.
+    pub bytes: u64,
+    /// What another process is making at the moment, and was left.
+    pub in_use: Vec<PathBuf>,
+}
+
+/// Returns the parts of the user's cache, whether or not they exist. Empty if the user has no cache directory.
+pub fn parts() -> Vec<CachePart> {
+    let Some(cache) = user::cache() else { return Vec::new() };
+    let part = |(name, below, what)| {
+        let path = cache.join(below);
+        CachePart { name, what, bytes: if is_own_directory(&path) { size(&path) } else { 0 }, path }
+    };
+    PARTS.into_iter().map(part).collect()
+}
+
+/// Removes what is in a part. Links are removed, and not what they lead to; a part that is a link itself is left alone.
+pub fn remove(part: &CachePart) -> io::Result<Removed> {
+    let mut removed = Removed::default();
+    if !is_own_directory(&part.path) {
+        return Ok(removed);
+    }
+    for entry in fs::read_dir(&part.path)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with(LOCKS.0) || name.ends_with(LOCKS.1) {
+            continue;
+        }
+        // Held while it is removed, so that nobody begins to make it meanwhile.
+        let lock = path.with_added_extension(&LOCKS.1[1..]);
+        let held = File::open(&lock).ok();
+        if held.as_ref().is_some_and(|lock| lock.try_lock().is_err()) {
+            removed.in_use.push(path);
+            continue;
+        }
+        let is_directory = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir());
+        let bytes = size(&path);
+        let done = if is_directory { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        match done {
+            // Another process removed it.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(()) => removed.bytes += bytes,
+        }
+    }
+    Ok(removed)
+}
+
+/// Returns whether a path is a directory of this user, and no link.
+fn is_own_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && user::is_own(&meta))
+}
+
+/// Returns the size of a file, or of all files below a directory. Links are not followed.
+fn size(path: &Path) -> u64 {
+    let Ok(meta) = fs::symlink_metadata(path) else { return 0 };
+    if !meta.is_dir() {
+        return meta.len();
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| size(&entry.path())).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_emptied_but_for_what_is_being_made_and_what_lies_elsewhere() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| dir.path().join(name);
+        for name in ["part/done", "part/busy", "elsewhere"] {
+            fs::create_dir_all(at(name)).expect("a directory");
+            fs::write(at(name).join("file"), "12345").expect("a file");
+        }
+        fs::write(at("part/lock-00"), "").expect("a file");
+        fs::write(at("part/single"), "123").expect("a file");
+        std::os::unix::fs::symlink("../elsewhere", at("part/link")).expect("a link");
+        let busy = File::create(at("part/busy.lock")).expect("a file");
+        busy.lock().expect("a lock");
+        let part = |path: PathBuf| CachePart { name: "part", what: "", bytes: 0, path };
+        assert_eq!(remove(&part(at("part"))).expect("it is emptied").in_use, [at("part/busy")]);
+        for (name, is_there) in
+            [("done", false), ("single", false), ("link", false), ("busy/file", true), ("lock-00", true)]
+        {
+            assert_eq!(at("part").join(name).symlink_metadata().is_ok(), is_there, "{name}");
+        }
+        assert!(at("elsewhere/file").exists());
+        std::os::unix::fs::symlink("elsewhere", at("linked")).expect("a link");
+        assert_eq!(remove(&part(at("linked"))).expect("nothing is done"), Removed::default());
+        assert!(at("elsewhere/file").exists());
+        assert_eq!(remove(&part(at("absent"))).expect("nothing is there"), Removed::default());
+    }
+}

@@ -1,0 +1,53 @@
+//! What was most likely meant by the path of something that is not there.
+
+use std::path::{Path, PathBuf};
+
+use super::diagnostic::closest;
+
+/// Larger directories are not looked through.
+const MOST: usize = 1000;
+
+/// Returns the path of a file or a directory with a similar name, in the same directory. One with the same extension is
+/// preferred.
+pub(crate) fn beside(path: &Path) -> Option<PathBuf> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(directory).ok()?.take(MOST).filter_map(Result::ok);
+    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let stem = path.file_stem()?.to_str()?;
+    let names: Vec<&Path> = names.iter().map(Path::new).collect();
+    let alike: Vec<&Path> = names.iter().copied().filter(|other| other.extension() == path.extension()).collect();
+    let near = nearest(stem, &alike).or_else(|| nearest(stem, &names))?;
+    Some(path.with_file_name(near))
+}
+
+/// Returns the name that is most like a stem, but for its extension.
+fn nearest<'a>(stem: &str, names: &[&'a Path]) -> Option<&'a Path> {
+    let of = |name: &'a Path| name.file_stem().and_then(|stem| stem.to_str());
+    let near = closest(stem, names.iter().filter_map(|name| of(name)))?;
+    names.iter().copied().find(|name| of(name) == Some(near))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_a_similar_name_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("respond")).unwrap();
+        for name in ["probe.wasm", "team.toml", "other.toml"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        let check = |name: &str, expected: Option<&str>| {
+            assert_eq!(beside(&dir.path().join(name)), expected.map(|near| dir.path().join(near)), "{name}");
+        };
+        check("respnd", Some("respond"));
+        check("prob.wasm", Some("probe.wasm"));
+        check("taem.toml", Some("team.toml"));
+        check("probe.wsm", Some("probe.wasm"));
+        check("nothing", None);
+        check("nothing.toml", None);
+        check("prob", Some("probe.wasm"));
+        check("missing/probe.wasm", None);
+    }
+}

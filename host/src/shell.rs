@@ -1,0 +1,39 @@
+//! Words of commands that are suggested to people: what they copy means the same to a shell, whatever a file or a team is
+//! called.
+
+use std::path::Path;
+
+/// Returns a text as one word of a shell's.
+pub(crate) fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
+    if !text.is_empty() && text.chars().all(plain) { text.into() } else { quoted(text) }
+}
+
+/// Returns a text in quotes.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// Returns a path as one word that no program takes for an option.
+pub(crate) fn path_word(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    word(&if text.starts_with('-') { format!("./{text}") } else { text.into_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_one_word_whatever_is_in_it() {
+        let check = |text: &str, expected: &str| assert_eq!(word(text), expected, "{text:?}");
+        check("store/a-b_1.toml", "store/a-b_1.toml");
+        check("", "''");
+        check("a b", "'a b'");
+        check("it's", r"'it'\''s'");
+        check("$(rm x)", "'$(rm x)'");
+        check("~/x", "'~/x'");
+        check("gr\u{fc}n", "'gr\u{fc}n'");
+        assert_eq!(path_word(Path::new("-x y")), "'./-x y'");
+    }
+}
