@@ -61,10 +61,12 @@ fn a_run_that_is_done_prints_its_last_output_whole_and_once() {
 }
 
 #[test]
-fn a_program_gets_the_exact_output_and_a_terminal_nothing_that_changes_it() {
+fn the_output_changes_no_terminal_and_json_has_it_exactly() {
     let place = Place::with(&saying("red \u{1b}[31m\u{202e}\t!"));
     let ended = place.host(&["run", "team.toml", "--storage", "store", "--quiet"]).expect(0);
-    assert_eq!(ended.stdout, "red \u{1b}[31m\u{202e}\t!\n");
+    assert_eq!(ended.stdout, "red \u{fffd}[31m\u{fffd}\t!\n");
+    let summary = json(&place.host(&["run", "--recover_path", "store", "--json"]).expect(0).stdout);
+    assert_eq!(summary["output"], "red \u{1b}[31m\u{202e}\t!");
     let shown = Terminal::open(&place, &["run", "--recover_path", "store"]).end().1;
     assert!(shown.contains("red ") && shown.contains("[31m") && !shown.contains('\u{202e}'), "{shown:?}");
     assert!(!shown.contains("red \u{1b}"), "{shown:?}");

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::Source;
 use super::diagnostic::closest;
 
 /// Larger directories are not looked through.
@@ -18,6 +19,13 @@ pub(crate) fn beside(path: &Path) -> Option<PathBuf> {
     let alike: Vec<&Path> = names.iter().copied().filter(|other| other.extension() == path.extension()).collect();
     let near = nearest(stem, &alike).or_else(|| nearest(stem, &names))?;
     Some(path.with_file_name(near))
+}
+
+impl Source {
+    /// Returns a path as it would be written in the text, if it lies below what relative paths are relative to.
+    pub(super) fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.base).unwrap_or(path).display().to_string()
+    }
 }
 
 /// Returns the name that is most like a stem, but for its extension.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str};
@@ -40,11 +40,6 @@ impl Source {
     /// A place for people: `team.toml:34`.
     pub(super) fn place(&self, span: &Range<usize>) -> String {
         format!("{}:{}", self.name, self.line(span.start))
-    }
-
-    /// Returns a path as it would be written in the text, if it lies below what relative paths are relative to.
-    pub(super) fn shown(&self, path: &Path) -> String {
-        path.strip_prefix(&self.base).unwrap_or(path).display().to_string()
     }
 
     fn line(&self, at: usize) -> usize {
