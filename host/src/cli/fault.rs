@@ -138,21 +138,27 @@ fn of_code((name, place): (&str, &str), made: Option<&Made>, then: Then) -> Cure
     let component = component(name, made);
     // Also where the source is to be changed: what it is called with stands in the team file.
     let file = !made.is_some_and(|made| script::is_newest(&made.from));
+    // The host does not know which of the two is wrong: a faulty guest may say anything.
+    let config = format!("its `config` in the team file{place}");
     let words = made.map(|made| match &component {
         Some(_) if then == Then::Watched => {
-            format!("replace the component, or name another in the team file{place}")
+            format!("replace the component, or change `component` or `config` in the team file{place}")
         }
-        Some(_) => format!("use another component, with `--component` or in the team file{place}"),
+        Some(_) => {
+            format!(
+                "use another component, with `--component` or in the team file{place}, or change its `config` there"
+            )
+        }
         None if script::is_newest(&made.from) => {
             "its code came with a message: fix what wrote it, and resume from a checkpoint before it \
              (`--checkpoint`)"
                 .to_owned()
         }
         None if script::is_script(&made.from) && then == Then::Watched => {
-            format!("edit `{}`", shown(&made.from))
+            format!("edit `{}`, or {config}", shown(&made.from))
         }
-        None if script::is_script(&made.from) => format!("edit `{}`, then resume", shown(&made.from)),
-        None => format!("change its source, `{}`; it is rebuilt automatically", shown(&made.from)),
+        None if script::is_script(&made.from) => format!("edit `{}`, or {config}, then resume", shown(&made.from)),
+        None => format!("change its source, `{}` (it is rebuilt automatically), or {config}", shown(&made.from)),
     });
     Cure { component, file, words }
 }
@@ -243,12 +249,15 @@ mod tests {
     #[test]
     fn a_fault_is_mended_where_it_comes_from() {
         let cure_of = |from: &str| cure_of(from, &Fault::new(FaultKind::Error, "boom").caused_by(FaultCause::Declared));
-        let (words, file, _) = cure_of("greet");
-        assert!(words.starts_with("change its source, `greet`") && file, "{words}");
+        let config = "its `config` in the team file (team.toml:9)";
+        let built = format!("change its source, `greet` (it is rebuilt automatically), or {config}");
+        assert_eq!(cure_of("greet"), (built, true, false));
         let (words, file, _) = cure_of("/teams/<newest>.py");
         assert!(words.contains("came with a message") && !words.contains("newest") && !file, "{words}");
-        assert!(cure_of("a.wasm").2);
-        assert_eq!(cure_of("x.py"), ("edit `x.py`, then resume".to_owned(), true, false));
+        let component =
+            "use another component, with `--component` or in the team file (team.toml:9), or change its `config` there";
+        assert_eq!(cure_of("a.wasm"), (component.to_owned(), true, true));
+        assert_eq!(cure_of("x.py"), (format!("edit `x.py`, or {config}, then resume"), true, false));
     }
 
     #[test]
