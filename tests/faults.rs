@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::place::Place;
 use crate::process::Signal;
-use crate::stream;
+use crate::stream::{self, text};
 use crate::web::Web;
 
 /// A storage directory whose name a shell would take apart.
@@ -101,8 +101,7 @@ fn each_fault_is_told_with_its_place_and_cause_and_the_command_told_goes_on() {
     }
     let told = stream::parse(&String::from_utf8(place.read("events")).unwrap());
     let failed = stream::of_kind(&told, "action-failed");
-    let mut kinds: Vec<_> =
-        failed.iter().map(|line| (stream::text(&line["role"]), stream::text(&line["fault"]))).collect();
+    let mut kinds: Vec<_> = failed.iter().map(|line| (text(&line["role"]), text(&line["fault"]))).collect();
     let mut expected = FAULTS.map(|(role, _, _, kind, _)| (role, kind));
     kinds.sort_unstable();
     expected.sort_unstable();
@@ -190,6 +189,28 @@ fn literally(place: &Place, command: &str) -> std::process::Output {
     shell.args(["-c", command]).current_dir(place.path("")).env("PATH", std::env::join_paths(paths).unwrap());
     shell.envs(host.get_envs().filter_map(|(name, value)| Some((name, value?))));
     shell.output().unwrap()
+}
+
+#[test]
+fn the_commands_after_a_fork_failed_go_on_with_the_fork_whatever_ran_since() {
+    let place = Place::of("fan-in");
+    place.run().expect(3);
+    let listed = place.host(&["checkpoints", "store", "--json"]).expect(0).stdout;
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let newest = text(&listed.as_array().unwrap().last().unwrap()["id"]).to_owned();
+    let made = place.host(&["fork", "store", "--at", "main-1"]).expect(0);
+    let fork = made.stdout.trim_end();
+    let failed = place.host(&["run", "--recover_path", "store", "--checkpoint", fork]).expect(3).stderr;
+    let commands: Vec<&str> = failed.lines().filter(|line| line.starts_with("  strata-host run ")).collect();
+    assert!(commands.len() > 1 && commands.iter().all(|line| line.contains(" --checkpoint main.1-")), "{failed}");
+    // Without the checkpoint they would now go on with the lineage that the fork left.
+    place.host(&["run", "--recover_path", "store", "--checkpoint", &newest]).expect(0);
+    assert_eq!(place.team_json()["strata"]["lineage"], "main");
+    let shell = literally(&place, commands.last().unwrap());
+    let stderr = String::from_utf8_lossy(&shell.stderr);
+    assert_eq!(shell.status.code(), Some(0), "{stderr}");
+    let team = place.team_json();
+    assert_eq!((text(&team["strata"]["lineage"]), text(&team["strata"]["status"])), ("main.1", "done"), "{stderr}");
 }
 
 #[test]
