@@ -16,6 +16,7 @@ use strata_core::id::Digest;
 use crate::blob::digest_of;
 use crate::open;
 use crate::sandbox::Manifest;
+use crate::shell::word;
 use crate::user;
 use files::Change;
 pub use wanted::{Versions, Wanted};
@@ -63,7 +64,8 @@ pub enum SkillError {
     /// Another component has that name and version.
     #[error(
         "`{name}` is on the shelf already, with another component: its sha256 is `{there}`, that of the new one \
-         `{new}`; give the new one another version, or remove the old one: `strata-host skill remove {name}`"
+         `{new}`; give the new one another version, or remove the old one: `strata-host skill remove {}`",
+        word(name)
     )]
     Taken {
         /// The name and version.

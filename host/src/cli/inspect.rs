@@ -41,7 +41,10 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
             if let (path, At::Checkpoint(CheckpointId(other)) | At::Lineage(other)) = place(&args.path)? {
                 let path = path_word(&path);
                 let why = format!("two places were given, `{other}` behind `@` and `{id}` by `--checkpoint`");
-                return Err(Failure::usage(format!("{why}; name one: `strata-host inspect {path}@{id}`")));
+                return Err(Failure::usage(format!(
+                    "{why}; name one: `strata-host inspect {path}@{}`",
+                    shell_word(id)
+                )));
             }
             (follow_link(Path::new(&args.path)), At::Checkpoint(CheckpointId(id.clone())))
         }

@@ -9,14 +9,15 @@ use super::reach::reach;
 use super::resume::Opened;
 use super::{LaunchError, control};
 use crate::driver::Sent;
+use crate::shell::path_word;
 
 /// Puts a message into a team's mailboxes, durably. Its id is given here.
 pub fn send(path: &Path, message: Message) -> Result<Sent, LaunchError> {
     let put = |opened: Opened| {
         if !opened.has_begun() {
-            let path = path.display();
-            let what = format!("the run in `{path}` was killed before it began; resume it first");
-            return Err(LaunchError::Missing(format!("{what}: `run --recover_path {path}`")));
+            let (place, path) = (path.display(), path_word(path));
+            let what = format!("the run in `{place}` was killed before it began; resume it first");
+            return Err(LaunchError::Missing(format!("{what}: `strata-host run --recover_path {path}`")));
         }
         let (mut journal, _) = opened.journal(None)?;
         let sent = journal.take_in(message.clone())?;
