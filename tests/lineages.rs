@@ -266,7 +266,7 @@ fn a_fork_can_be_given_away_while_the_team_runs() {
 fn what_is_no_fork_is_refused_and_nothing_is_made() {
     let place = done();
     let before = bytes(&place, "store");
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 14] = [
         (&["fork", "store", "--at", "none", "--to", "x"], "there is no checkpoint `none`"),
         (&["fork", "store", "--at", "none"], "there is no checkpoint `none`"),
         (&["run", "--recover_path", "store", "--checkpoint", "none"], "there is no checkpoint `none`"),
@@ -276,6 +276,11 @@ fn what_is_no_fork_is_refused_and_nothing_is_made() {
         (&["events", "store", "--lineage", "none"], "there is no lineage `none`"),
         (&["events", "store@none"], "there is no lineage `none`"),
         (&["diff", "store", "store@none"], "there is no checkpoint `none`"),
+        (&["fork", "store", "--at", "mian-1"], "there is no checkpoint `mian-1`; did you mean `main-1`? the newest is"),
+        (&["inspect", "store@main_1"], "there is no checkpoint `main_1`; did you mean `main-1`?"),
+        (&["run", "--recover_path", "store", "--checkpoint", "main-l"], "did you mean `main-"),
+        (&["fork", "store", "--at", "main-1", "--set", "trakcing/k=1"], "did you mean `tracking`?"),
+        (&["events", "store", "--lineage", "mian"], "there is no lineage `mian`; did you mean `main`?"),
     ];
     for (args, part) in cases {
         let ended = place.host(args).expect(2);

@@ -143,7 +143,8 @@ fn what_is_no_answer_is_refused_and_leaves_everything_as_it_is() {
     let place = asks();
     place.run().expect(4);
     let before = place.read("store/team.json");
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
+        (&["ask-0-O-0-0=1"], "`ask-0-1-0-0`; did you mean `ask-0-"),
         (&["nothing=1"], "there is no open request `nothing`; open requests: `ask-0-0-0-0`, `ask-0-1-0-0`"),
         (&["ask-0-0-0-0"], "write REQUEST=JSON"),
         (&["ask-0-0-0-0=\"many\""], "stays open: it does not follow the schema"),

@@ -32,6 +32,8 @@ fn names_that_are_nearly_right_are_asked_about() {
     place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
     let refused = place.host(&["run", "--recover_path", "stoer"]).expect(2).stderr;
     assert!(refused.contains("did you mean `store`?"), "{refused}");
+    let sent = place.host(&["send", "store", "--cause", "X", "--to", "Aa", "text"]).expect(0).stderr;
+    assert!(sent.contains("`Aa` takes no messages") && sent.contains("; did you mean `A`?"), "{sent}");
 }
 
 #[test]

@@ -59,6 +59,7 @@ mod sha256;
 mod shell;
 pub mod skills;
 pub mod store;
+mod suggest;
 pub mod telemetry;
 mod tidy;
 pub mod trust;

@@ -3,8 +3,8 @@
 use super::args::CleanArgs;
 use super::{Failure, note, show_document, show_line};
 use crate::build::clean::{CachePart, parts, remove};
-use crate::manifest::diagnostic::suggest;
 use crate::sandbox::bytes;
+use crate::suggest::suggest;
 
 pub(super) fn clean(args: &CleanArgs) -> Result<u8, Failure> {
     let parts = parts();

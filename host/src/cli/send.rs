@@ -1,6 +1,7 @@
 //! `send`: puts a message into a team's environment.
 
 use std::io::Read;
+use std::path::Path;
 
 use strata_core::json::Json;
 use strata_core::message::{IDEMPOTENCY_KEY, Message};
@@ -8,7 +9,9 @@ use strata_core::text::unfit_for_name;
 
 use super::edits::look_for_edits;
 use super::{Failure, SendArgs, note, show_json, warn};
-use crate::launch::send as put;
+use crate::launch::{saved, send as put};
+use crate::store::At;
+use crate::suggest::meant;
 
 /// Every role that hears a message has it in its memory, and a saved team in several places.
 const MOST_BYTES: u64 = 16 << 20;
@@ -56,8 +59,18 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
     if args.json {
         show_json(&serde_json::to_string(&sent).map_err(|error| Failure::internal(error.to_string()))?);
     }
+    let names = if sent.dead.is_empty() { Vec::new() } else { addresses(&args.path) };
     for name in &sent.dead {
-        warn(format_args!("`{name}` takes no messages from outside: it is no role, alias or group of the team"));
+        let meant = meant(name, names.iter().map(String::as_str));
+        warn(format_args!("`{name}` takes no messages from outside: it is no role, alias or group of the team{meant}"));
     }
     Ok(0)
+}
+
+/// Returns the names to which messages may be sent, as far as what is saved can be read.
+fn addresses(path: &Path) -> Vec<String> {
+    let Ok(saved) = saved(path, &At::Head) else { return Vec::new() };
+    let team = saved.stepper.team();
+    let roles = team.roles.iter().flat_map(|role| std::iter::once(&role.name).chain(&role.addresses));
+    roles.chain(team.groups.keys()).cloned().collect()
 }

@@ -10,6 +10,7 @@ use super::clock::now_ms;
 use super::{DriverError, Journal};
 use crate::narrator::rfc3339;
 use crate::services::human::{self, Refusal};
+use crate::suggest::meant;
 
 /// An answer as it is given: a JSON document, or a text where a text answers the question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +34,7 @@ pub struct Answered {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// Nothing with this id is open.
-    #[error("there is no open request `{request}`{}", known(open))]
+    #[error("there is no open request `{request}`{}{}", known(open), meant(request, open.iter().map(String::as_str)))]
     Unknown {
         /// The id.
         request: String,

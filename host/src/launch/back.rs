@@ -66,7 +66,7 @@ impl Opened {
         let name = next_name(&lineages);
         self.stepper = sum_up(&self.stepper, store.load(&At::Checkpoint(id.clone()))?)?;
         let event = self.stepper.forked(name, Vec::new(), account);
-        let event = event.ok_or_else(|| StoreError::NoCheckpoint { id: id.0.clone(), last: None })?;
+        let event = event.ok_or_else(|| StoreError::NoCheckpoint { id: id.0.clone(), known: Vec::new() })?;
         self.way = Way::Aside(Box::new(event));
         Ok(())
     }
@@ -100,8 +100,8 @@ pub(super) fn is_held(env: &Environment, id: &CheckpointId) -> Result<(), Launch
     if env.checkpoint.as_ref() == Some(id) {
         return Ok(());
     }
-    let last = env.checkpoint.as_ref().map(|id| id.0.clone());
-    Err(StoreError::NoCheckpoint { id: id.0.clone(), last }.into())
+    let known = env.checkpoint.iter().map(|id| id.0.clone()).collect();
+    Err(StoreError::NoCheckpoint { id: id.0.clone(), known }.into())
 }
 
 fn is_newest(rows: &[CheckpointRow], lineage: &str, id: &CheckpointId) -> bool {

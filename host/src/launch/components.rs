@@ -15,7 +15,6 @@ use super::source::{Source, Unloadable};
 use super::{LaunchError, Notice};
 use crate::driver::Equipment;
 use crate::interface::component;
-use crate::manifest::diagnostic::suggest;
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::{Limits, Plugin};
 use crate::sandbox::{Directories, FunctionError, Loaded, Metering, Own, WasmSandbox, real_path};
@@ -25,6 +24,7 @@ use crate::services::http::secret::Secrets;
 use crate::services::llm::Models;
 use crate::services::llm::config::ConfigError;
 use crate::shell::path_word;
+use crate::suggest::suggest;
 use crate::trust::lock::{Lock, Mismatch, Name};
 
 /// A team's components, loaded and checked.

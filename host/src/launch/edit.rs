@@ -6,6 +6,8 @@ use strata_core::environment::scope::ROLE_SCOPE;
 use strata_core::json::Json;
 use strata_core::team::Team;
 
+use crate::suggest::meant;
+
 /// Reads an edit of a team's state.
 pub(super) fn parse(team: &Team, text: &str) -> Result<Edit, String> {
     let scopes = scopes(team);
@@ -15,7 +17,10 @@ pub(super) fn parse(team: &Team, text: &str) -> Result<Edit, String> {
     let Some((name, scope)) = scopes.iter().filter(fits).max_by_key(|(name, _)| name.len()) else {
         let known: Vec<String> = scopes.iter().map(|(name, _)| format!("`{name}`")).collect();
         let known = known.join(", ");
-        return Err(format!("`{text}` sets nothing: it has to be SCOPE/KEY=JSON, and the scopes are {known}"));
+        let place = text.split_once('=').map_or(text, |(place, _)| place);
+        let name = place.rsplit_once('/').map_or(place, |(name, _)| name);
+        let meant = meant(name, scopes.iter().map(|(name, _)| name.as_str()));
+        return Err(format!("`{text}` sets nothing: it has to be SCOPE/KEY=JSON, and the scopes are {known}{meant}"));
     };
     let rest = &text[name.len() + 1..];
     // Keys may hold equals signs: what follows the right one is a document.

@@ -150,7 +150,7 @@ fn begin(
     account: Account,
 ) -> Result<Event, LaunchError> {
     let event = stepper.forked(name, edits, account);
-    let none = || StoreError::NoCheckpoint { id: fork.at.0.clone(), last: None };
+    let none = || StoreError::NoCheckpoint { id: fork.at.0.clone(), known: Vec::new() };
     Ok(event.ok_or_else(none)?)
 }
 

@@ -13,11 +13,11 @@ use super::foreign::define_saved;
 use super::resume::fits;
 use super::{Components, LaunchError, Notice, SavedTeamFile};
 use crate::driver::{FilesThen, ModelsThen, Rerun};
-use crate::manifest::diagnostic::suggest;
 use crate::manifest::{Definition, Overrides};
 use crate::replay::{Next, OnDifference, Replay as Through, Report, Selection};
 use crate::sandbox::{Own, WasmSandbox};
 use crate::store::{Directory, Reader};
+use crate::suggest::suggest;
 
 /// What a replay is made of.
 pub struct Replay<'a> {

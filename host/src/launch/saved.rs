@@ -7,6 +7,7 @@ use strata_core::environment::Environment;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
+use super::back::is_held;
 use super::{LaunchError, define_again};
 use crate::driver::DriverError;
 use crate::manifest::Definition;
@@ -51,12 +52,10 @@ pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
             let team = Arc::new(team);
             let env = import(&directory, &team, &bytes)?;
             match at {
-                At::Checkpoint(id) if env.checkpoint.as_ref() != Some(id) => {
-                    let last = env.checkpoint.map(|id| id.0);
-                    Err(StoreError::NoCheckpoint { id: id.0.clone(), last }.into())
-                }
-                _ => Ok(SavedTeam { stepper: Stepper::new(team, env), definition }),
+                At::Checkpoint(id) => is_held(&env, id)?,
+                At::Head | At::Lineage(_) => {}
             }
+            Ok(SavedTeam { stepper: Stepper::new(team, env), definition })
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Source;
-use super::diagnostic::closest;
+use crate::suggest::closest;
 
 /// Larger directories are not looked through.
 const MOST: usize = 1000;

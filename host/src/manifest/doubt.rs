@@ -8,8 +8,8 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::team::{Join, Mode, Team};
 
 use super::Definition;
-use super::diagnostic::closest;
 use crate::plugin::Access;
+use crate::suggest::closest;
 use crate::tidy::tidy;
 
 /// The least that a memory can be, if it is not nothing.

@@ -10,8 +10,9 @@ use toml::de::DeTable;
 
 use super::Definition;
 use super::authored::Authored;
-use super::diagnostic::{Problems, suggest};
+use super::diagnostic::Problems;
 use super::table::At;
+use crate::suggest::suggest;
 
 /// Longer names fit no screen.
 pub(super) const MAX_NAME_CHARS: usize = 200;

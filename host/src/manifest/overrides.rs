@@ -8,11 +8,12 @@ use strata_core::team::Team;
 
 use super::Definition;
 use super::authored::{MAX_PARALLEL, budget};
-use super::diagnostic::{Diagnostics, suggest};
+use super::diagnostic::Diagnostics;
 use super::operator::Operator;
 use super::place::{CommandLine, Given};
 use super::units::AMOUNTS;
 use crate::services::variables::Variables;
+use crate::suggest::suggest;
 
 /// What the command line changes. Nothing by default.
 #[derive(Clone, Debug, Default)]

@@ -11,8 +11,9 @@ use std::ops::Range;
 use toml::de::{DeArray, DeTable, DeValue};
 
 pub(super) use self::item::Item;
-use super::diagnostic::{Problems, almost, closest, suggest};
+use super::diagnostic::Problems;
 use super::schema::places::{ANY, below, places};
+use crate::suggest::{almost, closest, suggest};
 
 /// A value with the place it was written at.
 #[derive(Clone, Debug, PartialEq, Eq)]

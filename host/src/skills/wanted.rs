@@ -6,7 +6,7 @@ use std::str::FromStr;
 use semver::{Version, VersionReq};
 
 use super::{Skill, SkillError, fit};
-use crate::manifest::diagnostic::suggest;
+use crate::suggest::suggest;
 
 /// A skill, by its name and the versions that will do.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,8 @@ use strata_core::id::CheckpointId;
 
 use super::directory::TEAM_JSON;
 use super::group::is_link;
+use crate::shell::path_word;
+use crate::suggest::{closest, suggest};
 
 /// Why the storage directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -97,10 +99,11 @@ pub enum StoreError {
     },
     /// A fresh run would replace a team that is not finished.
     #[error(
-        "`{0}` holds an unfinished team{1}; resume it with `run --recover_path {0}`, or start anew with `--force`, \
-         which moves it aside",
+        "`{}` holds an unfinished team{}; resume it with `strata-host run --recover_path {}`, or start anew with \
+         `--force`, which moves it aside",
         path.display(),
-        of_file(file.as_deref())
+        of_file(file.as_deref()),
+        path_word(path)
     )]
     Unfinished {
         /// The directory.
@@ -115,15 +118,15 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// No checkpoint has this name.
-    #[error("there is no checkpoint `{id}`{}", newest(id, last))]
+    #[error("there is no checkpoint `{id}`{}", other_checkpoints(id, known))]
     NoCheckpoint {
         /// The name.
         id: String,
-        /// The newest there is.
-        last: Option<String>,
+        /// The ids there are, oldest first.
+        known: Vec<String>,
     },
     /// No lineage has this name.
-    #[error("there is no lineage `{name}`; there are {}", known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))]
+    #[error("there is no lineage `{name}`{}", other_lineages(name, known))]
     NoLineage {
         /// The name.
         name: String,
@@ -164,16 +167,19 @@ fn holder(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another process".into(), |pid| format!("process {pid}"))
 }
 
-fn newest(wanted: &str, last: &Option<String>) -> String {
-    match last {
-        Some(id) if is_before(wanted, id) => {
-            format!(
-                " any more: it was pruned, or left out of a copy; the newest is `{id}`, and `checkpoints` lists all"
-            )
-        }
-        Some(id) => format!("; the newest is `{id}`, and `checkpoints` lists all"),
-        None => "; the run has none yet".into(),
+fn other_checkpoints(wanted: &str, known: &[String]) -> String {
+    let Some(newest) = known.last() else { return "; the run has none yet".into() };
+    let all = format!("the newest is `{newest}`, and `checkpoints` lists all");
+    match closest(wanted, known.iter().map(String::as_str)) {
+        _ if is_before(wanted, newest) => format!(" any more: it was pruned, or left out of a copy; {all}"),
+        Some(meant) => format!("; did you mean `{meant}`? {all}"),
+        None => format!("; {all}"),
     }
+}
+
+fn other_lineages(wanted: &str, known: &[String]) -> String {
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    suggest(wanted, &known).map_or_else(|| "; `checkpoints` lists them".into(), |hint| format!("; {hint}"))
 }
 
 /// Whether a checkpoint of the same lineage was made before another one: they are counted.
@@ -266,5 +272,30 @@ fn remedy(path: &Path) -> &'static str {
              restore it from a backup"
         }
         false => "restore it from a backup",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_resumes_a_team_can_be_copied_whatever_its_path_is() {
+        let error = StoreError::Unfinished { path: "the team's".into(), file: None };
+        let expected = r"resume it with `strata-host run --recover_path 'the team'\''s'`";
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+
+    #[test]
+    fn a_checkpoint_that_was_pruned_is_not_taken_for_a_slip() {
+        let check = |id: &str, known: &[&str], expected: &str| {
+            let known = known.iter().map(|&id| id.to_owned()).collect();
+            let error = StoreError::NoCheckpoint { id: id.into(), known };
+            assert!(error.to_string().contains(expected), "{error}");
+        };
+        check("main-1", &["main-2", "main-3"], "`main-1` any more: it was pruned");
+        check("mian-2", &["main-2", "main-3"], "`mian-2`; did you mean `main-2`? the newest is `main-3`");
+        check("else", &["main-2"], "`else`; the newest is `main-2`");
+        check("main-1", &[], "the run has none yet");
     }
 }

@@ -7,6 +7,7 @@ use strata_core::environment::Environment;
 use strata_core::event::{Event, Status};
 use strata_core::id::CheckpointId;
 
+use super::error::StoreError;
 use super::{CheckpointRow, Origin, Record};
 
 /// How many events a resume makes that finds nothing to do: that it resumed, and that it ended.
@@ -25,6 +26,12 @@ pub(super) struct Marks {
     pub events: Vec<(u64, Record)>,
     /// The last events of stretches that were dropped, with the next step after them.
     pub gaps: Vec<(u64, u64)>,
+}
+
+/// Returns the error for a checkpoint that is not among those that are listed.
+pub(super) fn no_checkpoint(id: &CheckpointId, listed: &[Listed]) -> StoreError {
+    let known = listed.iter().map(|listed| listed.row.id.0.clone()).collect();
+    StoreError::NoCheckpoint { id: id.0.clone(), known }
 }
 
 /// A listed checkpoint, with where it is.

@@ -8,7 +8,7 @@ use strata_core::id::{CheckpointId, Digest};
 use strata_core::money::Usd;
 
 use super::error::StoreError;
-use super::list::{Listed, Marks, list};
+use super::list::{Listed, Marks, list, no_checkpoint};
 use super::reader::begins;
 use super::{
     At, CheckpointRow, Durability, FIRST_LINE, Fill, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp,
@@ -89,8 +89,7 @@ impl MemoryStore {
     fn find(&self, id: &CheckpointId) -> Result<(usize, u64), StoreError> {
         let listed = self.listed();
         let found = listed.iter().find(|listed| listed.row.id == *id).map(|listed| (listed.lineage, listed.at));
-        let last = || listed.last().map(|newest| newest.row.id.0.clone());
-        found.ok_or_else(|| StoreError::NoCheckpoint { id: id.0.clone(), last: last() })
+        found.ok_or_else(|| no_checkpoint(id, &listed))
     }
 
     fn named(&self, name: &str) -> Result<usize, StoreError> {

@@ -20,7 +20,7 @@ use strata_core::money::Usd;
 use super::codec::Damage;
 use super::error::StoreError;
 use super::lineage::{Path, Row};
-use super::list::{Listed, Marks, list};
+use super::list::{Listed, Marks, list, no_checkpoint};
 use super::{
     At, CheckpointRow, FIRST_LINE, LineageRow, Record, Saved, SavedDefinition, checkpoint_of, next_line, schema,
 };
@@ -107,9 +107,7 @@ impl Reader {
     }
 
     fn at_checkpoint(&self, id: &CheckpointId, listed: &[Listed], rows: &[Row]) -> Result<Saved, StoreError> {
-        let last = || listed.last().map(|newest| newest.row.id.0.clone());
-        let found = listed.iter().find(|listed| listed.row.id == *id);
-        let found = found.ok_or_else(|| StoreError::NoCheckpoint { id: id.0.clone(), last: last() })?;
+        let found = listed.iter().find(|listed| listed.row.id == *id).ok_or_else(|| no_checkpoint(id, listed))?;
         let (line, end) = (&rows[found.lineage], found.at as i64);
         let saved = self.state_at(&self.path(line, end)?, end)?;
         let made = saved.tail.iter().rev().find_map(|record| checkpoint_of(&record.event));

@@ -15,8 +15,8 @@ use super::life::Life;
 use super::{counted, standing};
 use crate::cli::fault::{called, section};
 use crate::cli::{Failure, path_word, shell_word, show_json, show_line, show_text};
-use crate::manifest::diagnostic::suggest;
 use crate::store::team_json;
+use crate::suggest::suggest;
 
 /// The actions that there are, as far as a list of them is read.
 fn listed(names: &[&str]) -> String {

@@ -5,8 +5,8 @@ use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 
 use crate::cli::{Failure, show_json, show_line, show_text};
-use crate::manifest::diagnostic::closest;
 use crate::store::team_json;
+use crate::suggest::meant;
 
 /// How many of the newest messages are compared with an id that is none.
 const CANDIDATES: usize = 1000;
@@ -53,7 +53,7 @@ fn find<'a>(stepper: &'a Stepper, id: &str) -> Result<(MessageRef, &'a Message),
     let found = places.into_iter().find(|(_, message)| message.id.0 == id);
     found.map(|(place, message)| (place, &**message)).ok_or_else(|| {
         let ids = stepper.env().messages.iter().rev().take(CANDIDATES).map(|message| message.id.0.as_str());
-        let meant = closest(id, ids).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+        let meant = meant(id, ids);
         Failure::usage(format!(
             "there is no message `{id}` in this state{meant}; `events` tells the ids of all that were routed"
         ))

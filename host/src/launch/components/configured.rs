@@ -8,10 +8,10 @@ use strata_core::id::{ActionId, Part, Slot};
 use strata_core::team::React;
 
 use crate::launch::Notice;
-use crate::manifest::diagnostic::suggest;
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::{Plugin, Schema};
 use crate::sandbox::Loaded;
+use crate::suggest::suggest;
 
 /// Holds an action's `config` against the schema that its component publishes. `report` is told if that is none.
 pub(super) fn check(

@@ -8,7 +8,7 @@ use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use super::pattern::Pattern;
 use super::{Refusal, VARIABLES};
-use crate::manifest::diagnostic::suggest;
+use crate::suggest::suggest;
 
 /// Functions and operators of a condition; all others are refused.
 const FUNCTIONS: [&str; 10] =

@@ -10,10 +10,11 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::{At, Table};
-use crate::manifest::diagnostic::{Problems, closest};
+use crate::manifest::diagnostic::Problems;
 use crate::manifest::names::is_legible;
 use crate::manifest::schema::places::places;
 use crate::manifest::{json, units};
+use crate::suggest::closest;
 
 /// A key with its value.
 pub(in crate::manifest) struct Item<'a> {

@@ -13,6 +13,7 @@ use super::SqliteStore;
 use super::in_use::{Move, log_pages, move_log};
 use crate::store::error::StoreError;
 use crate::store::lineage::{MAX_LINEAGES, Row};
+use crate::store::list::no_checkpoint;
 use crate::store::{Record, checkpoint_of};
 
 /// How many events a row is behind at most, about, and how many bytes of them: whoever reads it looks through these.
@@ -79,10 +80,8 @@ impl SqliteStore {
         if rows.len() as i64 >= MAX_LINEAGES {
             return refuse(format!("there are {MAX_LINEAGES} lineages already, which is all a storage holds"));
         }
-        let Some(from) = listed.iter().find(|listed| listed.row.id == *from) else {
-            let last = listed.last().map(|newest| newest.row.id.0.clone());
-            return Err(StoreError::NoCheckpoint { id: from.0.clone(), last });
-        };
+        let found = listed.iter().find(|listed| listed.row.id == *from);
+        let from = found.ok_or_else(|| no_checkpoint(from, &listed))?;
         let (origin, at) = (from.lineage as i64, from.at as i64);
         let row = Row { id: rows.len() as i64, events: at, origin: Some((origin, at)), ..Row::first(name) };
         Ok(Row { since: self.reader.weight_since_snapshot(&row)?, ..row })
