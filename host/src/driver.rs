@@ -238,7 +238,7 @@ impl Driver {
 
     async fn go_on(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
         loop {
-            let (calls, turn) = self.decide()?;
+            let (calls, turn) = self.decide(stop)?;
             let motion = match turn {
                 Turn::Busy => Motion::Busy,
                 Turn::Idle(status) => Motion::Idle(status),
@@ -278,11 +278,12 @@ impl Driver {
     }
 
     /// Lets everything that needs nobody happen, durably. Returns the attempts to start, and how things stand then.
-    fn decide(&mut self) -> Result<(Vec<Invocation>, Turn), DriverError> {
+    /// Deciding whom a commit reaches is given up when the driver is told to stop; a resume decides it again.
+    fn decide(&mut self, stop: &Stop) -> Result<(Vec<Invocation>, Turn), DriverError> {
         let mut calls = Vec::new();
         let turn = loop {
             self.place()?;
-            match self.journal.stepper().next() {
+            match self.journal.stepper().next_while(&|| !*stop.borrow()) {
                 Effect::Record(Event::RunEnded { status, .. }) if self.stays(status) => break Turn::Idle(status),
                 Effect::Record(Event::RunEnded { status, .. }) if self.outlasts(status) => break Turn::Busy,
                 Effect::Record(event) => self.journal.stage(event)?,

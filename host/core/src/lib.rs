@@ -8,6 +8,7 @@ extern crate alloc;
 
 pub mod activation;
 pub mod budget;
+pub mod condition;
 pub mod edit;
 pub mod effect;
 pub mod environment;

@@ -84,13 +84,19 @@ impl Stepper {
 
     /// What is to be done next. Before the run is started, that is to wait for its start.
     pub fn next(&self) -> Effect {
+        self.next_while(&|| true)
+    }
+
+    /// Returns what is to be done next. Deciding who receives what a step published can take seconds: it is given up once
+    /// `goes_on` says no, and there is nothing to do but to wait until whoever said so ends the run.
+    pub fn next_while(&self, goes_on: &dyn Fn() -> bool) -> Effect {
         if self.env.run.0.is_empty() {
             return Effect::Wait;
         }
         if self.env.status != Status::Running {
             return Effect::Halt(self.env.status);
         }
-        if self.env.open { self.within_step() } else { self.between_steps() }
+        if self.env.open { self.within_step(goes_on) } else { self.between_steps() }
     }
 
     fn between_steps(&self) -> Effect {
@@ -145,7 +151,7 @@ impl Stepper {
         self.awake.all().filter(|(_, stand)| due(*stand)).map(|(id, _)| id).collect()
     }
 
-    fn within_step(&self) -> Effect {
+    fn within_step(&self, goes_on: &dyn Fn() -> bool) -> Effect {
         if let Some(question) = self.person_asked() {
             return Effect::Record(question);
         }
@@ -171,7 +177,7 @@ impl Stepper {
         if self.waits_for_people() {
             return self.at_rest();
         }
-        Effect::Record(self.conflict().unwrap_or_else(|| self.commit()))
+        self.conflict().or_else(|| self.commit(goes_on)).map_or(Effect::Wait, Effect::Record)
     }
 
     /// What a run that is stopped by faults is called: a call in doubt is the more pressing of its troubles.

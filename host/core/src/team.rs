@@ -1,17 +1,14 @@
 //! A team as it is written down: static, complete, valid. How it is parsed and checked is the host's `manifest`.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Purses;
+use crate::condition::Condition;
 use crate::id::{ActionId, JoinId, Part, RoleId, Slot};
-use crate::message::Message;
 use crate::money::Usd;
 
 /// A team.
@@ -217,39 +214,6 @@ impl Deliver {
             Self::Batch => "batch",
             Self::Each => "each",
         }
-    }
-}
-
-/// A judgement of a message: true, false, or why it cannot be told.
-pub type Judge = dyn Fn(&Message) -> Result<bool, String> + Send + Sync;
-
-/// A condition on messages, compiled outside the core.
-#[derive(Clone)]
-pub struct Condition {
-    source: String,
-    judge: Arc<Judge>,
-}
-
-impl Condition {
-    /// A condition with its source text. `judge` must be a pure function of the message.
-    pub fn new(source: String, judge: Box<Judge>) -> Self {
-        Self { source, judge: Arc::from(judge) }
-    }
-
-    /// The source text.
-    pub fn source(&self) -> &str {
-        &self.source
-    }
-
-    /// Judges a message.
-    pub fn holds(&self, message: &Message) -> Result<bool, String> {
-        (self.judge)(message)
-    }
-}
-
-impl fmt::Debug for Condition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Condition({:?})", self.source)
     }
 }
 

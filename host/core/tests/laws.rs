@@ -3,9 +3,10 @@
 //! `teams` draws a team, `script` decides what its actions return, `life` drives it through kills, stops, mail and
 //! changes (`mending`) by the throw of `dice`; `view` is what is compared; `hand` moves a life by hand. Then a file for
 //! each family of laws: what is recorded (`replay`, `illegal`), order and privacy (`order`), who receives what (`routing`),
-//! what waits for what (`joins`), shared state (`scopes`), who waits for a person (`people`), the end (`halting`), what
-//! survives (`recovery`), going back (`lineages`), all at once (`simulation`); and single lives worth telling by
-//! themselves: `stories` of each mode, `fan_in` with joins, `cases` that once went wrong, `shapes` and keys.
+//! what deciding that may cost (`conditions`), what waits for what (`joins`), shared state (`scopes`), who waits for a
+//! person (`people`), the end (`halting`), what survives (`recovery`), going back (`lineages`), all at once
+//! (`simulation`); and single lives worth telling by themselves: `stories` of each mode, `fan_in` with joins, `cases`
+//! that once went wrong, `shapes` and keys.
 
 #[path = "laws/dice.rs"]
 mod dice;
@@ -26,6 +27,8 @@ mod view;
 
 #[path = "laws/cases.rs"]
 mod cases;
+#[path = "laws/conditions.rs"]
+mod conditions;
 #[path = "laws/doubts.rs"]
 mod doubts;
 #[path = "laws/fan_in.rs"]

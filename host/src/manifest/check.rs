@@ -324,7 +324,7 @@ fn build_arm(arm: &edge::Arm, names: &Names, problems: &Problems) -> team::Arm {
     }
 }
 
-fn compile(when: &At<String>, problems: &Problems) -> Option<team::Condition> {
+fn compile(when: &At<String>, problems: &Problems) -> Option<strata_core::condition::Condition> {
     let refusal = match condition::compile(&when.value) {
         Ok(condition) => return Some(condition),
         Err(refusal) => refusal,

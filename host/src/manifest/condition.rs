@@ -1,21 +1,23 @@
 //! Conditions on messages (`when`), written in CEL. Parsed and checked once, evaluated on each message.
 //!
-//! What a condition may cost is bounded, since it holds up the host: CEL has no loops but macros over lists, which may not
-//! be nested here; the length of the text is limited, and so is the size of a message, elsewhere, and what a macro does
-//! and looks at in all. Patterns are compiled once, and what they may cost is `pattern`'s.
+//! What conditions may cost is bounded, since they hold up the host: CEL has no loops but macros over lists, which may not
+//! be nested here; the length of the text is limited. What is read of a message, what a macro does and looks at, and what
+//! patterns are matched with is taken from one budget, that of everything that a sender publishes in one commit. Patterns
+//! are compiled once.
 
 mod check;
 mod pattern;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use cel::extractors::This;
 use cel::objects::Key;
 use cel::{Context, Env, ExecutionError, Program, Value};
+use strata_core::condition::{Condition, WorkBudget};
+use strata_core::json::Json;
 use strata_core::message::Message;
-use strata_core::team::Condition;
 
 use check::Parts;
 use pattern::Matching;
@@ -23,15 +25,21 @@ use pattern::Matching;
 /// Longer conditions belong into an action.
 const MAX_CHARS: usize = 1000;
 
-/// How many items a macro goes through, times the bytes that it may look at, or copy, for each of them.
-const MAX_WORK: usize = 1 << 30;
-
-/// How many parts of a condition are evaluated in macros, for all items together. One takes some 0.1 µs.
-const MAX_STEPS: usize = 1 << 20;
+/// What an evaluation takes from the budget, whatever it looks at.
+const EVALUATION_COST: u64 = 4096;
+/// What a byte of `data` or `meta_info` takes, which are parsed.
+const PARSED_BYTE_COST: u64 = 4;
+/// What one part of a condition takes for each item that a macro goes through. That is some 0.1 µs.
+const STEP_COST: u64 = 64;
+/// How many bytes may be looked at, or copied, at the cost of 1.
+const BYTES_PER_COST: u64 = 4;
 
 /// Parsing and judging descend on the stack, for the longest condition further than a thread's stack reaches in a
 /// build without optimisation; and a stack that overflows cannot be caught. Only what is used of it is ever mapped.
 const STACK_BYTES: usize = 64 << 20;
+
+/// Ends the reasons that an evaluation is refused for.
+const BESIDE: &str = "which takes too long beside what its sender has published in this step";
 
 /// What a condition sees of a message.
 const VARIABLES: [&str; 5] = ["content", "data", "cause_by", "sent_from", "meta_info"];
@@ -65,13 +73,13 @@ pub(super) fn compile(source: &str) -> Result<Condition, Refusal> {
     let parts = contained(|| check::check(program.expression()))
         .map_err(|reason| Refusal::new(reason, "write it differently"))??;
     // A condition on nothing shows what can be told without a message.
-    if let Ok(value) = evaluate((&program, &parts), &Subject::default())
+    if let Ok(value) = evaluate((&program, &parts), &Subject::default(), &mut WorkBudget::default())
         && !matches!(value, Value::Bool(_))
     {
         let reason = not_a_truth(value.type_of());
         return Err(Refusal::new(reason, "compare it with something: `== …`"));
     }
-    let judge = move |message: &Message| judge((&program, &parts), message);
+    let judge = move |message: &Message, budget: &mut WorkBudget| judge((&program, &parts), message, budget);
     Ok(Condition::new(source.to_owned(), Box::new(judge)))
 }
 
@@ -93,22 +101,15 @@ struct Subject {
 }
 
 /// What is missing does not hold; what cannot be compared is an error.
-fn judge((program, parts): (&Program, &Parts), message: &Message) -> Result<bool, String> {
-    let meta = message.meta.iter().map(|(k, v)| (k.clone(), v.value()));
-    let data = message.instruct.as_ref().map(|data| data.value.value());
-    let mut subject = Subject {
-        content: message.content.clone(),
-        data: data.unwrap_or_default(),
-        cause_by: message.cause_by.clone(),
-        sent_from: message.sent_from.clone(),
-        meta_info: meta.collect(),
-    };
-    within_work(parts, &subject)?;
-    let mut outcome = evaluate((program, parts), &subject);
+fn judge((program, parts): (&Program, &Parts), message: &Message, budget: &mut WorkBudget) -> Result<bool, String> {
+    let mut subject = read(parts, message, budget)?;
+    pay(parts, &subject, budget)?;
+    let mut outcome = evaluate((program, parts), &subject, budget);
     if outcome.as_ref().is_err_and(is_missing) && subject.data.is_null() {
         // Absent data has no fields: `!has(data.x)` holds, and `data == null` was asked before.
         subject.data = serde_json::json!({});
-        outcome = evaluate((program, parts), &subject);
+        pay(parts, &subject, budget)?;
+        outcome = evaluate((program, parts), &subject, budget);
     }
     match outcome {
         Ok(Value::Bool(holds)) => Ok(holds),
@@ -118,24 +119,52 @@ fn judge((program, parts): (&Program, &Parts), message: &Message) -> Result<bool
     }
 }
 
-/// Refuses what would take too long.
-fn within_work(Parts { each, looped, .. }: &Parts, subject: &Subject) -> Result<(), String> {
-    if *looped == 0 {
+/// Reads what a condition names of a message. Parses nothing that the budget does not suffice for.
+fn read(parts: &Parts, message: &Message, budget: &mut WorkBudget) -> Result<Subject, String> {
+    let parsed = |bytes: usize| PARSED_BYTE_COST.saturating_mul(bytes as u64);
+    let uses = |name: &str| parts.named.contains_key(name);
+    let data = message.instruct.as_ref().map(|data| &data.value).filter(|_| uses("data"));
+    let meta = message.meta.iter().filter(|_| uses("meta_info"));
+    let bytes = data.map_or(0, |data| data.as_str().len())
+        + meta.clone().map(|(key, value)| key.len() + value.as_str().len()).sum::<usize>();
+    let too_much = || format!("it reads {bytes} bytes of `data` and `meta_info`, {BESIDE}");
+    budget.spend(parsed(bytes)).ok_or_else(too_much)?;
+    let text = |name: &str, text: &String| if uses(name) { text.clone() } else { String::new() };
+    Ok(Subject {
+        content: text("content", &message.content),
+        data: data.map(Json::value).unwrap_or_default(),
+        cause_by: text("cause_by", &message.cause_by),
+        sent_from: text("sent_from", &message.sent_from),
+        meta_info: meta.map(|(key, value)| (key.clone(), value.value())).collect(),
+    })
+}
+
+/// Takes what an evaluation costs, but for its patterns, from the budget. Refuses what would take too long.
+fn pay(parts: &Parts, subject: &Subject, budget: &mut WorkBudget) -> Result<(), String> {
+    let (data, meta) = (Extent::of(&subject.data), Extent::of(&subject.meta_info));
+    let bytes_of = |name: &str| match name {
+        "content" => subject.content.len(),
+        "data" => data.bytes,
+        "meta_info" => meta.bytes,
+        "cause_by" => subject.cause_by.len(),
+        _ => subject.sent_from.len(),
+    };
+    let bytes = |names: &BTreeMap<&str, usize>| -> usize {
+        names.iter().map(|(name, times)| bytes_of(name).saturating_mul(*times)).sum()
+    };
+    let (once, each) = (bytes(&parts.named), bytes(&parts.each));
+    budget
+        .spend(EVALUATION_COST + once as u64 / BYTES_PER_COST)
+        .ok_or_else(|| format!("it looks at {once} bytes, {BESIDE}"))?;
+    if parts.looped == 0 {
         return Ok(());
     }
-    let (data, meta) = (Extent::of(&subject.data), Extent::of(&subject.meta_info));
-    let sizes = [("content", subject.content.len()), ("data", data.bytes), ("meta_info", meta.bytes)];
-    let bytes: usize = sizes.iter().filter(|(name, _)| each.contains(name)).map(|(_, bytes)| bytes).sum();
-    let items = data.longest.max(meta.longest);
-    if items.saturating_mul(*looped) > MAX_STEPS {
-        return Err(format!("it may take {looped} steps for each of {items} items, which takes too long"));
-    }
-    match items.saturating_mul(bytes) > MAX_WORK {
-        true => {
-            Err(format!("it may go through {items} items and look at {bytes} bytes for each, which takes too long"))
-        }
-        false => Ok(()),
-    }
+    let (items, looped) = (data.longest.max(meta.longest), parts.looped);
+    let steps = (items as u64).saturating_mul(looped as u64).saturating_mul(STEP_COST);
+    budget.spend(steps).ok_or_else(|| format!("it may take {looped} steps for each of {items} items, {BESIDE}"))?;
+    budget
+        .spend((items as u64).saturating_mul(each as u64) / BYTES_PER_COST)
+        .ok_or_else(|| format!("it may go through {items} items and look at {each} bytes for each, {BESIDE}"))
 }
 
 /// How large a value is.
@@ -184,12 +213,17 @@ fn is_missing(error: &ExecutionError) -> bool {
     }
 }
 
-fn evaluate((program, parts): (&Program, &Parts), subject: &Subject) -> Result<Value, ExecutionError> {
+fn evaluate(
+    (program, parts): (&Program, &Parts),
+    subject: &Subject,
+    budget: &mut WorkBudget,
+) -> Result<Value, ExecutionError> {
     static LIBRARY: OnceLock<Arc<Env>> = OnceLock::new();
     let library = LIBRARY.get_or_init(|| Arc::new(Env::stdlib()));
     let mut context = Context::with_env(Arc::clone(library));
+    let matching = Arc::new(Matching::within(budget.left(), &parts.patterns));
     if !parts.patterns.is_empty() {
-        let matching = Matching::of(&parts.patterns);
+        let matching = Arc::clone(&matching);
         let matches = move |This(text): This<Arc<String>>, pattern: Arc<String>| matching.matches(&text, &pattern);
         // Fails only where the library has a function of this name.
         context.add_function("matches", matches).map_err(|error| ExecutionError::InternalError(error.to_string()))?;
@@ -206,7 +240,10 @@ fn evaluate((program, parts): (&Program, &Parts), subject: &Subject) -> Result<V
     bind("cause_by", &|| Value::from(subject.cause_by.as_str()));
     bind("sent_from", &|| Value::from(subject.sent_from.as_str()));
     bind("meta_info", &|| to_cel(&subject.meta_info));
-    contained(|| program.execute(&context)).unwrap_or_else(|reason| Err(ExecutionError::InternalError(reason)))
+    let outcome = contained(|| program.execute(&context));
+    // Never more than what is left.
+    let _ = budget.spend(matching.spent());
+    outcome.unwrap_or_else(|reason| Err(ExecutionError::InternalError(reason)))
 }
 
 /// A condition is data: whatever the library makes of it must not end the host.

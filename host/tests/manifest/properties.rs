@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use proptest::prelude::*;
+use strata_core::condition::WorkBudget;
 use strata_core::json::Json;
 use strata_core::message::{Instruct, Message};
 use strata_host::manifest::Definition;
@@ -149,7 +150,7 @@ proptest! {
         let condition = definition.team.routes[0].arms[0].when.as_ref().unwrap();
         for data in ["null", "{}", r#"{"x":[1,"a",null,{"y":2.5}]}"#, "-1", "[[]]"] {
             // Whatever it says: it says something.
-            let _ = condition.holds(&message(data));
+            let _ = condition.holds(&message(data), &mut WorkBudget::default());
         }
     }
 }

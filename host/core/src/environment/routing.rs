@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::OwnMessages;
 use crate::activation::Addressed;
+use crate::condition::WorkBudget;
 use crate::event::Routed;
 use crate::id::{JoinId, RoleId};
 use crate::message::{Hop, Message, TO_ALL, TO_SELF};
@@ -91,8 +92,9 @@ pub enum Named<'a> {
 }
 
 /// Decides who receives a message: the recipients its sender named; else the next leg of its itinerary; else the
-/// sender's routes; else everyone who watches its label.
-pub fn route(team: &Team, book: &AddressBook, parcel: Parcel<'_>) -> Routed {
+/// sender's routes; else everyone who watches its label. `budget` is what the conditions of these routes may still do for
+/// this sender.
+pub fn route(team: &Team, book: &AddressBook, parcel: Parcel<'_>, budget: &mut WorkBudget) -> Routed {
     let Parcel { message, from, addressed, itinerary } = parcel;
     let (legs, rest) = split(book, (from, message.claimed_sender().as_deref()), itinerary);
     let mut routed = Routed {
@@ -115,7 +117,7 @@ pub fn route(team: &Team, book: &AddressBook, parcel: Parcel<'_>) -> Routed {
         }
         address((team, book), &mut routed, legs.iter().flat_map(|leg| &leg.to));
     } else if !routes.is_empty() {
-        follow((team, book), &mut routed, &routes, message);
+        follow((team, book), &mut routed, (&routes, budget), message);
     } else {
         address((team, book), &mut routed, &[TO_ALL.into()]);
     }
@@ -143,14 +145,19 @@ fn split(
 }
 
 /// Takes the first arm that holds of each route. A condition that cannot be judged does not hold.
-fn follow((team, book): (&Team, &AddressBook), routed: &mut Routed, routes: &[&Route], message: &Message) {
+fn follow(
+    (team, book): (&Team, &AddressBook),
+    routed: &mut Routed,
+    (routes, budget): (&[&Route], &mut WorkBudget),
+    message: &Message,
+) {
     let mut why: Option<String> = None;
     let mut taken = Vec::new();
     for route in routes {
         for arm in &route.arms {
             let holds = match &arm.when {
                 None => true,
-                Some(condition) => condition.holds(message).unwrap_or_else(|error| {
+                Some(condition) => condition.holds(message, budget).unwrap_or_else(|error| {
                     why = Some(format!("condition `{}` cannot be judged: {error}", condition.source()));
                     false
                 }),

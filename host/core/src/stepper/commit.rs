@@ -10,6 +10,7 @@ use super::Stepper;
 use super::awake::Stand;
 use super::files::{FILES_SCOPE, first_change};
 use crate::activation::{Activation, Done, Outgoing};
+use crate::condition::WorkBudget;
 use crate::environment::join::{Arrival, Firing};
 use crate::environment::outbox::Outbound;
 use crate::environment::routing::{Parcel, route};
@@ -22,18 +23,18 @@ use crate::message::Hop;
 use crate::team::Reducer;
 
 impl Stepper {
-    /// The event that commits the open step.
-    pub(super) fn commit(&self) -> Event {
+    /// The event that commits the open step, or none if `goes_on` says no before all is decided.
+    pub(super) fn commit(&self, goes_on: &dyn Fn() -> bool) -> Option<Event> {
         let published = self.publications();
-        let routed: Vec<Routed> = published.iter().map(|(id, outgoing)| self.post(*id, *outgoing)).collect();
+        let routed = self.post_all(&published, goes_on)?;
         let released = self.told(&self.fired_by(&self.arrivals(&published, &routed)));
-        Event::StepCommitted {
+        Some(Event::StepCommitted {
             step: self.env.step,
             checkpoint: self.env.next_checkpoint(),
             parent: self.above_step(),
             routed,
             released,
-        }
+        })
     }
 
     /// The checkpoint above that of the open step: the newest. The first step lies directly below where the lineage begins,
@@ -89,11 +90,27 @@ impl Stepper {
         complete.filter_map(|(id, _)| Some((id, self.env.role(id).activation.as_ref()?)))
     }
 
-    fn post(&self, id: RoleId, outgoing: Outgoing) -> Routed {
+    /// Decides who receives what is published, unless `goes_on` says no before the end. Each sender has a budget of its
+    /// own for the conditions of its routes: what one publishes costs the others nothing.
+    fn post_all(&self, published: &[(RoleId, Outgoing)], goes_on: &dyn Fn() -> bool) -> Option<Vec<Routed>> {
+        let mut routed = Vec::with_capacity(published.len());
+        for of_sender in published.chunk_by(|one, next| one.0 == next.0) {
+            let mut budget = WorkBudget::default();
+            for (id, outgoing) in of_sender {
+                if !goes_on() {
+                    return None;
+                }
+                routed.push(self.post(*id, *outgoing, &mut budget));
+            }
+        }
+        Some(routed)
+    }
+
+    fn post(&self, id: RoleId, outgoing: Outgoing, budget: &mut WorkBudget) -> Routed {
         let message = self.env.message(outgoing.message);
         let parcel =
             Parcel { message, from: Some(id), addressed: outgoing.addressed, itinerary: self.itinerary(id, outgoing) };
-        route(&self.team, &self.book, parcel)
+        route(&self.team, &self.book, parcel, budget)
     }
 
     /// The legs a message may follow: its own; else, for the output of an activation, those of the mail it answers.

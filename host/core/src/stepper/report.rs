@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::Stepper;
 use crate::activation::{Addressed, Phase};
+use crate::condition::WorkBudget;
 use crate::effect::Invocation;
 use crate::environment::routing::{Parcel, route};
 use crate::event::{CallPolicy, Event, Finished, HostCall, Journal, Outcome, Work};
@@ -79,7 +80,9 @@ impl Stepper {
 
     fn route_in(&self, message: &Message) -> crate::event::Routed {
         let addressed = if message.send_to == [TO_ALL] { Addressed::Open } else { Addressed::Named };
-        route(&self.team, &self.book, Parcel { message, from: None, addressed, itinerary: message.route.clone() })
+        let parcel = Parcel { message, from: None, addressed, itinerary: message.route.clone() };
+        // Routes have a sender, so that no condition is evaluated.
+        route(&self.team, &self.book, parcel, &mut WorkBudget::default())
     }
 
     /// The start of an attempt.

@@ -1,6 +1,7 @@
 //! Single lives, told by hand: one for each thing that is easily got wrong.
 
 use strata_core::activation::{Addressed, Phase};
+use strata_core::condition::WorkBudget;
 use strata_core::effect::Effect;
 use strata_core::environment::OwnMessages;
 use strata_core::environment::routing::{AddressBook, Parcel, route};
@@ -274,7 +275,9 @@ fn a_leg_that_names_nobody_drops_the_message_and_says_so() {
         let message = mail("x", "a", &[]);
         let itinerary = to.iter().map(leg).collect();
         let parcel = Parcel { message: &message, from: Some(RoleId(0)), addressed: Addressed::Open, itinerary };
-        assert_eq!(route(&team, &AddressBook::of(&team, OwnMessages::Delivered), parcel).dropped.as_deref(), expected);
+        let book = AddressBook::of(&team, OwnMessages::Delivered);
+        let routed = route(&team, &book, parcel, &mut WorkBudget::default());
+        assert_eq!(routed.dropped.as_deref(), expected);
     };
     check(&[&[]], Some("its itinerary names nobody for this leg"));
     check(&[&[], &["B"]], None);
@@ -287,7 +290,7 @@ fn a_role_of_an_imported_team_hears_itself_only_by_name() {
     let to = |own_messages, names: &[&str], addressed| {
         let message = mail("x", "a", names);
         let parcel = Parcel { message: &message, from: Some(RoleId(0)), addressed, itinerary: Vec::new() };
-        route(&team, &AddressBook::of(&team, own_messages), parcel).to
+        route(&team, &AddressBook::of(&team, own_messages), parcel, &mut WorkBudget::default()).to
     };
     let (both, other) = ([RoleId(0), RoleId(1)], [RoleId(1)]);
     assert_eq!(to(OwnMessages::Delivered, &[], Addressed::Open), both);

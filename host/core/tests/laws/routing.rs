@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use strata_core::activation::Phase;
+use strata_core::condition::WorkBudget;
 use strata_core::environment::outbox::Outbound;
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::event::{Event, Status};
@@ -178,7 +179,7 @@ impl Post<'_> {
             mine.into_iter().flat_map(|leg| leg.to).collect()
         } else if !edges.is_empty() {
             let holds = |arm: &&strata_core::team::Arm| match &arm.when {
-                Some(when) => when.holds(message) == Ok(true),
+                Some(when) => when.holds(message, &mut WorkBudget::default()) == Ok(true),
                 None => true,
             };
             edges.iter().filter_map(|edge| edge.arms.iter().find(holds)).flat_map(|arm| arm.to.clone()).collect()

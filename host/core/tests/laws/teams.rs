@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use strata_core::budget::{Caps, Purses};
+use strata_core::condition::Condition;
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::message::{IDEA_LABEL, Message, TO_ALL, TO_SELF};
 use strata_core::money::Usd;
 use strata_core::team::{
-    Action, Arm, Condition, Deliver, Join, Mode, OnFault, Outside, Policy, React, Reducer, Retry, Role, Route, Team,
-    Thinker,
+    Action, Arm, Deliver, Join, Mode, OnFault, Outside, Policy, React, Reducer, Retry, Role, Route, Team, Thinker,
 };
 
 /// The names that actions are drawn from; roles share them.
@@ -290,15 +290,16 @@ fn any_route() -> impl Strategy<Value = Route> {
 
 fn any_condition() -> impl Strategy<Value = Condition> {
     let by_label = prop::sample::select(LABELS.to_vec()).prop_map(|label| {
-        let judge = move |message: &Message| Ok(message.cause_by == label);
+        let judge = move |message: &Message, _: &mut _| Ok(message.cause_by == label);
         Condition::new(format!("cause_by == '{label}'"), Box::new(judge))
     });
     let by_length = Just(()).prop_map(|()| {
         Condition::new(
             "size(content) % 2 == 0".into(),
-            Box::new(|message: &Message| Ok(message.content.len().is_multiple_of(2))),
+            Box::new(|message: &Message, _: &mut _| Ok(message.content.len().is_multiple_of(2))),
         )
     });
-    let never_told = Just(()).prop_map(|()| Condition::new("data.x == 1".into(), Box::new(|_| Err("no data".into()))));
+    let never_told =
+        Just(()).prop_map(|()| Condition::new("data.x == 1".into(), Box::new(|_, _| Err("no data".into()))));
     prop_oneof![3 => by_label, 3 => by_length, 1 => never_told]
 }

@@ -30,8 +30,10 @@ const ELSEWHERE: [(&[&str], &str); 6] = [
 /// What a condition consists of, as far as it matters for what it costs.
 #[derive(Default)]
 pub(super) struct Parts {
-    /// The variables that were named within macros over lists of a message: they are looked at for each item.
-    pub(super) each: Vec<&'static str>,
+    /// How often it names each variable.
+    pub(super) named: BTreeMap<&'static str, usize>,
+    /// How often it does so within macros over lists of a message: they are looked at for each item.
+    pub(super) each: BTreeMap<&'static str, usize>,
     /// How many parts of it are evaluated for each item of such lists.
     pub(super) looped: usize,
     /// The patterns that it looks for.
@@ -42,14 +44,15 @@ pub(super) struct Parts {
 pub(super) fn check(expr: &IdedExpr) -> Result<Parts, Refusal> {
     let mut walk = Walk::default();
     walk.visit(expr)?;
-    Ok(Parts { each: walk.each, looped: walk.looped, patterns: Arc::new(walk.patterns) })
+    Ok(Parts { named: walk.named, each: walk.each, looped: walk.looped, patterns: Arc::new(walk.patterns) })
 }
 
 /// Where the walk is: what the macros around it have named.
 #[derive(Default)]
 struct Walk {
     bound: Vec<String>,
-    each: Vec<&'static str>,
+    named: BTreeMap<&'static str, usize>,
+    each: BTreeMap<&'static str, usize>,
     looped: usize,
     patterns: BTreeMap<String, Pattern>,
     /// Whether the macro around it goes over such a list.
@@ -113,8 +116,11 @@ impl Walk {
     fn variable(&mut self, name: &str) -> Result<(), Refusal> {
         let name = name.strip_prefix('.').unwrap_or(name);
         let variable = VARIABLES.into_iter().find(|variable| *variable == name);
-        if !self.bound.is_empty() && self.goes_far {
-            self.each.extend(variable);
+        if let Some(variable) = variable {
+            *self.named.entry(variable).or_default() += 1;
+            if !self.bound.is_empty() && self.goes_far {
+                *self.each.entry(variable).or_default() += 1;
+            }
         }
         if variable.is_some() || self.bound.iter().any(|bound| bound == name) {
             return Ok(());

@@ -13,8 +13,6 @@ use regex::Regex;
 use regex_automata::Input;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 
-/// What all that is matched for one message may cost, in bytes that the automaton passes. It takes less than a second.
-const BUDGET: u64 = 1 << 28;
 /// What one match costs, beside the bytes.
 const EACH: u64 = 256;
 /// What a state costs at a byte, where they are looked at one by one.
@@ -51,18 +49,24 @@ impl Pattern {
     }
 }
 
-/// What is matched while one message is judged.
+/// What is matched in one evaluation. Its cost is counted in bytes that an automaton passes.
 pub(super) struct Matching {
     patterns: Arc<BTreeMap<String, Pattern>>,
-    /// What is left of the budget.
+    budget: u64,
+    /// What is left of it.
     left: AtomicU64,
     caches: Mutex<BTreeMap<String, Cache>>,
 }
 
 impl Matching {
-    /// Returns a new budget for these patterns.
-    pub(super) fn of(patterns: &Arc<BTreeMap<String, Pattern>>) -> Self {
-        Self { patterns: Arc::clone(patterns), left: AtomicU64::new(BUDGET), caches: Mutex::default() }
+    /// Looks for these patterns within a budget.
+    pub(super) fn within(budget: u64, patterns: &Arc<BTreeMap<String, Pattern>>) -> Self {
+        Self { patterns: Arc::clone(patterns), budget, left: AtomicU64::new(budget), caches: Mutex::default() }
+    }
+
+    /// Returns what has been spent of the budget.
+    pub(super) fn spent(&self) -> u64 {
+        self.budget - self.left.load(Ordering::Relaxed)
     }
 
     /// Returns whether the pattern occurs in the text. Fails if the budget does not suffice to find out.
@@ -93,6 +97,8 @@ impl Matching {
 
 #[cfg(test)]
 mod tests {
+    use strata_core::condition::WorkBudget;
+
     use super::*;
 
     #[test]
@@ -101,7 +107,7 @@ mod tests {
         for pattern in [r"^\w{1,64}$", r"\bb\b", "(?i)grüße", r"\d$", "(?m)^y", "", "^$", r"\Bb", "[^a]b|ü"] {
             let compiled =
                 Arc::new(BTreeMap::from([(pattern.to_owned(), Pattern::compile(pattern).expect("a pattern"))]));
-            let matching = Matching::of(&compiled);
+            let matching = Matching::within(WorkBudget::OF_SENDER, &compiled);
             let regex = Regex::new(pattern).expect("a pattern");
             for text in texts {
                 assert_eq!(matching.matches(text, pattern), Ok(regex.is_match(text)), "{pattern} in {text:?}");
@@ -114,7 +120,7 @@ mod tests {
         let check = |pattern: &str, text: &str, times: usize| {
             let compiled =
                 Arc::new(BTreeMap::from([(pattern.to_owned(), Pattern::compile(pattern).expect("a pattern"))]));
-            let matching = Matching::of(&compiled);
+            let matching = Matching::within(WorkBudget::OF_SENDER, &compiled);
             let begin = std::time::Instant::now();
             let failed = (0..times).any(|_| matching.matches(text, pattern).is_err());
             assert!(begin.elapsed().as_secs() < 20, "{pattern}: {:?}", begin.elapsed());

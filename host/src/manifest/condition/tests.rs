@@ -25,7 +25,7 @@ fn message(data: &str) -> Message {
 fn a_condition_judges_what_is_there() {
     let check = |source: &str, data: &str, expected: bool| {
         let condition = compile(source).unwrap();
-        let found = condition.holds(&message(data));
+        let found = condition.holds(&message(data), &mut WorkBudget::default());
         assert_eq!(found, Ok(expected), "{source} on {data}");
     };
     check("data.approved == true", r#"{"approved":true}"#, true);
@@ -51,7 +51,7 @@ fn a_condition_judges_what_is_there() {
 fn what_is_missing_does_not_hold() {
     let check = |source: &str, data: &str, expected: bool| {
         let condition = compile(source).unwrap();
-        let found = condition.holds(&message(data));
+        let found = condition.holds(&message(data), &mut WorkBudget::default());
         assert_eq!(found, Ok(expected), "{source} on {data}");
     };
     for data in ["absent", "null", "{}", "3", r#"{"x":null}"#, r#"{"x":3}"#] {
@@ -71,7 +71,7 @@ fn what_is_missing_does_not_hold() {
 fn what_cannot_be_compared_is_an_error() {
     let check = |source: &str, data: &str| {
         let condition = compile(source).unwrap();
-        let found = condition.holds(&message(data));
+        let found = condition.holds(&message(data), &mut WorkBudget::default());
         assert!(found.is_err(), "{source} on {data}: {found:?}");
     };
     check("data.n > 3", r#"{"n":"x"}"#);
@@ -140,7 +140,7 @@ fn a_macro_that_looks_at_much_for_each_of_many_items_is_not_evaluated() {
     let check = |source: &str, items: usize, content: usize, expected: bool| {
         let items = vec!["1"; items].join(",");
         let message = Message { content: "x".repeat(content), ..message(&format!("{{\"l\":[{items}]}}")) };
-        let judged = compile(source).unwrap().holds(&message);
+        let judged = compile(source).unwrap().holds(&message, &mut WorkBudget::default());
         assert_eq!(judged.is_ok(), expected, "{source}: {judged:?}");
     };
     let (much, many) = (1 << 22, 1 << 12);
@@ -159,7 +159,8 @@ fn a_pattern_in_a_macro_is_compiled_once_and_long_lists_are_refused() {
     let check = |source: &str, tags: usize, expected: Result<bool, &str>| {
         let tags = vec!["\"tag\""; tags].join(",");
         let begin = std::time::Instant::now();
-        let judged = compile(source).unwrap().holds(&message(&format!("{{\"tags\":[{tags}]}}")));
+        let judged =
+            compile(source).unwrap().holds(&message(&format!("{{\"tags\":[{tags}]}}")), &mut WorkBudget::default());
         match (&judged, expected) {
             (Ok(holds), Ok(expected)) => assert_eq!(*holds, expected, "{source}"),
             (Err(why), Err(part)) => assert!(why.contains(part), "{source}: {why}"),
@@ -174,4 +175,40 @@ fn a_pattern_in_a_macro_is_compiled_once_and_long_lists_are_refused() {
     }
     check("data.tags.exists(t, t == 'no')", 1_000_000, Err("takes too long"));
     check("data.tags.exists(t, t == 'no')", 10_000, Ok(false));
+}
+
+/// A budget of which little is left, so that a test has little to do.
+fn nearly_spent() -> WorkBudget {
+    let mut budget = WorkBudget::default();
+    budget.spend(WorkBudget::OF_SENDER / 16 * 15).unwrap();
+    budget
+}
+
+#[test]
+fn all_that_a_sender_publishes_shares_one_budget() {
+    let condition = compile(r"data.tags.all(t, t.matches('^\\w{1,64}$'))").unwrap();
+    let message = message(&format!("{{\"tags\":[{}]}}", vec!["\"tag\""; 2_000].join(",")));
+    let mut budget = nearly_spent();
+    let judged: Vec<_> = (0..1_000).map(|_| condition.holds(&message, &mut budget)).collect();
+    assert_eq!(judged[..5], vec![Ok(true); 5]);
+    for judged in &judged[20..] {
+        assert!(judged.as_ref().is_err_and(|why| why.contains("takes too long beside")), "{judged:?}");
+    }
+    // The next sender, or step, has a budget of its own.
+    assert_eq!(condition.holds(&message, &mut WorkBudget::default()), Ok(true));
+}
+
+#[test]
+fn what_is_read_and_looked_at_without_a_macro_counts_as_well() {
+    let check = |source: &str, message: &Message, most: usize| {
+        let condition = compile(source).unwrap();
+        let mut budget = nearly_spent();
+        let judged = (0..=most).take_while(|_| condition.holds(message, &mut budget).is_ok()).count();
+        assert!((1..=most).contains(&judged), "{source}: {judged}");
+    };
+    let long = Message { content: "x".repeat(4 << 20), ..message("null") };
+    check("content.contains('zz')", &long, 16);
+    check("content.contains('z') || content.contains('y')", &long, 8);
+    check("cause_by == data", &message(&format!("\"{}\"", "0".repeat(1 << 20))), 4);
+    check("cause_by == 'x'", &long, 1 << 12);
 }

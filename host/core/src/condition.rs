@@ -1,0 +1,72 @@
+//! Conditions on messages: what decides which arm of a route is taken. They are compiled outside of the core.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+
+use crate::message::Message;
+
+/// A judgement of a message: true, false, or why it cannot be told.
+pub type Judge = dyn Fn(&Message, &mut WorkBudget) -> Result<bool, String> + Send + Sync;
+
+/// A condition on messages, compiled outside the core.
+#[derive(Clone)]
+pub struct Condition {
+    source: String,
+    judge: Arc<Judge>,
+}
+
+impl Condition {
+    /// A condition with its source text. `judge` must be a pure function of the message and of what is left of the
+    /// budget.
+    pub fn new(source: String, judge: Box<Judge>) -> Self {
+        Self { source, judge: Arc::from(judge) }
+    }
+
+    /// The source text.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Judges a message. Fails, too, if that takes more than is left of the budget.
+    pub fn holds(&self, message: &Message, budget: &mut WorkBudget) -> Result<bool, String> {
+        (self.judge)(message, budget)
+    }
+}
+
+impl fmt::Debug for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Condition({:?})", self.source)
+    }
+}
+
+/// How much work the conditions may do on all messages that one sender publishes in one commit. A guest decides how many
+/// messages that is and how large they are, so a bound for each of them bounds nothing. It counts work, not time, so that
+/// the same messages always take the same routes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WorkBudget {
+    left: u64,
+}
+
+impl WorkBudget {
+    /// The budget of one sender, in bytes that a pattern passes. It is used up after about a second.
+    pub const OF_SENDER: u64 = 1 << 28;
+
+    /// Returns what is left.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Takes `cost` from it. Takes nothing and returns `None` if less than that is left.
+    pub fn spend(&mut self, cost: u64) -> Option<()> {
+        self.left = self.left.checked_sub(cost)?;
+        Some(())
+    }
+}
+
+impl Default for WorkBudget {
+    fn default() -> Self {
+        Self { left: Self::OF_SENDER }
+    }
+}
