@@ -369,7 +369,8 @@ fn coroutines_of_python_run_and_time_zones_say_what_is_missing() {
         finished(&place.host(&["run", "team.toml", "--force", "--storage", "store", "--events", "-"]).expect(0)).pop()
     };
     let coroutines = "import asyncio\nasync def f(n):\n    await asyncio.sleep(0.01)\n    return n\n\
-        async def main():\n    return await asyncio.gather(f(1), f(2))\nreturn str(asyncio.run(main()))\n";
+        async def main():\n    try:\n        await asyncio.wait_for(f(3), 0.001)\n    except TimeoutError:\n\
+        \x20       return await asyncio.gather(f(1), f(2))\nreturn str(asyncio.run(main()))\n";
     assert_eq!(runs(coroutines).unwrap()["content"], "[1, 2]");
     let zones = "import zoneinfo\ntry:\n    zoneinfo.ZoneInfo(\"Europe/Berlin\")\n\
         except zoneinfo.ZoneInfoNotFoundError as error:\n    return error.args[0]\n";
