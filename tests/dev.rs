@@ -1,6 +1,7 @@
 //! `dev`: a team that is broken, mended and changed while the loop watches; where it goes on from.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use crate::place::Place;
@@ -232,4 +233,21 @@ fn what_was_changed_while_the_team_could_not_run_is_done_again_once_it_can() {
     let recorded = place.recorded();
     let finished = stream::of_kind(&recorded, "action-finished");
     assert_eq!(finished.last().unwrap()["output"]["content"], "two");
+}
+
+#[test]
+fn teams_that_are_developed_in_one_place_are_saved_apart_and_beside_their_runs() {
+    let place = Place::with(&two("go", "a", "say = \"b\""));
+    let other = two("go", "c", "say = \"d\"").replace("name = \"two\"", "name = \"three\"");
+    place.write("other.toml", other);
+    for team in ["team.toml", "other.toml", "team.toml"] {
+        let ended = place.host(&["dev", team, "--until-done"]).expect(0);
+        assert!(!ended.stderr.contains("is now in"), "{}", ended.stderr);
+    }
+    place.host(&["run", "team.toml"]).expect(0);
+    for (name, team) in [("two.dev", "two"), ("three.dev", "three"), ("two", "two")] {
+        let saved = place.read(&format!("workspace/storage/{name}/team.json"));
+        assert!(String::from_utf8(saved).unwrap().contains(team), "{name}");
+    }
+    assert_eq!(fs::read_link(place.path("workspace/storage/team")).unwrap(), Path::new("two"));
 }

@@ -61,7 +61,7 @@ pub use fork::{Fork, Forked, Pending, fork};
 pub use inputs::Inputs;
 pub use lock::{Written, lock};
 pub use makings::{Made, Makings};
-pub use named::storage_by_name;
+pub use named::{development_storage, storage_by_name};
 pub use notice::Notice;
 pub use prune::{KEPT, Kept, prune};
 pub use replay::{Replay, replay};

@@ -19,7 +19,7 @@ use super::watch::{Change, Watch, written};
 use super::{Failure, counted, exit_code, note, shown, tell};
 use crate::driver::OnLine;
 use crate::driver::clock::now_ms;
-use crate::launch::{Develop, Developed, Inputs, LaunchError, Run, develop};
+use crate::launch::{Develop, Developed, Inputs, LaunchError, Run, develop, development_storage};
 use crate::manifest::Overrides;
 use crate::manifest::operator::{Operator, files as policy_files, in_force};
 use crate::narrator::Line;
@@ -54,9 +54,10 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     let mut stop = signals.stop.clone();
     let live = Live::at_terminal();
     let reporter = Reporter::new(Loudness::Normal, live.clone());
+    let storage = storage_of(args);
     let inputs = Inputs {
         team: Some(&args.team),
-        storage: Some(&args.storage),
+        storage: Some(&storage),
         policies: policy_files(args.policy.as_deref()),
         ..Inputs::default()
     };
@@ -86,6 +87,7 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
             Round::Ended(status) => (exit_code(status), None),
             Round::Changed(change) => (0, Some(change)),
         };
+        let storage = storage_of(args);
         change = match seen {
             Some(change) => Some(change),
             None => {
@@ -99,13 +101,18 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
                     biased;
                     _ = stop.wait_for(|stop| *stop) => return Ok(code),
                     change = watch.changed() => Some(change),
-                    () = written(&args.storage) => None,
+                    () = written(&storage) => None,
                 }
             }
         };
-        let what = change.as_ref().map_or_else(|| format!("`{}`", shown(&args.storage)), named);
+        let what = change.as_ref().map_or_else(|| format!("`{}`", shown(&storage)), named);
         note(format_args!("\n{what} changed"));
     }
+}
+
+/// Where the team is saved. Another name of the team is another place.
+fn storage_of(args: &DevArgs) -> PathBuf {
+    args.storage.clone().unwrap_or_else(|| development_storage(&args.team))
 }
 
 /// Whether every policy in force lets sources be built.
@@ -125,7 +132,7 @@ async fn round(
         team: &args.team,
         idea: args.idea.as_deref(),
         overrides: &overrides,
-        storage: &args.storage,
+        storage: &storage_of(args),
         changed,
     };
     let mut run = match develop(&what, &mut tell, on_line(&told.lines, change)) {

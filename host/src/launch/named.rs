@@ -10,9 +10,19 @@ use crate::store::{Content, Directory, Reader, named_directories, team_json};
 /// It has the team's name. If another team is saved there, whose name becomes the same directory name, the directory has
 /// a digest of the name behind it.
 pub fn storage_by_name(team: &Path) -> PathBuf {
+    directory_for(team, "")
+}
+
+/// Returns the directory in which a team is saved while it is developed if no storage is named: one beside that of its
+/// runs, so that neither moves the other aside.
+pub fn development_storage(team: &Path) -> PathBuf {
+    directory_for(team, ".dev")
+}
+
+fn directory_for(team: &Path, suffix: &str) -> PathBuf {
     // A file that cannot be read, or names no team, is refused by whoever runs it.
     let name = Definition::text(team).and_then(|text| Definition::team_name(&text)).unwrap_or_default();
-    let (usual, other) = named_directories(&name);
+    let (usual, other) = named_directories(&name, suffix);
     let is_of_another = || saved_name(&usual).is_some_and(|saved| saved != name);
     if other.exists() || is_of_another() { other } else { usual }
 }

@@ -17,12 +17,12 @@ const LINK: &str = "team";
 const MAX_LINKS: usize = 16;
 
 /// Returns the directories in which a team with this name may be saved: first the usual one, then the one that it uses
-/// if the usual one belongs to another team whose name becomes the same.
-pub fn named_directories(team: &str) -> (PathBuf, PathBuf) {
+/// if the usual one belongs to another team whose name becomes the same. Their names end with the suffix.
+pub fn named_directories(team: &str, suffix: &str) -> (PathBuf, PathBuf) {
     let name = directory_name(team);
-    let other = format!("{name}-{}", hex(&sha256(team)[..4]));
+    let other = format!("{name}-{}{suffix}", hex(&sha256(team)[..4]));
     let storages = Path::new(STORAGES);
-    (storages.join(name), storages.join(other))
+    (storages.join(name + suffix), storages.join(other))
 }
 
 /// Returns the name of the directory for a team: its own name, in which all but letters, digits, `.`, `_` and `-` of
@@ -103,8 +103,8 @@ mod tests {
 
     #[test]
     fn names_that_become_the_same_have_directories_of_their_own() {
-        let ((one, other_one), (two, other_two)) = (named_directories("a b"), named_directories("a?b"));
-        assert_eq!(one, Path::new("workspace/storage/a_b"));
+        let ((one, other_one), (two, other_two)) = (named_directories("a b", ".x"), named_directories("a?b", ".x"));
+        assert_eq!(one, Path::new("workspace/storage/a_b.x"));
         assert_eq!(one, two);
         assert_ne!(other_one, other_two);
     }

@@ -17,9 +17,9 @@ pub(crate) struct DevArgs {
     pub(crate) team: PathBuf,
     /// The idea, instead of the one in the file.
     pub(crate) idea: Option<String>,
-    /// The storage directory. A team saved there is resumed.
-    #[arg(long, value_name = "DIR", default_value = "./workspace/storage/dev")]
-    pub(crate) storage: PathBuf,
+    /// The storage directory; `workspace/storage/NAME.dev` by default, by the team's name. A team saved there is resumed.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) storage: Option<PathBuf>,
     /// Write events to this file as they happen, one JSON object per line; `-` is stdout.
     #[arg(long, value_name = "FILE|-")]
     pub(crate) events: Option<PathBuf>,
