@@ -143,23 +143,29 @@ fn told(trap: Trap) -> String {
     }
 }
 
-/// Errors that are neither ours nor traps: what could not be instantiated or handed over. Some have no type to tell
-/// them by, only a text; a test holds each to it.
+/// What wasmtime says of a guest that hands over too much. Its type is private, so that only the text tells it. No guest
+/// can write it: none of the errors that come here consists of a guest's words, and it is compared as a whole. A test
+/// fails if wasmtime changes it.
+const TRANSFER_REFUSED: &str = "too much data is being copied between the host and the guest: \
+     fuel allocated for hostcalls has been exhausted";
+
+/// Errors that are neither ours nor traps: what could not be instantiated or handed over.
 fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
         return Fault::new(FaultKind::Trap, format!("the action ended itself with exit code {}", exit.0));
     }
     let cause = error.root_cause().to_string();
-    if cause.contains("exceeds memory limits") || cause.contains("exceeds table limits") {
-        return of_memory(refusal(ctx).unwrap_or(cause));
-    }
-    if cause.contains("fuel allocated for hostcalls") {
+    if cause == TRANSFER_REFUSED {
         let limit = bytes(transfer_bytes(ctx.limits.memory_bytes) as u64);
         let message = format!("handed over more than {limit} at once, more than its memory can hold");
         let message = ctx.reached(Reached::at(Limit::Memory), message);
         return Fault::new(FaultKind::OutputLimit, message).caused_by(FaultCause::Limit);
     }
-    Fault::new(FaultKind::Trap, cause)
+    match refusal(ctx) {
+        // A memory or a table that it begins with.
+        Some(refusal) => of_memory(format!("{refusal}\n{cause}")),
+        None => Fault::new(FaultKind::Trap, cause),
+    }
 }
 
 /// What a guest may hand over in one call. An honest guest holds it in its memory, where a text's record is about a
