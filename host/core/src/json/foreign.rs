@@ -2,6 +2,7 @@
 //! strict parser comes first, so that reading correct JSON costs nothing more; only what it refuses is repaired.
 
 use alloc::string::{String, ToString};
+use core::ops::RangeInclusive;
 
 use super::JsonError;
 
@@ -41,27 +42,42 @@ struct Repaired {
     non_finite: Option<&'static str>,
 }
 
+/// Replaces the escape of every unpaired surrogate by what `replacement` returns for it. For readers of a text that comes
+/// in pieces, where the other half of a pair may be in the next piece.
+pub fn replace_unpaired(text: &str, replacement: impl Fn(u16) -> String) -> String {
+    let write = |kind, replaced: &mut String| match kind {
+        FlawKind::Unpaired(half) => replaced.push_str(&replacement(half)),
+        FlawKind::NonFinite(word) => replaced.push_str(word),
+    };
+    replace_flaws(text, write).unwrap_or_else(|| text.to_string())
+}
+
 /// Replaces what the strict parser refuses. Returns `None` if there is nothing of that kind.
 fn repair(text: &str) -> Option<Repaired> {
     let bare = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-    let mut repaired = Repaired { text: String::new(), non_finite: None };
-    let mut copied = 0;
-    for flaw in Flaws::of(bare) {
-        repaired.text.push_str(&bare[copied..flaw.at]);
-        copied = flaw.at + flaw.len;
-        match flaw.kind {
-            FlawKind::Unpaired => repaired.text.push_str(REPLACEMENT),
-            FlawKind::NonFinite(word) => {
-                repaired.text.push_str("null");
-                repaired.non_finite.get_or_insert(word);
-            }
+    let mut non_finite = None;
+    let replaced = replace_flaws(bare, |kind, replaced| match kind {
+        FlawKind::Unpaired(_) => replaced.push_str(REPLACEMENT),
+        FlawKind::NonFinite(word) => {
+            replaced.push_str("null");
+            non_finite.get_or_insert(word);
         }
-    }
-    if copied == 0 && bare.len() == text.len() {
+    });
+    if replaced.is_none() && bare.len() == text.len() {
         return None;
     }
-    repaired.text.push_str(&bare[copied..]);
-    Some(repaired)
+    Some(Repaired { text: replaced.unwrap_or_else(|| bare.to_string()), non_finite })
+}
+
+/// Replaces every flaw by what `write` appends for it. Returns `None` if there is none.
+fn replace_flaws(text: &str, mut write: impl FnMut(FlawKind, &mut String)) -> Option<String> {
+    let (mut replaced, mut copied) = (String::new(), 0);
+    for flaw in Flaws::of(text) {
+        replaced.push_str(&text[copied..flaw.at]);
+        copied = flaw.at + flaw.len;
+        write(flaw.kind, &mut replaced);
+    }
+    (copied > 0).then(|| replaced + &text[copied..])
 }
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -69,6 +85,9 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 const REPLACEMENT: &str = "\\ufffd";
 /// How long the escape of one UTF-16 unit is.
 const ESCAPE_BYTES: usize = 6;
+/// The units that begin a pair of surrogates, and those that end one.
+const FIRST_HALVES: RangeInclusive<u16> = 0xd800..=0xdbff;
+const SECOND_HALVES: RangeInclusive<u16> = 0xdc00..=0xdfff;
 /// The numbers that JSON does not have.
 const NON_FINITE: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
@@ -81,15 +100,9 @@ struct Flaw {
 
 enum FlawKind {
     /// Half a surrogate pair.
-    Unpaired,
+    Unpaired(u16),
     /// A number that JSON does not have.
     NonFinite(&'static str),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Half {
-    First,
-    Second,
 }
 
 /// All flaws of a text, in order.
@@ -106,14 +119,10 @@ impl<'a> Flaws<'a> {
     }
 
     /// The half of a pair that is escaped at a position.
-    fn half(&self, at: usize) -> Option<Half> {
+    fn half(&self, at: usize) -> Option<u16> {
         let digits = self.bytes.get(at..at + ESCAPE_BYTES)?.strip_prefix(b"\\u")?;
         let digits = core::str::from_utf8(digits).ok()?;
-        match u16::from_str_radix(digits, 16).ok()? {
-            0xd800..=0xdbff => Some(Half::First),
-            0xdc00..=0xdfff => Some(Half::Second),
-            _ => None,
-        }
+        u16::from_str_radix(digits, 16).ok().filter(|unit| FIRST_HALVES.contains(unit) || SECOND_HALVES.contains(unit))
     }
 
     /// The number at a position that JSON does not have. It is a word of its own.
@@ -130,13 +139,14 @@ impl<'a> Flaws<'a> {
     fn skip_escape(&mut self) -> Option<Flaw> {
         let at = self.at;
         let half = self.half(at);
-        let is_pair = half == Some(Half::First) && self.half(at + ESCAPE_BYTES) == Some(Half::Second);
+        let is_pair = half.is_some_and(|half| FIRST_HALVES.contains(&half))
+            && self.half(at + ESCAPE_BYTES).is_some_and(|half| SECOND_HALVES.contains(&half));
         self.at += match half {
             None => 2,
             Some(_) if is_pair => 2 * ESCAPE_BYTES,
             Some(_) => ESCAPE_BYTES,
         };
-        half.filter(|_| !is_pair).map(|_| Flaw { at, len: ESCAPE_BYTES, kind: FlawKind::Unpaired })
+        half.filter(|_| !is_pair).map(|half| Flaw { at, len: ESCAPE_BYTES, kind: FlawKind::Unpaired(half) })
     }
 }
 
@@ -205,6 +215,15 @@ mod tests {
         for text in [r#""\ud83"#, r#""\ud83d"#, r#""\ud83d\u"#, r#""\ud83d\uzzzz""#, r#"\ud83d"#, r#""\"#] {
             assert!(read(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn only_unpaired_surrogates_are_replaced_by_other_than_the_usual() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(replace_unpaired(text, |half| format!("<{half:x}>")), expected, "{text}");
+        };
+        check(r#"["\ud83d", "\uDE00\ud83d\ude00", NaN]"#, r#"["<d83d>", "<de00>\ud83d\ude00", NaN]"#);
+        check(r#""\\ud83d""#, r#""\\ud83d""#);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! a piece that ends between them holds one half, the next piece the other.
 
 use serde_json::Value;
-use strata_core::json::{self, JsonError};
+use strata_core::json::{self, JsonError, foreign};
 
 /// Stands before a half of a pair. It is a noncharacter, which no text contains.
 const MARK: char = '\u{fdd0}';
@@ -10,12 +10,16 @@ const MARK: char = '\u{fdd0}';
 const MOVED: u32 = 0xe000;
 const SURROGATES: std::ops::RangeInclusive<u16> = 0xd800..=0xdfff;
 const HIGH: std::ops::RangeInclusive<u16> = 0xd800..=0xdbff;
-/// The length of an escape such as `\ud83d`.
-const ESCAPE: usize = 6;
 
 /// Reads a piece of a reply. Halves of a pair remain, marked; `JoinedText` puts them together.
 pub(super) fn read_piece(text: &str) -> Result<Value, JsonError> {
-    json::read(&marked(text))
+    json::read(&foreign::replace_unpaired(text, mark))
+}
+
+/// What stands for half a pair in a text.
+fn mark(half: u16) -> String {
+    let moved = u32::from(half) - u32::from(*SURROGATES.start()) + MOVED;
+    [Some(MARK), char::from_u32(moved)].into_iter().flatten().collect()
 }
 
 /// A text that comes in pieces.
@@ -92,46 +96,6 @@ fn half(moved: char) -> Option<u16> {
 fn pair(high: u16, low: u16) -> char {
     let decoded = char::decode_utf16([high, low]).next();
     decoded.and_then(Result::ok).unwrap_or(char::REPLACEMENT_CHARACTER)
-}
-
-/// Marks the escapes of surrogates that are not in a pair.
-fn marked(text: &str) -> String {
-    let mut result = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('\\') {
-        let (before, escape) = rest.split_at(at);
-        result.push_str(before);
-        let length = match surrogate(escape) {
-            Some(high) if HIGH.contains(&high) && escape.get(ESCAPE..).and_then(surrogate).is_some_and(is_low) => {
-                result.push_str(&escape[..2 * ESCAPE]);
-                2 * ESCAPE
-            }
-            Some(half) => {
-                let moved = u32::from(half) - u32::from(*SURROGATES.start()) + MOVED;
-                result.extend([Some(MARK), char::from_u32(moved)].into_iter().flatten());
-                ESCAPE
-            }
-            // A backslash and what it escapes.
-            None => {
-                let length = escape.chars().take(2).map(char::len_utf8).sum();
-                result.push_str(&escape[..length]);
-                length
-            }
-        };
-        rest = &escape[length..];
-    }
-    result.push_str(rest);
-    result
-}
-
-fn is_low(half: u16) -> bool {
-    !HIGH.contains(&half)
-}
-
-/// The surrogate that an escape at the beginning of a text stands for.
-fn surrogate(text: &str) -> Option<u16> {
-    let digits = text.get(..ESCAPE)?.strip_prefix("\\u").filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()))?;
-    u16::from_str_radix(digits, 16).ok().filter(|half| SURROGATES.contains(half))
 }
 
 #[cfg(test)]
