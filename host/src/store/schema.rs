@@ -223,7 +223,7 @@ fn known() -> &'static rusqlite::Result<Vec<Objects>> {
             conn.execute_batch(migration)?;
             objects(&conn, usize::MAX >> 1)
         };
-        MIGRATIONS.iter().map(|migration| version(&migration)).collect()
+        MIGRATIONS.iter().map(version).collect()
     })
 }
 

@@ -113,7 +113,7 @@ impl Assembler {
 impl Choice {
     fn take(&mut self, mut piece: Value) -> String {
         let is_message =
-            !piece["delta"].as_object().is_some_and(|delta| !delta.is_empty()) && piece["message"].is_object();
+            piece["delta"].as_object().is_none_or(|delta| delta.is_empty()) && piece["message"].is_object();
         if is_message && self.has_deltas {
             self.begin_again(&piece["message"]);
         }

@@ -165,7 +165,7 @@ async fn a_stream_without_a_reply_is_asked_for_again() {
         (stream(&[says("he"), json!({ "choices": [{ "delta": {}, "finish_reason": "error" }] })]), "he<again>hello"),
         (event("error", r#"{"message":"overloaded"}"#), "hello"),
         (event("error", "overloaded"), "hello"),
-        (stream(&[empty.clone()]), "he<again>hello"),
+        (stream(std::slice::from_ref(&empty)), "he<again>hello"),
     ] {
         check(&[none, whole.clone()], 1, Ok("hello"), heard, &[true, true]).await;
     }
