@@ -170,3 +170,36 @@ fn a_stop_while_a_file_cannot_be_put_in_its_place_saves_the_rest_and_says_why() 
     place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
     assert_eq!(place.read("out/f"), b"hello");
 }
+
+/// A role that publishes very many messages, whose routes have many conditions to try on each.
+fn published_by_the_thousand() -> String {
+    let tags = vec!["\"a\""; 300].join(",");
+    let steps = vec![format!("{{ emit = \"x\", data = {{ tags = [{tags}] }} }}"); 1000].join(",");
+    let arm = |i: usize| format!("{{ when = \"data.tags.exists(t, t.matches('^[a-z]+{i}$'))\", to = [\"B\"] }}");
+    let arms: Vec<String> = (0..20).map(arm).collect();
+    WAITS.replace("config = { steps = [{ HOW, attempts = [1] }] }", "")
+        + &format!(
+            "config = {{ steps = [{steps}] }}\n[[role]]\nname = \"B\"\nwatch = []\n[[role.action]]\nname = \"Wait\"\n\
+             component = \"probe.wasm\"\nconfig = {{ steps = [{{ sleep = \"90s\", attempts = [1] }}] }}\n\
+             [[route]]\nfrom = \"A\"\ncase = [{}]\ndefault = [\"B\"]\n",
+            arms.join(",")
+        )
+}
+
+#[test]
+fn conditions_on_very_many_messages_take_no_longer_than_their_budget_and_a_signal_ends_them() {
+    let place = Place::with(&published_by_the_thousand());
+    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    while process.until("action-started", Some("A"))["action"] != "Two" {}
+    // Its messages are published, and judged, a while later; if it is not yet or no longer so, the signal finds it waiting.
+    std::thread::sleep(Duration::from_secs(3));
+    process.signal(Signal::TERM);
+    let asked = std::time::Instant::now();
+    process.end().expect(143);
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    let mut process = place.start(&["run", "--recover_path", "store", "--events", "-"]);
+    // They are judged now, to the end.
+    while process.until("action-started", Some("B"))["action"] != "Wait" {}
+    process.signal(Signal::TERM);
+    process.end().expect(143);
+}
