@@ -113,7 +113,7 @@ fn a_cap_is_lifted_where_the_mended_file_or_the_edited_copy_says_so_and_nowhere_
         *saved.pointer_mut(pointer).unwrap() = value.into();
         let _ = std::fs::remove_dir_all(place.path("copy"));
         place.write("copy/team.json", saved.to_string());
-        place.host(&["run", "--recover_path", "copy"]).expect(code);
+        place.host(&["run", "--recover_path", "copy", "--trust"]).expect(code);
     };
     edited("/investment", 3.0, 0);
     edited("/investment", 0.0, 0);

@@ -49,7 +49,7 @@ use strata_core::money::Usd;
 
 use crate::blob::Blobs;
 
-pub use directory::{Content, Created, Directory, Opened, Replace};
+pub use directory::{Content, Created, Directory, Opened, Replace, Vacant};
 pub(crate) use each::{PIECE, each};
 pub use error::StoreError;
 pub(crate) use error::of_file;

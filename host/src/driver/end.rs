@@ -108,12 +108,13 @@ impl Driver {
             || self.attempts.values().any(|attempt| attempt.flights.is_heavy())
         {
             tokio::select! {
-                // What is there already counts, also where the time is over.
+                // Answers that are there already count, also where the time is over: there are only so many of them. What
+                // the outside says by itself may have no end.
                 biased;
                 Some(served) = self.flights.next() => self.served(served)?,
                 Some(handed) = self.handing.next() => self.handed(handed)?,
-                incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
                 () = &mut enough => break,
+                incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
             }
             // Who stops a run twice ends the process at once.
             self.journal.flush()?;

@@ -72,11 +72,13 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(Notice<'_>), on_line: OnLi
     env.calls = start.calls;
     let (durability, keep) = (durability(&definition), definition.run.checkpoints_kept);
     let before = mark::known(start.storage);
-    let mut created = Directory::new(start.storage).create(start.replace, &env, &saved)?;
-    if let Some(aside) = &created.moved_to {
+    let vacant = Directory::new(start.storage).vacate(start.replace)?;
+    if let Some(aside) = &vacant.moved_to {
         mark::carry(before, aside);
     }
+    // Before there is anything to resume: whoever is killed right after has a database with a mark.
     mark_as_own(start.storage, &saved, definition.is_confined(), report);
+    let mut created = vacant.create(&env, &saved)?;
     share(&mut created.store, start.group, durability);
     let stepper = Stepper::new(Arc::new(definition.team), env);
     let journal = Journal::new(stepper, Box::new(created.store), FIRST_LINE, durability);

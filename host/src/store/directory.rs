@@ -83,6 +83,23 @@ pub struct Opened {
     pub team_json_differs: bool,
 }
 
+/// A directory that is held for a fresh run and has no database yet.
+#[derive(Debug)]
+pub struct Vacant {
+    path: PathBuf,
+    lock: Lock,
+    /// Where the team went that was there before.
+    pub moved_to: Option<PathBuf>,
+}
+
+impl Vacant {
+    /// Makes the database.
+    pub fn create(self, base: &Environment, definition: &SavedDefinition) -> Result<Created, StoreError> {
+        let store = SqliteStore::create(self.lock, &self.path, (base, definition), &Blobs::new())?;
+        Ok(Created { store, moved_to: self.moved_to })
+    }
+}
+
 /// A created database.
 #[derive(Debug)]
 pub struct Created {
@@ -279,14 +296,19 @@ impl Directory {
         }
     }
 
-    /// Makes a database for a fresh run. What is finished makes room by itself, what is not only where `replace`
-    /// says so; either is moved aside.
+    /// Makes a database for a fresh run, as `vacate` and `Vacant::create` do.
     pub fn create(
         &self,
         replace: Replace,
         base: &Environment,
         definition: &SavedDefinition,
     ) -> Result<Created, StoreError> {
+        self.vacate(replace)?.create(base, definition)
+    }
+
+    /// Takes the directory for a fresh run. What is finished makes room by itself, what is not only where `replace` says
+    /// so; either is moved aside.
+    pub fn vacate(&self, replace: Replace) -> Result<Vacant, StoreError> {
         std::fs::create_dir_all(&self.path).map_err(|e| StoreError::io(&self.path, "create", e))?;
         let mut lock = Lock::take(&self.path)?;
         if replace == Replace::Never && self.content()? == Content::Database && !group::links(&self.path)?.is_empty() {
@@ -303,8 +325,7 @@ impl Directory {
                 return Err(StoreError::Unfinished { path: self.path.clone(), file: self.team_file() });
             }
         };
-        let store = SqliteStore::create(lock, &self.path, (base, definition), &Blobs::new())?;
-        Ok(Created { store, moved_to })
+        Ok(Vacant { path: self.path.clone(), lock, moved_to })
     }
 
     /// What the team file is called that the team here goes by.
