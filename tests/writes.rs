@@ -121,7 +121,7 @@ fn doubts_are_settled_one_by_one_and_a_cold_copy_keeps_them() {
     std::fs::remove_dir_all(place.path("store")).unwrap();
     std::fs::create_dir(place.path("store")).unwrap();
     place.write("store/team.json", team_json);
-    let one = resume(&place, &["--in-doubt", "A.p=\"a\""]).expect(10);
+    let one = resume(&place, &["--in-doubt", "A.p=\"a\"", "--trust"]).expect(10);
     assert!(!one.stderr.contains("in doubt: A.p"), "{}", one.stderr);
     assert_eq!(web.lines().len(), 2);
     resume(&place, &["--in-doubt", "redo"]).expect(0);

@@ -4,6 +4,7 @@
 //! lead to it from the kept one before, that is done first. Then all that is superfluous goes in one transaction.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use rusqlite::Connection;
 use serde::Serialize;
@@ -33,7 +34,7 @@ struct Drop {
 impl SqliteStore {
     pub(super) fn prune_all(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError> {
         self.check_directory()?;
-        let before = self.bytes()?;
+        let before = file_bytes(&self.reader.path) + file_bytes(&self.reader.path.with_file_name(LOG));
         let all = self.reader.listed()?.len();
         let rows = self.reader.rows()?.into_iter().map(|row| self.forgetting(row, keep));
         let rows: Vec<Row> = rows.collect::<Result<_, StoreError>>()?;
@@ -59,7 +60,8 @@ impl SqliteStore {
             self.go_on_with(current)?;
         }
         self.shrink()?;
-        let bytes = before.saturating_sub(self.bytes()?);
+        // What is left of the log goes when the database is closed.
+        let bytes = before.saturating_sub(file_bytes(&self.reader.path));
         Ok(Pruned { checkpoints: (all - listed.len()) as u64, events, bytes })
     }
 
@@ -161,12 +163,11 @@ impl SqliteStore {
         };
         shrink().map_err(|e| self.reader.error("shrink", e))
     }
+}
 
-    /// How large the database is, with its log.
-    fn bytes(&self) -> Result<u64, StoreError> {
-        let of = |path: &std::path::Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
-        Ok(of(&self.reader.path) + of(&self.reader.path.with_file_name(LOG)))
-    }
+/// Returns the size of a file; 0 if there is none.
+fn file_bytes(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |meta| meta.len())
 }
 
 /// Drops the rows of a table whose keys are not among these.
