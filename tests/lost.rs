@@ -78,6 +78,28 @@ fn a_killed_run_whose_log_is_damaged_or_gone_is_refused_and_never_begins_anew() 
 }
 
 #[test]
+fn a_killed_run_whose_database_is_gone_is_refused_by_whoever_would_begin_anew() {
+    for has_json in [true, false] {
+        let place = killed();
+        fs::remove_file(place.path("store/team.db")).unwrap();
+        if !has_json {
+            fs::remove_file(place.path("store/team.json")).unwrap();
+        }
+        let commands: [&[&str]; 4] = [
+            &["run", "--recover_path", "store"],
+            &["run", "team.toml", "--recover_path", "store"],
+            &["run", "team.toml", "--storage", "store"],
+            &["inspect", "store"],
+        ];
+        for args in commands {
+            let ended = place.host(args).expect(1);
+            assert!(ended.stderr.contains("`store/team.db` is damaged: it is not there, and"), "{}", ended.stderr);
+        }
+        assert!(place.path("store/team.db-wal").exists() && !place.path("store/team.db").exists());
+    }
+}
+
+#[test]
 fn what_is_said_of_a_lost_log_works() {
     let place = killed();
     fs::remove_file(place.path("store/team.db-wal")).unwrap();

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::ops::{Deref, DerefMut};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,12 +33,15 @@ const GLANCES: u32 = 2_000;
 /// Whether this executable can be the watcher.
 static CAN_WATCH: AtomicBool = AtomicBool::new(false);
 /// The groups that have to end, and who kills them if this process cannot.
-static GROUPS: Mutex<Groups> = Mutex::new(Groups { watcher: None, builds: BTreeSet::new() });
+static GROUPS: Mutex<Groups> =
+    Mutex::new(Groups { watcher: None, builds: BTreeSet::new(), taken_over: BTreeSet::new() });
 
 struct Groups {
     watcher: Option<Watcher>,
     /// The leaders of those that build.
     builds: BTreeSet<u32>,
+    /// The storage directories that this process has waited for.
+    taken_over: BTreeSet<PathBuf>,
 }
 
 /// The way to the watcher. It ends with this process.
@@ -131,6 +134,10 @@ pub(crate) fn end_builds() {
 /// process wait in the same way.
 pub(crate) fn take_over(storage: &Path) {
     let Ok(directory) = File::open(storage) else { return };
+    // An earlier run of this process had it: its watcher holds the lock until the process ends.
+    if !groups().taken_over.insert(storage.to_owned()) {
+        return;
+    }
     let is_held = || flock(&directory, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK);
     for _ in 0..GLANCES {
         if !is_held() {

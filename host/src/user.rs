@@ -95,7 +95,7 @@ pub(crate) enum Unusable {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It is somebody else's, too.
-    #[error("{0}, or set XDG_CACHE_HOME to a directory of your own")]
+    #[error("{0}, or name a directory of your own (XDG_CACHE_HOME, XDG_STATE_HOME)")]
     Shared(&'static str),
 }
 

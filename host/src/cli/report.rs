@@ -10,7 +10,7 @@ use crate::open;
 use crate::report::html;
 
 /// By how many bytes a page is known.
-const BEGINNING: usize = 15;
+const BEGINNING: usize = "<!doctype html>\n<!-- strata-host report -->".len();
 
 pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     let report = gather(&args.path)?;

@@ -25,8 +25,8 @@ pub(super) fn show_result(args: &RunArgs, status: Status, stepper: &Stepper, pat
 /// Writes a role's output, followed by a line feed if it has none. What would change a terminal or is not seen is
 /// replaced, also where stdout is a file: that is shown later. Programs get the exact text with `--json`.
 fn show_output(output: &str) {
-    let text = output.strip_suffix('\n').unwrap_or(output);
-    show_text(&text.replace("\r\n", "\n"));
+    let text = output.replace("\r\n", "\n");
+    show_text(text.strip_suffix('\n').unwrap_or(&text));
 }
 
 fn summary(status: Status, stepper: &Stepper, path: &Path, output: Option<&str>) -> serde_json::Value {

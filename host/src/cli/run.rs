@@ -114,7 +114,7 @@ fn spare_inputs(args: &RunArgs, storage: &Path) -> Result<(), Failure> {
     let team = team.or_else(|| args.recover_path.is_none().then(|| DEFAULT_TEAM.into()));
     let inputs = Inputs {
         team: team.as_deref(),
-        storage: Some(args.recover_path.as_deref().unwrap_or(storage)),
+        storage: Some(storage),
         components: &args.component,
         policies: policy_files(args.policy.as_deref()),
     };
@@ -316,11 +316,12 @@ pub(super) fn listener(events: Option<(&Path, Held)>, mut reporter: Reporter) ->
 }
 
 impl RunArgs {
-    /// Where a fresh run is saved.
+    /// Where the run is saved, or will be.
     fn storage(&self) -> Result<PathBuf, Failure> {
         let (team, _) = words(&self.words)?;
         let by_name = || storage_by_name(team.as_deref().unwrap_or(Path::new(DEFAULT_TEAM)));
-        Ok(self.storage.clone().unwrap_or_else(by_name))
+        // A resume has its own, and does not look at what lies by a name.
+        Ok(self.recover_path.clone().or_else(|| self.storage.clone()).unwrap_or_else(by_name))
     }
 
     fn held(&self) -> Held {

@@ -1,5 +1,5 @@
 //! Signals: the first Ctrl-C or SIGTERM asks the run to save and stop, the second ends the process at once. So does the
-//! first if there is no run that could stop.
+//! first if there is no run that could stop, or if the run does not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -18,6 +18,10 @@ const SIGTERM_CODE: u8 = 143;
 
 /// How long a run may take to begin after a signal. One that begins is stopped by it.
 const BEGINS_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long a run that goes on may take to end after a signal. Most of it is for answers that are under way. What is
+/// recorded by then is durable, whatever it waits for: a pipe that nobody reads, for example.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 /// What has been asked of the run so far.
 pub(super) struct Signals {
@@ -55,10 +59,11 @@ impl Signals {
                 let begun = begun.clone();
                 tokio::spawn(async move {
                     tokio::time::sleep(BEGINS_WITHIN).await;
-                    // Whatever the program waits for does not look at signals.
-                    if !begun.load(Ordering::Relaxed) {
-                        end(code);
+                    if begun.load(Ordering::Relaxed) {
+                        tokio::time::sleep(ENDS_WITHIN).await;
                     }
+                    // Whatever the program waits for does not look at signals.
+                    end(code);
                 });
             }
         });

@@ -32,14 +32,18 @@ impl Inputs<'_> {
         if self.storage.is_some_and(|storage| is_saved_in(file, storage)) {
             return Some("a file in which the team is saved");
         }
-        // What is not there is not written over, through whatever links and names it would be reached.
-        let place = place(file)?;
         let (teams, mut others) = self.files();
+        let signatures: Vec<PathBuf> = others.iter().map(|file| signature_of(file)).collect();
+        others.extend(signatures);
+        // A lock or a signature that is not there yet would be read from now on.
+        if others.iter().any(|other| is_called_alike(other, file)) {
+            return Some("a file that the team is made from");
+        }
+        // Whatever else is not there is not written over.
+        let place = place(file)?;
         if teams.iter().any(|team| self::place(team) == Some(place)) {
             return Some("the team file");
         }
-        let signatures: Vec<PathBuf> = others.iter().map(|file| signature_of(file)).collect();
-        others.extend(signatures);
         let is_source = |dir: &Path| {
             let files = sources::of(dir).unwrap_or_default();
             files.iter().any(|source| self::place(source) == Some(place)) && !begins(file, beginning)
@@ -68,6 +72,15 @@ impl Inputs<'_> {
         others.extend(given.iter().filter_map(|given| Some(PathBuf::from(given.split_once('=')?.1))));
         (teams, others)
     }
+}
+
+/// Returns whether both paths are of the same name in the same directory.
+fn is_called_alike(one: &Path, other: &Path) -> bool {
+    let above = |path: &Path| {
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+        place(above.unwrap_or(Path::new(".")))
+    };
+    one.file_name() == other.file_name() && above(one).is_some() && above(one) == above(other)
 }
 
 /// Where a file lies on the disk, whatever it is called.

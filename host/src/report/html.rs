@@ -37,7 +37,7 @@ pub fn page(report: &Report) -> String {
     let mut page = Page(String::new());
     let title = esc(&report.facts.team);
     page.put(format_args!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" \
+        "<!doctype html>\n<!-- strata-host report -->\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" \
          content=\"{}\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta \
          name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
          <title>{title} – {} – strata-host report</title>\n<style>{CSS}</style>\n</head>\n<body>\n",

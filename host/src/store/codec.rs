@@ -20,10 +20,10 @@ use strata_core::message::Message;
 use seen::Seen;
 
 /// The format of events and states: postcard. The next one gets the next number.
-const POSTCARD: u8 = 1;
+const POSTCARD: u8 = 3;
 
 /// What is encoded as above, compressed: its length in four bytes, then a block of LZ4.
-const PACKED: u8 = 2;
+const PACKED: u8 = 4;
 /// The bytes before the block.
 const HEAD: usize = 5;
 /// Less than this is not compressed: that a new run is saved quickly is worth more.

@@ -16,6 +16,7 @@ use strata_core::event::{Event, Status};
 
 use super::error::StoreError;
 use super::lock::{Holder, LOCK_FILE, Lock};
+use super::progress::Progress;
 use super::reader::Reader;
 use super::sqlite::{NEW_DATABASE, SqliteStore};
 use super::{At, Durability, SavedDefinition, Store, file, group, schema, team_json};
@@ -192,10 +193,32 @@ impl Directory {
         Ok(content)
     }
 
+    /// Fails if a database that is gone had more than nothing: whoever went on without it would do everything again.
+    fn check_no_loss(&self, content: Content) -> Result<(), StoreError> {
+        let may_lack = match content {
+            Content::TeamJson => true,
+            // Else it is that of the team which was moved aside.
+            Content::Empty | Content::Foreign => self.newest_aside().is_none(),
+            Content::Database | Content::Absent => false,
+        };
+        if !may_lack {
+            return Ok(());
+        }
+        match Progress::read(&self.path)?.map_or(0, |progress| progress.required()) {
+            0 => Ok(()),
+            changes => {
+                let what = format!("it is not there, and {changes} changes were recorded in it");
+                Err(StoreError::corrupt(&self.database(), what))
+            }
+        }
+    }
+
     /// What lies in it, if that is a team.
     pub fn team(&self) -> Result<Content, StoreError> {
         let none = |what: &str| Err(StoreError::NoTeam { path: self.path.clone(), what: what.into() });
-        match self.content()? {
+        let content = self.content()?;
+        self.check_no_loss(content)?;
+        match content {
             Content::Absent => Err(StoreError::Absent { path: self.path.clone() }),
             Content::Empty | Content::Foreign if let Some(aside) = self.newest_aside() => {
                 let aside = aside.display();
@@ -235,10 +258,12 @@ impl Directory {
         definition: &SavedDefinition,
     ) -> Result<SqliteStore, StoreError> {
         let lock = Lock::take(&self.path)?;
-        if self.content()? == Content::Database {
+        let content = self.content()?;
+        if content == Content::Database {
             // Another process did the same in the meantime, and its run may have gone on from there.
             return Err(StoreError::Locked { path: self.path.clone(), pid: None });
         }
+        self.check_no_loss(content)?;
         if team_json::is_foreign(bytes) {
             self.keep_foreign(bytes)?;
         }
@@ -316,7 +341,11 @@ impl Directory {
             drop(SqliteStore::open(lock, &self.path)?);
             lock = Lock::take(&self.path)?;
         }
-        let moved_to = match self.content()? {
+        let content = self.content()?;
+        if replace == Replace::Never {
+            self.check_no_loss(content)?;
+        }
+        let moved_to = match content {
             Content::Absent | Content::Empty | Content::Foreign => None,
             Content::TeamJson | Content::Database if replace == Replace::Unfinished || self.is_finished()? => {
                 Some(self.move_aside()?)

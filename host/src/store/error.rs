@@ -227,6 +227,8 @@ impl StoreError {
                 let source = io::Error::new(io::ErrorKind::PermissionDenied, source);
                 Self::Permission { path, action, source }
             }
+            // Another program holds it for longer than it was waited for.
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked { path, pid: None },
             Some(ErrorCode::DiskFull) => Self::Full { path, action, inodes: false },
             Some(_) => Self::Database { path, action, source },
             // A row that does not have the columns or the types it was given: SQLite never saw a reason to complain.
@@ -268,8 +270,8 @@ fn remedy(path: &Path) -> &'static str {
         _ if is_link => "restore it from a backup, or move it away to use what `team.db` has",
         // Whoever makes a database anew removes the log of the one that was there.
         true => {
-            "move it away, together with its `team.db-wal` if there is one, to go on from `team.json` beside it, or \
-             restore it from a backup"
+            "restore it from a backup; or move it away, together with its `team.db-wal` and `team.db-progress` if they are \
+             there, to go on from `team.json` beside it: what was done after that was written is done again"
         }
         false => "restore it from a backup",
     }

@@ -59,7 +59,7 @@ impl Progress {
     }
 
     /// How many changes a database must have.
-    fn required(&self) -> u64 {
+    pub(super) fn required(&self) -> u64 {
         let same = self.boot == boot() && self.boot != [0; BOOT];
         if same { self.written } else { self.synced }
     }

@@ -26,6 +26,23 @@ const MAX_BYTES: u64 = 64 << 10;
 /// How long the mark of a directory is kept that is not there any more: it may be on a disk that is not mounted.
 const KEPT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
+/// A path as its bytes: it need not be text.
+mod path_bytes {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        path.as_os_str().as_bytes().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        Vec::<u8>::deserialize(deserializer).map(|bytes| OsString::from_vec(bytes).into())
+    }
+}
+
 /// Why marks cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum MarkError {
@@ -46,6 +63,7 @@ pub enum MarkError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Mark {
     /// Where it is.
+    #[serde(with = "path_bytes")]
     path: PathBuf,
     /// Its number in its file system.
     inode: u64,
@@ -170,10 +188,10 @@ fn forget_gone(shelf: &Path) {
 
 fn digest(definition: &SavedDefinition) -> String {
     let SavedDefinition { name, base, text, components } = definition;
-    let base = base.to_string_lossy();
-    let parts = [name.as_str(), &base, text].into_iter().chain(components.iter().map(String::as_str));
+    let parts = [name.as_bytes(), base.as_os_str().as_encoded_bytes(), text.as_bytes()];
+    let parts = parts.into_iter().chain(components.iter().map(String::as_bytes));
     // With their lengths: nothing of one can be taken for the beginning of the next.
-    let add = |sum: Sha256, part: &str| sum.with((part.len() as u64).to_le_bytes()).with(part);
+    let add = |sum: Sha256, part: &[u8]| sum.with((part.len() as u64).to_le_bytes()).with(part);
     hex(&parts.fold(Sha256::new(), add).finish())
 }
 

@@ -46,7 +46,25 @@ const SUBJECTS: [&str; 11] =
 const QUALIFIERS: [&str; 7] = ["backend-", "http-", "real-", "request-", "server-", "target-", "upstream-"];
 
 /// The ends of names that say who the sender is, or name another resource that the request is about.
-const ENDS: [&str; 12] = [
+const ENDS: [&str; 30] = [
+    "amz-target",
+    "auth-request-email",
+    "auth-request-user",
+    "authenticated-user",
+    "authenticated-user-email",
+    "authenticated-user-id",
+    "client-cert",
+    "client-principal",
+    "client-principal-id",
+    "client-principal-name",
+    "connecting-ipv6",
+    "external-address",
+    "middleware-subrequest",
+    "oidc-data",
+    "oidc-identity",
+    "proxyuser-ip",
+    "remote-host",
+    "socketip",
     "client-addr",
     "client-ip",
     "clientip",
@@ -62,7 +80,7 @@ const ENDS: [&str; 12] = [
 ];
 
 /// Others with their whole names.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 10] = [
     "base-url",
     "destination",
     "front-end-https",
@@ -71,6 +89,8 @@ const NAMES: [&str; 8] = [
     "via",
     "x-http-destinationurl",
     "x-script-name",
+    "x-url-scheme",
+    "x-webauth-user",
 ];
 
 /// Returns a name in the spelling in which names are compared. Servers that hand headers on as variables, as CGI does,
@@ -86,9 +106,11 @@ pub fn effect(name: &str) -> HeaderEffect {
     if CONNECTION.contains(&name) || name.starts_with("proxy-") {
         return HeaderEffect::Connection;
     }
+    // What a server in front says of the certificate that it has seen.
+    let is_certificate = name.starts_with("ssl-client-") || name.starts_with("x-ssl-");
     let is_stand_in = name.split('-').any(|part| STAND_INS.contains(&part));
     let ends_with = |end: &&str| name.strip_suffix(*end).is_some_and(|rest| rest.is_empty() || rest.ends_with('-'));
-    if is_stand_in || says_again(name) || ENDS.iter().any(ends_with) || NAMES.contains(&name) {
+    if is_certificate || is_stand_in || says_again(name) || ENDS.iter().any(ends_with) || NAMES.contains(&name) {
         HeaderEffect::Redirects
     } else {
         HeaderEffect::Plain

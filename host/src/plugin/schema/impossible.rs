@@ -1,12 +1,17 @@
 //! Schemas that no value can follow, as far as that is plain to see. What is found here is certain; what is not found may
 //! still be impossible, since to decide that in general is as hard as any search.
 
+use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::ops::{BitAnd, BitOr, Not};
 
 use serde_json::{Map, Value};
 
 /// How deep schemas are looked into, with their references. What lies deeper is taken for possible.
 const LEVELS: usize = 64;
+/// How many schemas are looked at in all, each as often as references and lists lead to it: their number may grow with a
+/// power of the depth. Once they are used up, everything is taken for possible.
+const LOOKS: u32 = 10_000;
 /// The most values that are tried one by one.
 const CANDIDATES: usize = 1_000;
 
@@ -89,7 +94,7 @@ impl Not for Kinds {
 
 /// Returns whether it is plain that no value follows a schema. `fits` says whether a value follows it.
 pub(super) fn is_impossible(schema: &Value, fits: impl Fn(&Value) -> bool) -> bool {
-    let root = Root(schema);
+    let root = Root { schema, looks: Cell::new(LOOKS) };
     let possible = root.possible(schema, LEVELS);
     if possible == Kinds::NONE {
         return true;
@@ -106,24 +111,38 @@ pub(super) fn is_impossible(schema: &Value, fits: impl Fn(&Value) -> bool) -> bo
 }
 
 /// The schema that references lead into.
-struct Root<'a>(&'a Value);
+struct Root<'a> {
+    schema: &'a Value,
+    /// How many schemas may still be looked at.
+    looks: Cell<u32>,
+}
 
 impl<'a> Root<'a> {
+    /// Counts a look at a schema. Returns none if there were too many, or if it lies too deep.
+    fn look(&self, levels: usize) -> Option<usize> {
+        self.looks.set(self.looks.get().checked_sub(1)?);
+        levels.checked_sub(1)
+    }
+
+    /// The schema that a reference leads to.
+    fn target(&self, reference: &Value) -> Option<&'a Value> {
+        self.schema.pointer(reference.as_str()?.strip_prefix('#')?)
+    }
+
     /// All schemas that a value has to follow to follow this one: itself, those of `allOf`, and what they refer to.
     fn conjuncts(&self, schema: &'a Value, levels: usize) -> Vec<&'a Value> {
         let mut found = Vec::new();
         let mut open = vec![(schema, levels)];
         while let Some((next, levels)) = open.pop() {
-            let Some(below) = levels.checked_sub(1) else { continue };
+            let Some(below) = self.look(levels) else { continue };
             let Value::Object(map) = next else {
                 found.push(next);
                 continue;
             };
-            let referred = map.get("$ref").and_then(Value::as_str).and_then(|to| to.strip_prefix('#'));
-            let target = referred.and_then(|pointer| self.0.pointer(pointer));
+            let target = map.get("$ref").and_then(|reference| self.target(reference));
             open.extend(target.map(|target| (target, below)));
             // Older drafts ignore what stands beside a reference.
-            if target.is_some() && self.0.get("$schema").is_some() {
+            if target.is_some() && self.schema.get("$schema").is_some() {
                 continue;
             }
             found.push(next);
@@ -134,7 +153,7 @@ impl<'a> Root<'a> {
 
     /// The kinds of which some value may follow a schema.
     fn possible(&self, schema: &'a Value, levels: usize) -> Kinds {
-        let Some(below) = levels.checked_sub(1) else { return Kinds::ALL };
+        let Some(below) = self.look(levels) else { return Kinds::ALL };
         let conjuncts = self.conjuncts(schema, levels);
         let mut kinds = Kinds::ALL;
         for conjunct in &conjuncts {
@@ -163,7 +182,7 @@ impl<'a> Root<'a> {
 
     /// The kinds of which every value follows a schema.
     fn certain(&self, schema: &'a Value, levels: usize) -> Kinds {
-        let Some(below) = levels.checked_sub(1) else { return Kinds::NONE };
+        let Some(below) = self.look(levels) else { return Kinds::NONE };
         let map = match schema {
             Value::Bool(true) => return Kinds::ALL,
             Value::Object(map) => map,
@@ -180,11 +199,7 @@ impl<'a> Root<'a> {
                     "not" => !self.possible(value, below),
                     "allOf" => all().map(|one| self.certain(one, below)).fold(Kinds::ALL, |all, one| all & one),
                     "anyOf" => all().map(|one| self.certain(one, below)).fold(Kinds::NONE, |all, one| all | one),
-                    "$ref" => {
-                        let pointer = value.as_str().and_then(|to| to.strip_prefix('#'));
-                        let target = pointer.and_then(|pointer| self.0.pointer(pointer));
-                        target.map_or(Kinds::NONE, |target| self.certain(target, below))
-                    }
+                    "$ref" => self.target(value).map_or(Kinds::NONE, |target| self.certain(target, below)),
                     _ => return Kinds::NONE,
                 };
         }
@@ -195,12 +210,12 @@ impl<'a> Root<'a> {
     fn filled(&self, maps: &[&'a Map<String, Value>], levels: usize) -> Kinds {
         let mut kinds = Kinds::ALL;
         let is_none = |schema: &'a Value| self.possible(schema, levels) == Kinds::NONE;
-        let required = || texts(maps, "required");
+        let required: BTreeSet<&str> = texts(maps, "required").collect();
         let at_least = most(maps, "minItems").unwrap_or_default();
         for map in maps {
             let properties = map.get("properties").and_then(Value::as_object);
             let of_key = |key: &str| properties.and_then(|properties| properties.get(key));
-            if required().any(|key| of_key(key).is_some_and(is_none)) {
+            if required.iter().any(|key| of_key(key).is_some_and(is_none)) {
                 kinds = kinds & !Kinds::OBJECT;
             }
             // An item that has to be there and is not described by its place.
@@ -219,7 +234,7 @@ impl<'a> Root<'a> {
 
     /// A list that holds every value that follows a schema, if it is plain that there are only so many.
     fn candidates(&self, schema: &'a Value, levels: usize) -> Option<Vec<&'a Value>> {
-        let below = levels.checked_sub(1)?;
+        let below = self.look(levels)?;
         let conjuncts = self.conjuncts(schema, levels);
         let maps = conjuncts.iter().filter_map(|conjunct| conjunct.as_object());
         for map in maps {
@@ -229,7 +244,7 @@ impl<'a> Root<'a> {
             for key in ["anyOf", "oneOf"] {
                 let Some(Value::Array(some)) = map.get(key) else { continue };
                 let all: Option<Vec<_>> = some.iter().map(|one| self.candidates(one, below)).collect();
-                if let Some(all) = all {
+                if let Some(all) = all.filter(|all| all.iter().map(Vec::len).sum::<usize>() <= CANDIDATES) {
                     return Some(all.concat());
                 }
             }
@@ -275,7 +290,7 @@ fn bounded(maps: &[&Map<String, Value>]) -> Kinds {
             kinds = kinds & !kind;
         }
     }
-    let required: std::collections::BTreeSet<&str> = texts(maps, "required").collect();
+    let required: BTreeSet<&str> = texts(maps, "required").collect();
     if least(maps, "maxProperties").is_some_and(|most| (required.len() as f64) > most) {
         kinds = kinds & !Kinds::OBJECT;
     }
@@ -292,4 +307,24 @@ fn bounded(maps: &[&Map<String, Value>]) -> Kinds {
         kinds = kinds & !Kinds::INTEGER;
     }
     kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_schema_that_leads_to_the_same_places_again_and_again_is_taken_for_possible() {
+        let level = |n: usize| {
+            let next = json!({ "$ref": format!("#/$defs/{}", n + 1) });
+            let required = json!({ "required": ["a", "b"], "properties": { "a": next, "b": next } });
+            json!({ "allOf": vec![required; 8] })
+        };
+        let mut levels: Map<String, Value> = (0..40).map(|n| (n.to_string(), level(n))).collect();
+        levels.insert("40".into(), json!(false));
+        let schema = json!({ "$ref": "#/$defs/0", "$defs": levels });
+        assert!(!is_impossible(&schema, |_| true));
+    }
 }

@@ -3,6 +3,8 @@
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
+/// More space than this before a block is an answer: it is looked at again with each piece.
+const MAX_BLANK_BYTES: usize = 4 << 10;
 
 /// How a reply ended, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,35 +67,35 @@ impl AnswerFilter {
             return text.to_owned();
         }
         self.held += text;
+        // How much of it was looked at for good. It is removed once, at the end: there may be many blocks in one piece.
+        let mut seen = 0;
         loop {
-            match self.stage {
-                Stage::Thinking => match self.held.find(CLOSE) {
-                    Some(at) => {
-                        self.held.drain(..at + CLOSE.len());
-                        self.stage = Stage::Between;
-                    }
-                    None => {
-                        let kept = (0..CLOSE.len()).rev().find(|length| self.held.ends_with(&CLOSE[..*length]));
-                        self.held.drain(..self.held.len() - kept.unwrap_or_default());
-                        return String::new();
-                    }
-                },
-                _ => {
-                    let rest = self.held.trim_start();
-                    if let Some(thought) = rest.strip_prefix(OPEN) {
-                        self.held = thought.to_owned();
-                        self.stage = Stage::Thinking;
-                    } else if OPEN.starts_with(rest) {
-                        return String::new();
-                    } else {
-                        let answer = if self.stage == Stage::Between { rest.to_owned() } else { self.held.clone() };
-                        self.held.clear();
-                        self.stage = Stage::Answer;
-                        return answer;
-                    }
-                }
+            let rest = &self.held[seen..];
+            if self.stage == Stage::Thinking {
+                let Some(end) = rest.find(CLOSE) else {
+                    let kept = (0..CLOSE.len()).rev().find(|length| rest.ends_with(&CLOSE[..*length]));
+                    seen = self.held.len() - kept.unwrap_or_default();
+                    break;
+                };
+                seen += end + CLOSE.len();
+                self.stage = Stage::Between;
+                continue;
+            }
+            let begun = rest.trim_start();
+            if let Some(thought) = begun.strip_prefix(OPEN) {
+                seen = self.held.len() - thought.len();
+                self.stage = Stage::Thinking;
+            } else if OPEN.starts_with(begun) && rest.len() <= MAX_BLANK_BYTES {
+                break;
+            } else {
+                let answer = if self.stage == Stage::Between { begun.to_owned() } else { rest.to_owned() };
+                self.held = String::new();
+                self.stage = Stage::Answer;
+                return answer;
             }
         }
+        self.held.drain(..seen);
+        String::new()
     }
 }
 
@@ -147,5 +149,6 @@ mod tests {
         check("<think>hm <b> ö</thin </think>\n\n hello </think>", "hello </think>");
         check("<think>a</think><think>b</think>c", "c");
         check("<think>never closed", "");
+        check("<think></think><think></think> <think></think>c <think>", "c <think>");
     }
 }

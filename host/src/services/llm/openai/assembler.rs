@@ -28,6 +28,8 @@ struct Choice {
     reasoning: JoinedText,
     calls: Calls,
     finish_reason: Value,
+    /// Whether a piece had an empty reason. Where none follows, that is the reason of the whole.
+    has_empty_reason: bool,
     error: Value,
     /// Whether a piece was a delta. A message that follows is then the complete reply.
     has_deltas: bool,
@@ -132,8 +134,10 @@ impl Choice {
             self.error = error.clone();
             replace_halves(&mut self.error);
         }
-        // An empty reason is none: the reply goes on.
-        if !piece["finish_reason"].is_null() && piece["finish_reason"] != "" {
+        // After an empty reason the reply goes on.
+        if piece["finish_reason"] == "" {
+            self.has_empty_reason = true;
+        } else if !piece["finish_reason"].is_null() {
             self.finish_reason = take(&mut piece, "finish_reason");
         }
         added
@@ -160,13 +164,17 @@ impl Choice {
     }
 
     fn finish(self, index: u64) -> Value {
+        let finish_reason = match self.finish_reason {
+            Value::Null if self.has_empty_reason => "".into(),
+            reason => reason,
+        };
         let message = json!({
             "content": self.content.finish(),
             "refusal": self.refusal.finish(),
             "reasoning_content": self.reasoning.finish(),
             "tool_calls": self.calls.finish(),
         });
-        json!({ "index": index, "message": message, "finish_reason": self.finish_reason, "error": self.error })
+        json!({ "index": index, "message": message, "finish_reason": finish_reason, "error": self.error })
     }
 }
 

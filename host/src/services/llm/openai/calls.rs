@@ -4,7 +4,6 @@
 //! piece and give all the same index, or none.
 
 use serde_json::{Value, json};
-use strata_core::json;
 
 use super::super::surrogate::{JoinedText, replace_halves};
 use super::function;
@@ -21,6 +20,40 @@ struct Call {
     id: String,
     name: String,
     arguments: JoinedText,
+    nesting: Nesting,
+}
+
+/// How deep a JSON document is nested, followed as its text comes: to read it anew with each piece would take too long.
+#[derive(Default)]
+struct Nesting {
+    depth: u32,
+    has_begun: bool,
+    in_text: bool,
+    is_escaped: bool,
+}
+
+impl Nesting {
+    fn follow(&mut self, text: &str) {
+        for byte in text.bytes() {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' if self.in_text => self.is_escaped = true,
+                b'"' => self.in_text = !self.in_text,
+                _ if self.in_text => {}
+                b'{' | b'[' => {
+                    self.has_begun = true;
+                    self.depth = self.depth.saturating_add(1);
+                }
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns whether an object or a list has ended.
+    fn is_complete(&self) -> bool {
+        self.has_begun && self.depth == 0 && !self.in_text
+    }
 }
 
 impl Calls {
@@ -83,11 +116,11 @@ impl Call {
             _ => true,
         };
         let is_other = !id.is_empty() && !self.id.is_empty() && id != self.id;
-        let is_complete = || json::read(self.arguments.as_str()).is_ok();
+        let is_complete = self.nesting.is_complete();
         match (is_other, names) {
             (true, true) => true,
-            (true, false) => is_complete(),
-            (false, true) => adds(&function["arguments"]) && is_complete(),
+            (true, false) => is_complete,
+            (false, true) => adds(&function["arguments"]) && is_complete,
             (false, false) => false,
         }
     }
@@ -101,9 +134,14 @@ impl Call {
         }
         match &function["arguments"] {
             Value::Null => {}
-            Value::String(text) => drop(self.arguments.push(text)),
-            document => drop(self.arguments.push(&document.to_string())),
+            Value::String(text) => self.add(text),
+            document => self.add(&document.to_string()),
         }
+    }
+
+    fn add(&mut self, arguments: &str) {
+        self.nesting.follow(arguments);
+        drop(self.arguments.push(arguments));
     }
 
     fn finish(self) -> Value {

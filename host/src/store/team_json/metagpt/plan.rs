@@ -25,6 +25,10 @@ pub(super) fn resume(
     activation: &mut Activation,
     messages: &mut Messages<'_>,
 ) -> Result<(), ImportError> {
+    // Nobody could carry the tasks out: a file may say so of a team that is only looked at.
+    if role.actions.is_empty() {
+        return Ok(());
+    }
     let Some(planner) = entry.get_object("planner")? else { return Ok(()) };
     let Some(plan) = planner.get_object("plan")? else { return Ok(()) };
     let (mut tasks, open): (Vec<_>, Vec<_>) = plan.each("tasks", read)?.into_iter().partition(|t| t.result.is_some());

@@ -254,6 +254,18 @@ fn a_role_of_an_imported_team_does_not_hear_itself() {
 }
 
 #[test]
+fn a_plan_of_a_role_without_actions_is_shown_as_it_is() {
+    let plan = r#""planner": {"plan": {"tasks": [{"task_id": "1", "instruction": "t", "is_finished": true}]}}"#;
+    let news = r#"{"id": "m", "content": "go", "role": "", "cause_by": "UserRequirement", "sent_from": "", "send_to": ["<all>"]}"#;
+    let rc =
+        format!(r#"{{"state": -1, "react_mode": "plan_and_act", "news": [{news}], "latest_observed_msg": {news}}}"#);
+    let role = format!(r#"{{"name": "A", "profile": "P", "actions": [], {plan}, "rc": {rc}}}"#);
+    let text = format!(r#"{{"env": {{"roles": {{"P": {role}}}}}, "investment": 1.0, "idea": "go"}}"#);
+    let team = described_team(text.as_bytes()).unwrap();
+    assert!(import(&team, text.as_bytes()).is_ok());
+}
+
+#[test]
 fn a_file_is_shown_without_a_team_file() {
     for text in [EARLIER, INSTRUCT, OWN_WATCH, ONE_ACTION, THINK, PLAN, UNREAD] {
         assert!(is_foreign(text.as_bytes()));
