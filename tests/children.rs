@@ -10,6 +10,10 @@ use crate::place::Place;
 /// How long a machine that is busy may take to end a process.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long the host may take, once a program runs, to tell its watcher of it. If the host is killed within
+/// that time, the program is left.
+const UNTIL_WATCHED: Duration = Duration::from_millis(500);
+
 /// Says its own id and that of a program it starts, in a file, and goes on whatever becomes of its input.
 const BRIDGE: &str = r#"sleep 600 &
 echo "$$ $!" >> ids
@@ -40,12 +44,13 @@ fn is_there(id: i32) -> bool {
     test_kill_process(Pid::from_raw(id).unwrap()).is_ok() && !is_zombie
 }
 
-/// The ids in a file of the place, once there are so many lines.
+/// The ids in a file of the place, once there are so many lines and the watcher knows of them.
 fn ids(place: &Place, name: &str, lines: usize) -> Vec<i32> {
     let begun = Instant::now();
     loop {
         let text = fs::read_to_string(place.path(name)).unwrap_or_default();
         if text.lines().count() >= lines && text.ends_with('\n') {
+            std::thread::sleep(UNTIL_WATCHED);
             return text.split_whitespace().map(|id| id.parse().unwrap()).collect();
         }
         assert!(begun.elapsed() < PATIENCE, "`{name}` has {text:?}");
