@@ -95,7 +95,7 @@ pub(crate) enum Unusable {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It is somebody else's, too.
-    #[error("{0}, or name a directory of your own (XDG_CACHE_HOME, XDG_STATE_HOME)")]
+    #[error("{0}, or set XDG_CACHE_HOME or XDG_STATE_HOME to a directory of your own")]
     Shared(&'static str),
 }
 
@@ -143,7 +143,7 @@ mod tests {
 
     fn is_refused(dir: &Path, why: &str) {
         let refusal = refusal(dir).expect(why);
-        assert!(refusal.contains(why) && refusal.contains("name a directory of your own"), "{refusal}");
+        assert!(refusal.contains(why) && refusal.contains("set XDG_CACHE_HOME"), "{refusal}");
     }
 
     #[test]

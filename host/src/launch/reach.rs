@@ -1,6 +1,7 @@
 //! Doing something with a saved team, whoever has it: with its storage, or by way of the process that runs it.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::LaunchError;
 use super::control::Reached;
@@ -8,10 +9,11 @@ use super::resume::Opened;
 use crate::store::StoreError;
 
 /// How often it is tried where the team goes from one to the other meanwhile.
-const TRIES: usize = 5;
-/// How often somebody has to be found who has the storage and cannot be reached: once, it may just be about to let it go.
-/// Each time it is given a while to do that.
-const UNREACHABLE: usize = 2;
+const TRIES: u32 = 10;
+/// How often somebody has to be found who has the storage and cannot be reached: it may just be about to let it go.
+const UNREACHABLE: u32 = 4;
+/// How long it is given to do that after the first try; after the second twice that, and so on.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Does it with the storage (`ours`), or where another process has that, through it (`theirs`).
 pub(super) fn reach<T>(
@@ -40,6 +42,7 @@ pub(super) fn reach<T>(
         if tried == TRIES || unreachable == UNREACHABLE {
             return Err(in_use.into());
         }
+        std::thread::sleep(PAUSE * tried);
         tried += 1;
     }
 }
