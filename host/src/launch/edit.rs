@@ -1,11 +1,12 @@
-//! What `--set` says: `SCOPE/KEY=JSON`, or a bare word for a text. Scopes are named as in `team.json`: a shared one by its name, that of a role as
-//! `role/NAME`.
+//! What `--set` says: `SCOPE/KEY=JSON`, or a bare word for a text. Scopes are named as in `team.json`: a shared one by
+//! its name, that of a role as `role/NAME`.
 
 use strata_core::edit::{Edit, Edited};
 use strata_core::environment::scope::ROLE_SCOPE;
 use strata_core::json::Json;
 use strata_core::team::Team;
 
+use crate::services::human::begins_as_json;
 use crate::suggest::meant;
 
 /// Reads an edit of a team's state.
@@ -40,8 +41,7 @@ pub(super) fn parse(team: &Team, text: &str) -> Result<Edit, String> {
 /// that is no single word.
 fn bare_word(rest: &str) -> Option<(&str, Json)> {
     let (key, text) = rest.split_once('=')?;
-    let begins_as_json = text.trim_start().starts_with(['{', '[', '"']);
-    (!text.is_empty() && !begins_as_json).then(|| (key, Json::from(serde_json::Value::from(text))))
+    (!text.is_empty() && !begins_as_json(text)).then(|| (key, Json::from(serde_json::Value::from(text))))
 }
 
 /// What an edit changes, as it is named in `--set`.

@@ -116,8 +116,8 @@ pub fn read(request: &Request, text: &str) -> Result<Json, Refusal> {
     }
 }
 
-/// Whether a text is surely meant to be JSON.
-fn begins_as_json(text: &str) -> bool {
+/// Returns whether a text is surely meant to be JSON, and no bare word.
+pub(crate) fn begins_as_json(text: &str) -> bool {
     text.trim_start_matches(['\u{feff}', ' ']).trim_start().starts_with(['{', '[', '"'])
 }
 
